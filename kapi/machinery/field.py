@@ -1,0 +1,165 @@
+"""Field paths and field errors (upstream: apimachinery ``util/validation/field``).
+
+A validation appends to a plain list of FieldError; the list's order is the order of ``details.causes``.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+
+class Path:
+    """A field path kept as a linked list: ``spec.containers[0].name``; text is made only when asked for."""
+
+    __slots__ = ("_parent", "_part")
+
+    def __init__(self, part: str = "", parent: Path | None = None) -> None:
+        self._part = part
+        self._parent = parent
+
+    def child(self, *names: str) -> Path:
+        """The path of a named field below this one."""
+        path = self
+        for name in names:
+            path = Path(name if path._is_root() else "." + name, path)
+        return path
+
+    def index(self, i: int) -> Path:
+        """The path of a list element."""
+        return Path(f"[{i}]", self)
+
+    def key(self, key: str) -> Path:
+        """The path of a map entry: ``data[a.b]``."""
+        return Path(f"[{key}]", self)
+
+    def _is_root(self) -> bool:
+        return self._parent is None and not self._part
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        node: Path | None = self
+        while node is not None:
+            parts.append(node._part)
+            node = node._parent
+        return "".join(reversed(parts))
+
+
+class ErrorType(enum.Enum):
+    """Reason of a cause, and the words its message starts with."""
+
+    NOT_FOUND = ("FieldValueNotFound", "Not found")
+    REQUIRED = ("FieldValueRequired", "Required value")
+    DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
+    INVALID = ("FieldValueInvalid", "Invalid value")
+    NOT_SUPPORTED = ("FieldValueNotSupported", "Unsupported value")
+    FORBIDDEN = ("FieldValueForbidden", "Forbidden")
+    TOO_LONG = ("FieldValueTooLong", "Too long")
+    TOO_MANY = ("FieldValueTooMany", "Too many")
+    INTERNAL = ("InternalError", "Internal error")
+    TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
+
+
+_OMIT = object()
+_VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
+
+
+class FieldError:
+    """One cause: type, path (text), bad value and detail; ``origin`` names the rule for ratcheting."""
+
+    __slots__ = ("type", "field", "value", "detail", "origin")
+
+    def __init__(self, type: ErrorType, field: Path | str, value: Any, detail: str, origin: str = "") -> None:
+        self.type = type
+        self.field = str(field)
+        self.value = value
+        self.detail = detail
+        self.origin = origin
+
+    def body(self) -> str:
+        """The cause's message: ``Invalid value: "x": must be ...``."""
+        words = self.type.value[1]
+        if self.type in _VALUELESS or self.value is _OMIT:
+            text = words
+        else:
+            text = f"{words}: {format_value(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def cause(self) -> dict[str, Any]:
+        """The entry of a Status' ``details.causes``."""
+        cause: dict[str, Any] = {"reason": self.type.value[0], "message": self.body()}
+        if self.field:
+            cause["field"] = self.field
+        return cause
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body()}"
+
+    def __repr__(self) -> str:
+        return f"<FieldError {self}>"
+
+
+def quote(text: str) -> str:
+    """A string as Go's %q writes it, which for what appears in messages is JSON without HTML escapes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def format_value(value: Any) -> str:
+    """A bad value as upstream's messages show it."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return orjson.dumps(value).decode()
+
+
+def required(path: Path | str, detail: str = "") -> FieldError:
+    return FieldError(ErrorType.REQUIRED, path, "", detail)
+
+
+def invalid(path: Path | str, value: Any, detail: str, origin: str = "") -> FieldError:
+    return FieldError(ErrorType.INVALID, path, value, detail, origin)
+
+
+def type_invalid(path: Path | str, value: Any, detail: str) -> FieldError:
+    return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
+
+
+def duplicate(path: Path | str, value: Any) -> FieldError:
+    return FieldError(ErrorType.DUPLICATE, path, value, "")
+
+
+def forbidden(path: Path | str, detail: str) -> FieldError:
+    return FieldError(ErrorType.FORBIDDEN, path, "", detail)
+
+
+def not_found(path: Path | str, value: Any) -> FieldError:
+    return FieldError(ErrorType.NOT_FOUND, path, value, "")
+
+
+def not_supported(path: Path | str, value: Any, supported: Iterable[str]) -> FieldError:
+    """``Unsupported value: "x": supported values: "A", "B"`` (upstream sorts them)."""
+    names = ", ".join(quote(str(name)) for name in sorted(supported))
+    return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
+
+
+def too_long(path: Path | str, max_length: int) -> FieldError:
+    detail = f"may not be more than {max_length} bytes" if max_length >= 0 else "value is too long"
+    return FieldError(ErrorType.TOO_LONG, path, "", detail)
+
+
+def too_many(path: Path | str, actual: int, max_items: int) -> FieldError:
+    detail = f"must have at most {max_items} items" if max_items >= 0 else "has too many items"
+    return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else _OMIT, detail)
+
+
+def internal(path: Path | str, error: object) -> FieldError:
+    return FieldError(ErrorType.INTERNAL, path, "", str(error))

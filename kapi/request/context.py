@@ -1,0 +1,55 @@
+"""The state of one request, handed from filter to filter and to the endpoint.
+
+It is the only thing that travels with a request: no thread locals, no service locator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.request.info import RequestInfo
+from kapi.request.user import UserInfo
+
+
+class RequestContext:
+    """One request.  ``http`` is the twisted.web Request (or the in-memory one of the tests)."""
+
+    __slots__ = (
+        "http", "method", "path", "query", "info", "user", "original_user", "audit_id", "audit", "warnings",
+        "received", "deadline", "response_headers", "finishers", "annotations", "connection_closing", "extra",
+    )
+
+    def __init__(self, http: Any, method: str, path: str, query: dict[str, list[str]]) -> None:
+        self.http = http
+        self.method = method  # upper case
+        self.path = path  # decoded, without query
+        self.query = query  # decoded names and values, in order
+        self.info: RequestInfo | None = None  # set by the request-info filter
+        self.user: UserInfo | None = None  # the effective user: after impersonation the impersonated one
+        self.original_user: UserInfo | None = None  # the authenticated user, when impersonating
+        self.audit_id = ""
+        self.audit: Any = None  # kapi.audit event under construction, or None when not audited
+        self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
+        self.received = 0.0  # reactor.seconds() at arrival
+        self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
+        self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
+        self.finishers: list[Callable[[int], None]] = []  # called once with the status code when the answer is out
+        self.annotations: dict[str, str] = {}  # audit annotations
+        self.connection_closing = False
+        self.extra: dict[str, Any] = {}
+
+    def header(self, name: str) -> str | None:
+        """The last value of a request header, or None."""
+        value = self.http.getHeader(name)
+        return value if value is None or isinstance(value, str) else value.decode("utf-8", "replace")
+
+    def first(self, name: str, default: str = "") -> str:
+        """The first value of a query option."""
+        values = self.query.get(name)
+        return values[0] if values else default
+
+    def warn(self, text: str) -> None:
+        """Adds a warning header, once per text."""
+        if text and text not in self.warnings:
+            self.warnings.append(text)

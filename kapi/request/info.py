@@ -1,0 +1,24 @@
+"""What a request asks for, read from its raw path and query (upstream: apiserver ``endpoints/request/requestinfo.go``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class RequestInfo:
+    """The parsed request line.  For a non-resource request only ``path`` and ``verb`` (the lower-case method) are set."""
+
+    is_resource: bool
+    path: str  # decoded path without query
+    verb: str  # get list watch create update patch delete deletecollection proxy, or the lower-case HTTP method
+    api_prefix: str = ""  # "api" or "apis"
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    parts: tuple[str, ...] = ()  # decoded path segments from the resource on
+    field_selector: str = ""
+    label_selector: str = ""

@@ -1,0 +1,1 @@
+"""Resources of the API group 'admissionregistration.k8s.io'."""

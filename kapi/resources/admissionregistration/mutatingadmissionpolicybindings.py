@@ -1,0 +1,17 @@
+"""MutatingAdmissionPolicyBinding (admissionregistration.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from kapi.resources.definition import Resource
+
+RESOURCE = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="MutatingAdmissionPolicyBinding",
+    plural="mutatingadmissionpolicybindings",
+    singular="mutatingadmissionpolicybinding",
+    namespaced=False,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    categories=("api-extensions",),
+    storage_version_hash="90V5FRZZ3Zg=",
+)

@@ -1,0 +1,1 @@
+"""Resources of the API group 'authentication.k8s.io'."""

@@ -1,0 +1,16 @@
+"""LocalSubjectAccessReview (authorization.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from kapi.resources.definition import Resource
+
+RESOURCE = Resource(
+    group="authorization.k8s.io",
+    version="v1",
+    kind="LocalSubjectAccessReview",
+    plural="localsubjectaccessreviews",
+    singular="localsubjectaccessreview",
+    namespaced=True,
+    verbs=("create",),
+    handler="localsubjectaccessreviews",
+)

@@ -1,0 +1,16 @@
+"""SelfSubjectAccessReview (authorization.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from kapi.resources.definition import Resource
+
+RESOURCE = Resource(
+    group="authorization.k8s.io",
+    version="v1",
+    kind="SelfSubjectAccessReview",
+    plural="selfsubjectaccessreviews",
+    singular="selfsubjectaccessreview",
+    namespaced=False,
+    verbs=("create",),
+    handler="selfsubjectaccessreviews",
+)

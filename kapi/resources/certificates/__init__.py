@@ -1,0 +1,1 @@
+"""Resources of the API group 'certificates.k8s.io'."""

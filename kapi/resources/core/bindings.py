@@ -1,0 +1,16 @@
+"""Binding (v1)."""
+
+from __future__ import annotations
+
+from kapi.resources.definition import Resource
+
+RESOURCE = Resource(
+    group="",
+    version="v1",
+    kind="Binding",
+    plural="bindings",
+    singular="binding",
+    namespaced=True,
+    verbs=("create",),
+    handler="bindings",
+)

@@ -1,0 +1,201 @@
+"""What a resource is made of: the catalogue row, its strategy, its table and its subresources.
+
+Upstream: apiserver ``registry/rest`` strategies and ``registry/generic/registry/store.go``.
+A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kapi.machinery.field import FieldError
+from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
+from kapi.request.user import UserInfo
+
+Object = dict[str, Any]
+
+
+class Lister(Protocol):
+    """Decoded objects of one resource, read from the watch cache.  What it returns is shared: never change it."""
+
+    def get(self, namespace: str, name: str) -> Object | None: ...
+    def list(self, namespace: str = "") -> list[Object]: ...
+
+
+@dataclass(slots=True)
+class StrategyContext:
+    """What a strategy may know beside the objects."""
+
+    namespace: str
+    name: str
+    subresource: str = ""
+    user: UserInfo | None = None
+    dry_run: bool = False
+    now: str = ""  # RFC 3339, whole seconds, UTC
+    features: Mapping[str, bool] = field(default_factory=dict)  # feature gates
+    options: Mapping[str, Any] = field(default_factory=dict)  # server settings a strategy needs, e.g. "service_cluster_ip_range"
+    listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    authorize: Callable[..., Any] | None = None  # set by the registry for escalation checks
+
+
+class Strategy:
+    """How a resource's objects are created and updated.  The defaults are those of a type without rules.
+
+    Objects are in the storage version.  Methods that prepare change ``obj`` in place; methods that
+    validate return field errors in upstream's order; ``old`` is never changed.
+    """
+
+    allow_create_on_update = False
+    allow_unconditional_update = True
+    generates_names = True
+    #: fields (dotted: "status", "metadata.deletionTimestamp") that a write through this endpoint never owns.
+    reset_fields: tuple[str, ...] = ()
+
+    def default(self, obj: Object) -> None:
+        """Sets defaults, as the decoder upstream does; runs before admission on every write."""
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None: ...
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return []
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return []
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None: ...
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return []
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return []
+
+    def canonicalize(self, obj: Object) -> None:
+        """Brings a validated object into the form that is stored."""
+
+    def graceful_delete(self, obj: Object, options: Object, ctx: StrategyContext) -> int | None:
+        """Seconds the object may live on after a delete request; None = not a gracefully deleted type."""
+        return None
+
+    def default_garbage_collection(self, obj: Object, ctx: StrategyContext) -> str:
+        """What happens to dependents when the request does not say: "background", "orphan" or "unsupported"."""
+        return "background"
+
+    def admit_delete(self, obj: Object, ctx: StrategyContext) -> None:
+        """Raises a StatusError when the object may not be deleted (e.g. a protected object)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a server-side table."""
+
+    name: str
+    type: str = "string"  # string | integer | number | boolean | date
+    description: str = ""
+    format: str = ""  # "name" for the first column
+    priority: int = 0  # 0 always, 1 wide
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """Columns and the function that makes a row's cells from an object and the time (unix seconds)."""
+
+    columns: tuple[Column, ...]
+    cells: Callable[[Object, float], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A subresource, e.g. ``status`` or ``scale``.
+
+    ``strategy`` serves the kinds that write the parent object (status, approval, resize ...);
+    ``handler`` names the endpoint room of the special ones (scale, binding, eviction, token, log, exec, proxy ...).
+    """
+
+    name: str
+    verbs: tuple[str, ...]
+    group: str = ""  # of the kind it speaks
+    version: str = ""
+    kind: str = ""
+    strategy: Strategy | None = None
+    handler: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One row of the catalogue: everything discovery, OpenAPI, routing, RBAC, caches and printing need to know."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    storage_version_hash: str = ""
+    subresources: tuple[Subresource, ...] = ()
+    strategy: Strategy = field(default_factory=Strategy)
+    table: TableColumns | None = None  # None: name and age
+    #: field selectors beside metadata.name and metadata.namespace: label -> value as text
+    selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+    storage_group: str = ""  # where the objects are kept, if not under this row's own group
+    storage_version: str = ""  # version they are kept in, if not this row's own
+    to_storage: Callable[[Object], Object] | None = None  # from this version to the stored one
+    from_storage: Callable[[Object], Object] | None = None
+    handler: str = ""  # endpoint room of kinds that are not stored: tokenreviews, subjectaccessreviews ...
+    ttl: bool = False  # objects expire (events)
+    deprecated: str = ""  # warning text of a deprecated version
+
+    @property
+    def group_version(self) -> GroupVersion:
+        return GroupVersion(self.group, self.version)
+
+    @property
+    def group_resource(self) -> GroupResource:
+        return GroupResource(self.group, self.plural)
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def list_kind(self) -> str:
+        return self.kind + "List"
+
+    def subresource(self, name: str) -> Subresource | None:
+        for sub in self.subresources:
+            if sub.name == name:
+                return sub
+        return None
+
+
+def selectable(path: str) -> Callable[[Object], str]:
+    """The text of a dotted field, as field selectors compare it; "" when absent."""
+    parts = path.split(".")
+
+    def read(obj: Object) -> str:
+        node: Any = obj
+        for part in parts:
+            if not isinstance(node, dict):
+                return ""
+            node = node.get(part)
+        if node is None:
+            return ""
+        if isinstance(node, bool):
+            return "true" if node else "false"
+        return str(node)
+
+    return read
+
+
+def cells_of(*readers: Callable[[Object, float], Any]) -> Callable[[Object, float], Sequence[Any]]:
+    """Makes a ``cells`` function of one reader per column."""
+
+    def cells(obj: Object, now: float) -> list[Any]:
+        return [read(obj, now) for read in readers]
+
+    return cells

@@ -1,0 +1,1 @@
+"""Resources of the API group 'node.k8s.io'."""

@@ -1,0 +1,16 @@
+"""ResourceSlice (resource.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from kapi.resources.definition import Resource
+
+RESOURCE = Resource(
+    group="resource.k8s.io",
+    version="v1",
+    kind="ResourceSlice",
+    plural="resourceslices",
+    singular="resourceslice",
+    namespaced=False,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    storage_version_hash="KsC072WgaEY=",
+)

@@ -1,0 +1,16 @@
+"""CSINode (storage.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from kapi.resources.definition import Resource
+
+RESOURCE = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    kind="CSINode",
+    plural="csinodes",
+    singular="csinode",
+    namespaced=False,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    storage_version_hash="Pe62DkZtjuo=",
+)

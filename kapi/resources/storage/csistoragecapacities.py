@@ -1,0 +1,16 @@
+"""CSIStorageCapacity (storage.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from kapi.resources.definition import Resource
+
+RESOURCE = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    kind="CSIStorageCapacity",
+    plural="csistoragecapacities",
+    singular="csistoragecapacity",
+    namespaced=True,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    storage_version_hash="xeVl+2Ly1kE=",
+)

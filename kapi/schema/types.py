@@ -1,0 +1,68 @@
+"""The one model of a type's shape, for built-in types and custom resources alike.
+
+Decoding, field validation, defaulting, pruning, strategic merge, server-side apply, OpenAPI and CEL declarations
+all walk these objects.  Built-in types come from the compact file made at build time (see ``builtin.py``); a custom
+resource's come from its structural schema.  Types are immutable once built and may be recursive through ``Ref``.
+Upstream: kube-openapi ``x-kubernetes-*`` extensions, structured-merge-diff ``schema``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Kind(enum.Enum):
+    """What JSON a value of the type is."""
+
+    STRUCT = "struct"  # known fields
+    MAP = "map"  # string keys, values of one type
+    LIST = "list"
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    ANY = "any"  # RawExtension, JSON, preserve-unknown-fields: never looked into
+    QUANTITY = "quantity"  # string or number on the wire; kept as the canonical string
+    INT_OR_STRING = "int-or-string"
+    TIME = "time"  # RFC 3339, whole seconds
+    MICRO_TIME = "micro-time"
+    DURATION = "duration"
+    BYTES = "bytes"  # base64 text
+
+
+@dataclass(slots=True, eq=False)
+class Type:
+    """A type.  Unused attributes keep their defaults, e.g. ``fields`` is empty unless ``kind`` is STRUCT."""
+
+    kind: Kind
+    name: str = ""  # definition name without package: "PodSpec"; "" for anonymous ones
+    go_type: str = ""  # how Go's messages name it: "v1.PodSpec", "map[string]string", "int32", "string"
+    fields: dict[str, Field] = field(default_factory=dict)
+    elem: Type | None = None  # element of LIST, value of MAP
+    list_type: str = "atomic"  # atomic | set | map   (x-kubernetes-list-type)
+    list_map_keys: tuple[str, ...] = ()
+    map_type: str = "granular"  # granular | atomic  (x-kubernetes-map-type, of MAP and STRUCT)
+    preserve_unknown: bool = False  # STRUCT that keeps fields it does not know
+    embedded_resource: bool = False
+    nullable: bool = False
+    int_bits: int = 64  # INTEGER: 32 or 64
+    unions: tuple[Any, ...] = ()
+    schema: dict[str, Any] | None = None  # the JSON schema it came from (custom resources): keywords, rules, default
+
+
+@dataclass(slots=True, eq=False)
+class Field:
+    """A field of a STRUCT."""
+
+    name: str
+    type: Type
+    required: bool = False
+    pointer: bool = True  # Go holds a pointer (or nil-able): a zero value given explicitly is kept
+    omitempty: bool = True  # False: always emitted, as its zero value if need be
+    default: Any = None
+    has_default: bool = False
+    patch_strategy: str = ""  # "", merge, replace, retainKeys, "merge,retainKeys"
+    patch_merge_key: str = ""
+    description: str = ""
