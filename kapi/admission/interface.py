@@ -1,0 +1,115 @@
+"""The admission interface: attributes of an operation and what a plugin is (upstream: apiserver ``pkg/admission``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.status import StatusError
+from kapi.request.user import UserInfo
+
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+Object = dict[str, Any]
+
+
+class Attributes:
+    """One operation on one object, as plugins see it.
+
+    ``obj`` is changed in place (or replaced) by mutating plugins and is None on DELETE;
+    ``old`` is the object as stored (None on CREATE) and is never changed.
+    """
+
+    __slots__ = (
+        "operation", "kind", "resource", "subresource", "namespace", "name", "obj", "old", "options", "dry_run",
+        "user", "warnings", "annotations", "reinvocation", "request_kind", "request_resource", "extra",
+    )
+
+    def __init__(
+        self,
+        operation: str,
+        kind: GroupVersionKind,
+        resource: GroupVersionResource,
+        namespace: str,
+        name: str,
+        obj: Object | None,
+        old: Object | None,
+        user: UserInfo,
+        *,
+        subresource: str = "",
+        options: Object | None = None,
+        dry_run: bool = False,
+        warnings: list[str] | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
+        self.operation = operation
+        self.kind = kind
+        self.resource = resource
+        self.subresource = subresource
+        self.namespace = namespace
+        self.name = name
+        self.obj = obj
+        self.old = old
+        self.options = options
+        self.dry_run = dry_run
+        self.user = user
+        self.warnings = [] if warnings is None else warnings  # texts for Warning headers
+        self.annotations = {} if annotations is None else annotations  # audit annotations
+        self.reinvocation: Any = None
+        self.request_kind = kind
+        self.request_resource = resource
+        self.extra: dict[str, Any] = {}
+
+
+class Plugin:
+    """An admission plugin.  A plugin defines ``admit``, ``validate`` or both; each may return an awaitable."""
+
+    name = ""
+    operations: frozenset[str] = frozenset({CREATE, UPDATE, DELETE, CONNECT})
+
+    def handles(self, operation: str) -> bool:
+        return operation in self.operations
+
+    def admit(self, attributes: Attributes) -> None | Awaitable[None]:
+        """Changes ``attributes.obj`` or raises a StatusError."""
+        return None
+
+    def validate(self, attributes: Attributes) -> None | Awaitable[None]:
+        """Raises a StatusError to refuse."""
+        return None
+
+
+class AdmissionChain:
+    """All enabled plugins: every ``admit`` in order, later every ``validate`` in order."""
+
+    def __init__(self, plugins: list[Plugin] | None = None) -> None:
+        self.plugins = plugins or []
+        self._admit: dict[str, list[Plugin]] = {}
+        self._validate: dict[str, list[Plugin]] = {}
+        for operation in (CREATE, UPDATE, DELETE, CONNECT):
+            able = [plugin for plugin in self.plugins if plugin.handles(operation)]
+            self._admit[operation] = [p for p in able if type(p).admit is not Plugin.admit]
+            self._validate[operation] = [p for p in able if type(p).validate is not Plugin.validate]
+
+    async def admit(self, attributes: Attributes) -> None:
+        for plugin in self._admit[attributes.operation]:
+            waiting = plugin.admit(attributes)
+            if waiting is not None:
+                await waiting
+
+    async def validate(self, attributes: Attributes) -> None:
+        for plugin in self._validate[attributes.operation]:
+            waiting = plugin.validate(attributes)
+            if waiting is not None:
+                await waiting
+
+
+def denied(attributes: Attributes, why: str) -> StatusError:
+    """The usual refusal: ``pods "x" is forbidden: why``."""
+    from kapi.machinery.status import forbidden
+
+    name = attributes.name
+    if not name and attributes.obj is not None:
+        metadata = attributes.obj.get("metadata") or {}
+        name = metadata.get("name") or metadata.get("generateName") or ""
+    return forbidden(attributes.resource.group_resource, name or "Unknown", why)

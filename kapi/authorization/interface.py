@@ -1,0 +1,48 @@
+"""The authorizer interface (upstream: apiserver ``pkg/authorization/authorizer``)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kapi.request.user import UserInfo
+
+
+class Decision(enum.Enum):
+    ALLOW = "allow"
+    DENY = "forbid"
+    NO_OPINION = "no opinion"
+
+
+class Verdict(NamedTuple):
+    """A decision, why, and an error that was met on the way (shown to nobody but the review APIs and the log)."""
+
+    decision: Decision
+    reason: str = ""
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Attributes:
+    """What is asked: may ``user`` do ``verb`` on the resource or path?"""
+
+    user: UserInfo
+    verb: str
+    is_resource: bool = True
+    path: str = ""  # of a non-resource request
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_requirements: tuple[tuple[str, str, str], ...] = ()  # (field, operator, value) when parsed from a selector
+    label_requirements: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    field_selector_error: str = ""
+    label_selector_error: str = ""
+
+
+class Authorizer(Protocol):
+    def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]: ...

@@ -1,0 +1,51 @@
+"""The in-process client: what controllers, admission plugins and allocators read and write through.
+
+Writes go through the registry (admission and audit see them); reads come from the watch cache.  Objects that come
+from a lister or a watch are shared: copy before changing (``kapi.machinery.tree.copy``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kapi.resources.definition import Lister
+
+Object = dict[str, Any]
+#: called with ("ADDED" | "MODIFIED" | "DELETED", object, previous object or None)
+EventHandler = Callable[[str, Object, "Object | None"], None]
+
+
+class ResourceClient(Protocol):
+    """One resource.  ``namespace`` is "" for cluster-scoped ones.  Raises StatusError as the API would answer."""
+
+    @property
+    def lister(self) -> Lister: ...
+
+    async def get(self, name: str, namespace: str = "") -> Object: ...
+
+    async def create(self, obj: Object, namespace: str = "") -> Object: ...
+
+    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        """Optimistic: the object's resourceVersion must be the stored one."""
+        ...
+
+    async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
+        """A JSON merge patch."""
+        ...
+
+    async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None: ...
+
+    async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None: ...
+
+    def watch(self, handler: EventHandler) -> Callable[[], None]:
+        """Calls the handler for every object there is, then for every change; returns the function that stops it."""
+        ...
+
+
+class Client(Protocol):
+    def resource(self, group: str, plural: str) -> ResourceClient: ...
+
+    def resources(self) -> list[tuple[str, str, bool]]:
+        """(group, plural, namespaced) of everything that is stored now, custom resources included."""
+        ...

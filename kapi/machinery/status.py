@@ -1,0 +1,281 @@
+"""API errors: what a client receives as a ``Status`` (upstream: apimachinery ``api/errors``).
+
+::
+
+    StatusError
+     ├─ BadRequest 400        ├─ Conflict 409              ├─ TooManyRequests 429
+     ├─ Unauthorized 401      ├─ Gone / Expired 410        ├─ InternalError 500
+     ├─ Forbidden 403         ├─ RequestTooLarge 413       ├─ ServiceUnavailable 503
+     ├─ NotFound 404          ├─ UnsupportedMediaType 415  └─ Timeout / ServerTimeout 504, 500
+     ├─ MethodNotAllowed 405  ├─ Invalid 422
+     └─ NotAcceptable 406     └─ AlreadyExists 409
+
+One class per reason, so that callers can catch what they can handle; the functions below make the
+messages and details that upstream gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kapi.machinery.field import FieldError
+from kapi.machinery.gvk import GroupKind, GroupResource
+
+
+class StatusError(Exception):
+    """An error with the Status that answers the request."""
+
+    code = 500
+    reason = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        details: dict[str, Any] | None = None,
+        code: int | None = None,
+        reason: str | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.headers = tuple(headers)
+        if code is not None:
+            self.code = code
+        if reason is not None:
+            self.reason = reason
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The Status object; keys in upstream's order."""
+        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        if self.message:
+            status["message"] = self.message
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+    @property
+    def retry_after(self) -> int:
+        """Seconds after which the client may try again; 0 when the answer does not say."""
+        return int((self.details or {}).get("retryAfterSeconds", 0))
+
+
+class BadRequest(StatusError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(StatusError):
+    code, reason = 401, "Unauthorized"
+
+    def __init__(self, message: str = "Unauthorized", **more: Any) -> None:
+        super().__init__(message, **more)
+
+
+class Forbidden(StatusError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(StatusError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(StatusError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(StatusError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(StatusError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(StatusError):
+    code, reason = 409, "Conflict"
+
+
+class Gone(StatusError):
+    code, reason = 410, "Gone"
+
+
+class Expired(StatusError):
+    code, reason = 410, "Expired"
+
+
+class RequestTooLarge(StatusError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(StatusError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(StatusError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(StatusError):
+    code, reason = 429, "TooManyRequests"
+
+
+class InternalError(StatusError):
+    code, reason = 500, "InternalError"
+
+
+class ServerTimeout(StatusError):
+    code, reason = 500, "ServerTimeout"
+
+
+class ServiceUnavailable(StatusError):
+    code, reason = 503, "ServiceUnavailable"
+
+
+class Timeout(StatusError):
+    code, reason = 504, "Timeout"
+
+
+def resource_details(resource: GroupResource, name: str = "") -> dict[str, Any]:
+    """``details`` that name a resource; empty parts are left out as upstream does."""
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if resource.group:
+        details["group"] = resource.group
+    if resource.resource:
+        details["kind"] = resource.resource
+    return details
+
+
+def not_found(resource: GroupResource, name: str) -> NotFound:
+    return NotFound(f'{resource} "{name}" not found', details=resource_details(resource, name))
+
+
+def already_exists(resource: GroupResource, name: str) -> AlreadyExists:
+    return AlreadyExists(f'{resource} "{name}" already exists', details=resource_details(resource, name))
+
+
+def generate_name_conflict(resource: GroupResource, name: str, retry_after: int = 1) -> AlreadyExists:
+    """The random suffix was taken, eight times over."""
+    return AlreadyExists(
+        f'{resource} "{name}" already exists, the server was not able to generate a unique name for the object',
+        details={**resource_details(resource, name), "retryAfterSeconds": retry_after},
+    )
+
+
+def conflict(resource: GroupResource, name: str, why: str) -> Conflict:
+    return Conflict(
+        f'Operation cannot be fulfilled on {resource} "{name}": {why}', details=resource_details(resource, name)
+    )
+
+
+OPTIMISTIC_LOCK = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def forbidden(resource: GroupResource, name: str, why: str) -> Forbidden:
+    """``pods "x" is forbidden: why``; without a name ``pods is forbidden: why``; without a resource ``forbidden: why``."""
+    if not resource.resource:
+        text = f"forbidden: {why}"
+    elif name:
+        text = f'{resource} "{name}" is forbidden: {why}'
+    else:
+        text = f"{resource} is forbidden: {why}"
+    return Forbidden(text, details=resource_details(resource, name))
+
+
+def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid:
+    """The 422 of a failed validation.  The message lists each distinct error once, in order."""
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if kind.group:
+        details["group"] = kind.group
+    if kind.kind:
+        details["kind"] = kind.kind
+    if errors:
+        details["causes"] = [error.cause() for error in errors]
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    if not texts:
+        summary = ""
+    elif len(texts) == 1:
+        summary = texts[0]
+    else:
+        summary = "[" + ", ".join(texts) + "]"
+    message = f'{kind} "{name}" is invalid'
+    return Invalid(f"{message}: {summary}" if summary else message, details=details)
+
+
+def bad_request(message: str) -> BadRequest:
+    return BadRequest(message)
+
+
+def internal(error: object) -> InternalError:
+    return InternalError(f"Internal error occurred: {error}", details={"causes": [{"message": str(error)}]})
+
+
+def method_not_supported(resource: GroupResource, action: str) -> MethodNotAllowed:
+    return MethodNotAllowed(
+        f"{action} is not supported on resources of kind \"{resource}\"", details=resource_details(resource)
+    )
+
+
+def method_not_allowed() -> MethodNotAllowed:
+    """No route for this method on a path that exists."""
+    return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+
+def no_such_resource() -> NotFound:
+    """No route at all."""
+    return NotFound("the server could not find the requested resource", details={})
+
+
+def too_many_requests(message: str, retry_after: int) -> TooManyRequests:
+    return TooManyRequests(message, details={"retryAfterSeconds": retry_after} if retry_after else None)
+
+
+def service_unavailable(message: str, retry_after: int = 0) -> ServiceUnavailable:
+    details = {"retryAfterSeconds": retry_after} if retry_after else None
+    return ServiceUnavailable(message, details=details)
+
+
+def timeout(message: str, retry_after: int = 0) -> Timeout:
+    details: dict[str, Any] = {"retryAfterSeconds": retry_after} if retry_after else {}
+    return Timeout(f"Timeout: {message}", details=details)
+
+
+def server_timeout(resource: GroupResource, operation: str, retry_after: int = 0) -> ServerTimeout:
+    details = resource_details(resource, operation)
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return ServerTimeout(
+        f"The {operation} operation against {resource} could not be completed at this time, please try again.",
+        details=details,
+    )
+
+
+def too_large_resource_version(requested: int, current: int, retry_after: int = 1) -> Timeout:
+    """A read asked for a revision that the server has not reached."""
+    return Timeout(
+        f"Timeout: Too large resource version: {requested}, current: {current}",
+        details={
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": retry_after,
+        },
+    )
+
+
+def expired(message: str) -> Expired:
+    return Expired(message)
+
+
+def generic(message: str, code: int = 500) -> StatusError:
+    """An error without a reason: what a plain Go error becomes."""
+    return StatusError(message, code=code)

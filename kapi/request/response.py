@@ -1,0 +1,53 @@
+"""What a handler answers.  One writer (``kapi.endpoints.writer``) puts it on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+JSON = b"application/json"
+
+
+class Response:
+    """A whole answer in memory.
+
+    ``body`` is bytes, or a list of byte slices that are written one after another through a pull
+    producer (a LIST joins cached bytes without copying them into one string).
+    """
+
+    __slots__ = ("status", "content_type", "body", "headers")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes | list[bytes] = b"",
+        content_type: bytes = JSON,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = tuple(headers)
+
+
+class StreamResponse(Response):
+    """An answer that goes on: ``run(http_request)`` writes it after the headers; its Deferred fires at the end."""
+
+    __slots__ = ("run",)
+
+    def __init__(
+        self,
+        run: Callable[[Any], Awaitable[None]],
+        status: int = 200,
+        content_type: bytes = JSON,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> None:
+        super().__init__(status, b"", content_type, headers)
+        self.run = run
+
+
+class HijackedResponse(Response):
+    """The handler has taken over the connection (upgrade, proxy); nothing more is written."""
+
+    def __init__(self, status: int = 101) -> None:
+        super().__init__(status)
