@@ -6,13 +6,14 @@ A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.request.user import UserInfo
+from kapi.schema.types import Type
 
 Object = dict[str, Any]
 
@@ -87,6 +88,20 @@ class Strategy:
         """Raises a StatusError when the object may not be deleted (e.g. a protected object)."""
 
 
+class Lifecycle(Protocol):
+    """I/O that belongs to a write, e.g. allocating a Service's addresses.
+
+    What ``begin_*`` returns is awaited exactly once with True when the write was committed and False when it was not (also
+    on a dry run): it keeps or gives back what was taken.
+    """
+
+    async def begin_create(self, obj: Object, ctx: StrategyContext) -> Callable[[bool], Awaitable[None]] | None: ...
+    async def begin_update(
+        self, obj: Object, old: Object, ctx: StrategyContext
+    ) -> Callable[[bool], Awaitable[None]] | None: ...
+    async def after_delete(self, obj: Object, ctx: StrategyContext) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a server-side table."""
@@ -148,6 +163,10 @@ class Resource:
     from_storage: Callable[[Object], Object] | None = None
     handler: str = ""  # endpoint room of kinds that are not stored: tokenreviews, subjectaccessreviews ...
     ttl: bool = False  # objects expire (events)
+    graceful: bool = False  # deletion may leave the object running for a while (pods)
+    returns_deleted: bool = False  # DELETE answers the object instead of a Status
+    lifecycle: Lifecycle | None = None  # I/O around writes: allocators
+    schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
     deprecated: str = ""  # warning text of a deprecated version
 
     @property

@@ -1,0 +1,111 @@
+"""Create (upstream: ``registry/generic/registry/store.go`` Create, ``registry/rest/create.go`` BeforeCreate)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.interface import CREATE
+from kapi.machinery import status
+from kapi.registry import metadata as meta
+from kapi.registry.errors import interpret
+from kapi.registry.operation import Operation, Stored
+from kapi.registry.resource_store import ResourceStore
+from kapi.store.errors import KeyExists, StoreError
+
+Object = dict[str, Any]
+_NAME_ATTEMPTS = 8
+
+
+async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
+    """Stores a new object.
+
+    ``obj`` is decoded, defaulted and in the storage version; it is changed in place.  Raises StatusError:
+    AlreadyExists, Invalid, Forbidden (admission) and what a lifecycle refuses.
+    """
+    op.warn(meta.dedup_owner_references(obj, after_admission=False))
+    store.track_update(op, None, obj)
+    attributes = store.attributes(op, CREATE, obj, None)
+    await store.admission.admit(attributes)
+    obj = attributes.obj if attributes.obj is not None else obj
+    op.warn(meta.dedup_owner_references(obj, after_admission=True))
+    return await insert(store, op, obj, attributes)
+
+
+async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:
+    """The part after mutating admission, shared with an update that creates."""
+    metadata = obj["metadata"]
+    if metadata.get("resourceVersion"):
+        raise status.generic("resourceVersion should not be set on objects to be created")
+    metadata.pop("resourceVersion", None)
+    metadata["uid"] = meta.new_uid()
+    metadata["creationTimestamp"] = store.environment.now()
+    generated = bool(metadata.get("generateName")) and not metadata.get("name")
+    for attempt in range(_NAME_ATTEMPTS):
+        if generated:
+            metadata["name"] = meta.generate_name(metadata["generateName"])
+        try:
+            return await _insert_once(store, op, obj, attributes)
+        except KeyExists:
+            name = metadata["name"]
+            if generated and attempt + 1 < _NAME_ATTEMPTS:
+                continue
+            error = status.already_exists(store.group_resource, name)
+            if generated:
+                error = status.generate_name_conflict(store.group_resource, name)
+            entry = store.cache.get(op.namespace, name)
+            if entry is not None and entry.object["metadata"].get("deletionTimestamp"):
+                error = status.AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
+            raise error from None
+    raise AssertionError("unreachable")
+
+
+async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:
+    metadata = obj["metadata"]
+    strategy = op.strategy
+    context = store.context(op)
+    context.name = metadata.get("name", "")
+    finish = None
+    lifecycle = store.row.lifecycle
+    if lifecycle is not None:
+        finish = await lifecycle.begin_create(obj, context)
+    committed = False
+    try:
+        strategy.prepare_for_create(obj, context)
+        errors = strategy.validate(obj, context)
+        if errors:
+            raise status.invalid(store.row.group_kind, metadata.get("name", ""), errors)
+        for warning in strategy.warnings_on_create(obj, context):
+            op.warn(warning)
+        strategy.canonicalize(obj)
+        attributes.obj = obj
+        attributes.name = metadata.get("name", "")
+        await store.admission.validate(attributes)
+        name = metadata["name"]
+        key = store.key(op.namespace, name)
+        try:
+            halves = store.encode(obj)
+            if op.dry_run:
+                await _must_be_free(store, op.namespace, name, key)
+                outcome = store.stored(obj, halves, 0, created=True)
+                del obj["metadata"]["resourceVersion"]
+            else:
+                revision = await store.store.create(key, *halves, expires=store.expires())
+                outcome = store.stored(obj, halves, revision, created=True)
+        except KeyExists:
+            raise
+        except StoreError as error:
+            raise interpret(error, store.group_resource, name) from error
+        committed = not op.dry_run
+        return outcome
+    finally:
+        if finish is not None:
+            await finish(committed)
+
+
+async def _must_be_free(store: ResourceStore, namespace: str, name: str, key: str) -> None:
+    """What a dry run can see of a conflict."""
+    waiting = store.cache.wait_fresh()
+    if waiting is not None:
+        await waiting
+    if store.cache.get(namespace, name) is not None:
+        raise KeyExists(key)

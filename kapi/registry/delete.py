@@ -1,0 +1,201 @@
+"""Delete: preconditions, grace, finalizers, propagation (upstream: ``store.go`` Delete, ``registry/rest/delete.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.interface import DELETE
+from kapi.machinery import status, tree
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.environment import stamp, unstamp
+from kapi.registry.errors import interpret
+from kapi.registry.operation import Operation, Stored
+from kapi.registry.resource_store import ResourceStore
+from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
+
+Object = dict[str, Any]
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+
+async def delete(store: ResourceStore, op: Operation) -> Stored:
+    """Deletes the object, or marks it as going: ``deleted`` of the outcome tells which.
+
+    ``op.options`` are DeleteOptions.  Raises StatusError: NotFound, Conflict (preconditions), Forbidden.
+    """
+    while True:
+        waiting = store.cache.wait_fresh()
+        if waiting is not None:
+            await waiting
+        entry = store.cache.get(op.namespace, op.name)
+        if entry is None:
+            raise status.not_found(store.group_resource, op.name)
+        try:
+            return await _delete_once(store, op, entry)
+        except (RevisionConflict, KeyMissing):
+            continue
+
+
+async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Stored:
+    existing: Object = entry.object
+    options = op.options
+    context = store.context(op)
+    _check_preconditions(store, options, existing)
+    store.row.strategy.admit_delete(existing, context)
+    attributes = store.attributes(op, DELETE, None, existing)
+    await store.admission.admit(attributes)
+    await store.admission.validate(attributes)
+
+    obj: Object = tree.copy(existing)
+    metadata = obj["metadata"]
+    graceful, pending = _begin_graceful(store, options, obj, context)
+    if pending:
+        return Stored(existing, entry.data, entry.revision)
+    finalizers = _finalizers(store, options, metadata, context)
+    if finalizers is not None:
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+    waits = bool(metadata.get("finalizers"))
+    if waits and not graceful:
+        _mark_as_deleting(store, metadata)
+    if waits or (graceful and metadata.get("deletionGracePeriodSeconds")):
+        return await _store_marked(store, op, obj, existing, entry)
+    lifecycle = store.row.lifecycle
+    halves = store.encode(obj)
+    if op.dry_run:
+        return store.stored(obj, halves, entry.revision, deleted=True)
+    try:
+        revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *halves)
+    except (RevisionConflict, KeyMissing):
+        raise
+    except StoreError as error:
+        raise interpret(error, store.group_resource, op.name) from error
+    if lifecycle is not None:
+        await lifecycle.after_delete(obj, context)
+    return store.stored(obj, halves, revision, deleted=True)
+
+
+async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existing: Object, entry: Any) -> Stored:
+    """Writes the object back as one that is going away."""
+    if obj == existing:
+        return Stored(existing, entry.data, entry.revision)
+    halves = store.encode(obj)
+    if op.dry_run:
+        return store.stored(obj, halves, entry.revision)
+    try:
+        revision = await store.store.update(store.key(op.namespace, op.name), entry.revision, *halves)
+    except (RevisionConflict, KeyMissing):
+        raise
+    except StoreError as error:
+        raise interpret(error, store.group_resource, op.name) from error
+    return store.stored(obj, halves, revision)
+
+
+def _check_preconditions(store: ResourceStore, options: Object, existing: Object) -> None:
+    wanted = options.get("preconditions") or {}
+    metadata = existing["metadata"]
+    # upstream names the kind here, not the resource
+    named = GroupResource(store.row.group, store.row.kind)
+    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    if uid is not None and uid != metadata["uid"]:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise status.conflict(named, metadata["name"], why)
+    if version is not None and version != metadata["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+            f"({metadata['resourceVersion']}). The object might have been modified"
+        )
+        raise status.conflict(named, metadata["name"], why)
+
+
+def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context: Any) -> tuple[bool, bool]:
+    """(graceful, already pending); sets the deletion time and grace period on ``obj`` when graceful."""
+    metadata = obj["metadata"]
+    period = options.get("gracePeriodSeconds")
+    if period is not None and period < 0:
+        period = 1
+    grace = store.row.strategy.graceful_delete(obj, {**options, "gracePeriodSeconds": period}, context)
+    if not store.row.graceful:
+        return False, False
+    now = store.environment.clock()
+    if metadata.get("deletionTimestamp"):
+        current = metadata.get("deletionGracePeriodSeconds")
+        if not current:
+            return False, False
+        if period is None or period >= current:
+            return False, True
+        until = unstamp(metadata["deletionTimestamp"]) - current + period
+        if until < int(now):
+            until = now
+            if period != 0:
+                period = 1
+        metadata["deletionTimestamp"] = stamp(until)
+        metadata["deletionGracePeriodSeconds"] = period
+        return True, False
+    if grace is None:
+        return False, False
+    metadata["deletionTimestamp"] = stamp(now + grace)
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation", 0) > 0:
+        metadata["generation"] += 1
+    return True, False
+
+
+def _mark_as_deleting(store: ResourceStore, metadata: Object) -> None:
+    if not metadata.get("deletionTimestamp") and metadata.get("generation", 0) > 0:
+        metadata["generation"] += 1
+    now = store.environment.now()
+    if not metadata.get("deletionTimestamp") or metadata["deletionTimestamp"] > now:
+        metadata["deletionTimestamp"] = now
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _finalizers(store: ResourceStore, options: Object, metadata: Object, context: Any) -> list[str] | None:
+    """The finalizers that the options' propagation asks for; None when they stay as they are."""
+    if not store.environment.garbage_collection:
+        return None
+    old = metadata.get("finalizers") or []
+    policy = store.row.strategy.default_garbage_collection(metadata, context)
+    orphan = policy != "unsupported" and _should_orphan(options, old, policy)
+    foreground = policy != "unsupported" and _should_wait_for_dependents(options, old)
+    new = [name for name in old if name not in (ORPHAN, FOREGROUND)]
+    if orphan:
+        new.append(ORPHAN)
+    if foreground:
+        new.append(FOREGROUND)
+    return None if set(new) == set(old) else new
+
+
+def _should_orphan(options: Object, finalizers: list[str], policy: str) -> bool:
+    explicit = options.get("orphanDependents")
+    if explicit is not None:
+        return bool(explicit)
+    propagation = options.get("propagationPolicy")
+    if propagation is not None:
+        return bool(propagation == "Orphan")
+    for name in finalizers:
+        if name == ORPHAN:
+            return True
+        if name == FOREGROUND:
+            return False
+    return policy == "orphan"
+
+
+def _should_wait_for_dependents(options: Object, finalizers: list[str]) -> bool:
+    if options.get("orphanDependents") is not None:
+        return False
+    propagation = options.get("propagationPolicy")
+    if propagation is not None:
+        return bool(propagation == "Foreground")
+    for name in finalizers:
+        if name == FOREGROUND:
+            return True
+        if name == ORPHAN:
+            return False
+    return False

@@ -1,0 +1,47 @@
+"""What every resource store of a server shares: clock, feature gates, options, listers, authorizer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kapi.authorization.interface import Authorizer
+from kapi.machinery.gvk import GroupResource
+from kapi.resources.definition import Lister
+
+
+@dataclass(slots=True)
+class Environment:
+    """Set up once by the composition root; ``clock`` gives unix seconds."""
+
+    clock: Callable[[], float] = time.time
+    features: Mapping[str, bool] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    authorizer: Authorizer | None = None
+    garbage_collection: bool = True
+    event_ttl: float = 3600.0  # seconds
+    _second: int = 0
+    _stamp: str = ""
+
+    def now(self) -> str:
+        """The time as metadata carries it: RFC 3339, UTC, whole seconds."""
+        second = int(self.clock())
+        if second != self._second:
+            self._second = second
+            self._stamp = stamp(second)
+        return self._stamp
+
+
+def stamp(seconds: float) -> str:
+    """Unix seconds as an RFC 3339 time."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def unstamp(text: str) -> float:
+    """An RFC 3339 time in UTC as unix seconds."""
+    import calendar
+
+    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))

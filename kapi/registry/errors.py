@@ -1,0 +1,23 @@
+"""Store errors become API errors here and nowhere else (upstream: apiserver ``storage/errors`` and ``storeerr``)."""
+
+from __future__ import annotations
+
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource
+from kapi.store.errors import Compacted, KeyExists, KeyMissing, RevisionConflict, StoreError, StoreUnavailable
+
+
+def interpret(error: StoreError, resource: GroupResource, name: str) -> status.StatusError:
+    """The API error that tells a client about a store error."""
+    if isinstance(error, KeyExists):
+        return status.already_exists(resource, name)
+    if isinstance(error, KeyMissing):
+        return status.not_found(resource, name)
+    if isinstance(error, RevisionConflict):
+        return status.conflict(resource, name, status.OPTIMISTIC_LOCK)
+    if isinstance(error, Compacted):
+        return status.expired("The provided continue parameter is too old or the resource version is too old.")
+    if isinstance(error, StoreUnavailable):
+        unavailable = status.service_unavailable(f"the store is not available: {error}", retry_after=1)
+        return unavailable
+    return status.internal(error)

@@ -1,0 +1,60 @@
+"""One write on its way through the registry: who, what, with which options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.request.user import LOOPBACK_USER, UserInfo
+from kapi.resources.definition import Resource, Strategy, Subresource
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Operation:
+    """``resource`` is the served row, whose version the request speaks; names are those of the URL."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: Subresource | None = None
+    user: UserInfo = LOOPBACK_USER
+    field_manager: str = "kapi"
+    dry_run: bool = False
+    options: Object = field(default_factory=dict)  # CreateOptions, UpdateOptions ... as admission shows them
+    warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
+
+    @property
+    def strategy(self) -> Strategy:
+        """The subresource's own strategy, else the resource's."""
+        sub = self.subresource
+        return self.resource.strategy if sub is None or sub.strategy is None else sub.strategy
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        return GroupVersionResource(self.resource.group, self.resource.version, self.resource.plural)
+
+    @property
+    def kind(self) -> GroupVersionKind:
+        return GroupVersionKind(self.resource.group, self.resource.version, self.resource.kind)
+
+    def warn(self, text: str) -> None:
+        if text and text not in self.warnings:
+            self.warnings.append(text)
+
+
+class Stored:
+    """What a write left in the store: the object (storage version), its bytes and revision."""
+
+    __slots__ = ("obj", "data", "revision", "created", "deleted")
+
+    def __init__(self, obj: Object, data: bytes, revision: int, *, created: bool = False, deleted: bool = False) -> None:
+        self.obj = obj
+        self.data = data
+        self.revision = revision
+        self.created = created
+        self.deleted = deleted

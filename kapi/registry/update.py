@@ -1,0 +1,168 @@
+"""Update: read, transform, check, compare and swap; again while others win (upstream: ``store.go`` Update)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kapi.admission.interface import CREATE, UPDATE
+from kapi.machinery import status
+from kapi.machinery.field import Path, invalid
+from kapi.machinery.gvk import GroupKind
+from kapi.registry import metadata as meta
+from kapi.registry.create import insert
+from kapi.registry.errors import interpret
+from kapi.registry.operation import Operation, Stored
+from kapi.registry.resource_store import ResourceStore
+from kapi.schema.managedfields import only_timestamps_differ
+from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreError
+
+Object = dict[str, Any]
+#: (existing object or None) -> new object, free to be changed; called anew on every attempt
+Transform = Callable[["Object | None"], Awaitable[Object]]
+
+
+async def update(
+    store: ResourceStore, op: Operation, transform: Transform, *, allow_create: bool = False, uid: str = ""
+) -> Stored:
+    """Writes what ``transform`` makes of the stored object.
+
+    Loops while other writers win, unless the new object names a resourceVersion: then the first mismatch is a
+    Conflict.  A write that changes nothing stores nothing.  Raises StatusError.
+    """
+    name, resource = op.name, store.group_resource
+    creatable = allow_create or op.strategy.allow_create_on_update
+    while True:
+        waiting = store.cache.wait_fresh()
+        if waiting is not None:
+            await waiting
+        entry = store.cache.get(op.namespace, name)
+        try:
+            if entry is None:
+                if uid:
+                    meta.check_uid(uid, None, resource, name)
+                if not creatable:
+                    raise status.not_found(resource, name)
+                return await _create_instead(store, op, await transform(None))
+            existing: Object = entry.object
+            if uid:
+                meta.check_uid(uid, existing, resource, name)
+            return await _update_once(store, op, existing, entry, await transform(existing))
+        except (RevisionConflict, KeyMissing):
+            continue  # somebody else was faster: look at what is there now
+
+
+async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> Stored:
+    if op.authorize_create is not None:
+        await op.authorize_create()
+    attributes = store.attributes(op, CREATE, obj, None)
+    await store.admission.admit(attributes)
+    obj = attributes.obj if attributes.obj is not None else obj
+    op.warn(meta.dedup_owner_references(obj, after_admission=True))
+    try:
+        return await insert(store, op, obj, attributes)
+    except KeyExists as error:
+        raise interpret(error, store.group_resource, op.name) from None
+
+
+async def _update_once(store: ResourceStore, op: Operation, existing: Object, entry: Any, obj: Object) -> Stored:
+    resource, strategy = store.group_resource, op.strategy
+    old_meta = existing["metadata"]
+    attributes = store.attributes(op, UPDATE, obj, existing)
+    await store.admission.admit(attributes)
+    obj = attributes.obj if attributes.obj is not None else obj
+    op.warn(meta.dedup_owner_references(obj, after_admission=True))
+    metadata = obj.setdefault("metadata", {})
+
+    wanted = metadata.get("resourceVersion", "")
+    if wanted in ("", "0"):
+        if not strategy.allow_unconditional_update:
+            cause = invalid(Path("metadata").child("resourceVersion"), 0, "must be specified for an update")
+            raise status.invalid(GroupKind(resource.group, resource.resource), op.name, [cause])
+        metadata["resourceVersion"] = old_meta["resourceVersion"]
+    elif wanted != old_meta["resourceVersion"]:
+        if not wanted.isdigit():
+            raise status.generic(f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
+        raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK)
+
+    context = store.context(op)
+    lifecycle = store.row.lifecycle
+    finish = await lifecycle.begin_update(obj, existing, context) if lifecycle is not None else None
+    committed = False
+    try:
+        _before_update(store, op, obj, existing, context)
+        if only_timestamps_differ(obj, existing):
+            metadata["managedFields"] = old_meta["managedFields"]
+        attributes.obj = obj
+        await store.admission.validate(attributes)
+        if _finished_deleting(obj, old_meta):
+            outcome = await _delete_finalized(store, op, obj, entry)
+        elif obj == existing:
+            outcome = Stored(existing, entry.data, entry.revision)
+        elif op.dry_run:
+            outcome = store.stored(obj, store.encode(obj), entry.revision)
+        else:
+            halves = store.encode(obj)
+            key = store.key(op.namespace, op.name)
+            try:
+                revision = await store.store.update(key, entry.revision, *halves)
+            except (RevisionConflict, KeyMissing):
+                if wanted not in ("", "0"):
+                    raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK) from None
+                raise
+            except StoreError as error:
+                raise interpret(error, resource, op.name) from error
+            outcome = store.stored(obj, halves, revision)
+        committed = not op.dry_run
+        return outcome
+    finally:
+        if finish is not None:
+            await finish(committed)
+
+
+def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: Object, context: Any) -> None:
+    """Keeps what an update may not touch, prepares and validates."""
+    metadata, old_meta, strategy = obj["metadata"], existing["metadata"], op.strategy
+    if "generation" in old_meta:
+        metadata["generation"] = old_meta["generation"]
+    else:
+        metadata.pop("generation", None)
+    strategy.prepare_for_update(obj, existing, context)
+    if not metadata.get("uid"):
+        metadata["uid"] = old_meta["uid"]
+    metadata["creationTimestamp"] = old_meta["creationTimestamp"]
+    if "deletionTimestamp" in old_meta:
+        metadata["deletionTimestamp"] = old_meta["deletionTimestamp"]
+    if "deletionGracePeriodSeconds" in old_meta and metadata.get("deletionGracePeriodSeconds") is None:
+        metadata["deletionGracePeriodSeconds"] = old_meta["deletionGracePeriodSeconds"]
+    errors = strategy.validate_update(obj, existing, context)
+    if errors:
+        raise status.invalid(store.row.group_kind, metadata.get("name", ""), errors)
+    for warning in strategy.warnings_on_update(obj, existing, context):
+        op.warn(warning)
+    strategy.canonicalize(obj)
+
+
+def _finished_deleting(obj: Object, old_meta: Object) -> bool:
+    """True when the last finalizer goes from an object whose deletion was asked for."""
+    return (
+        not obj["metadata"].get("finalizers")
+        and bool(old_meta.get("deletionTimestamp"))
+        and not old_meta.get("deletionGracePeriodSeconds")
+    )
+
+
+async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, entry: Any) -> Stored:
+    halves = store.encode(obj)
+    if op.dry_run:
+        return store.stored(obj, halves, entry.revision, deleted=True)
+    try:
+        revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *halves)
+    except (RevisionConflict, KeyMissing):
+        raise
+    except StoreError as error:
+        raise interpret(error, store.group_resource, op.name) from error
+    outcome = store.stored(obj, halves, revision, deleted=True)
+    if store.row.lifecycle is not None:
+        await store.row.lifecycle.after_delete(obj, store.context(op))
+    return outcome
