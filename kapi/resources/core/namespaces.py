@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="namespaces",
     singular="namespace",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     short_names=("ns",),
     storage_version_hash="Q3oi5N2YM8M=",

@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="persistentvolumeclaims",
     singular="persistentvolumeclaim",
     namespaced=True,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("pvc",),
     storage_version_hash="QWTyNDq0dC4=",

@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="persistentvolumes",
     singular="persistentvolume",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("pv",),
     storage_version_hash="HN/zwEC+JgM=",

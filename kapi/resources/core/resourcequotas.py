@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="resourcequotas",
     singular="resourcequota",
     namespaced=True,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("quota",),
     storage_version_hash="8uhSgffRX6w=",

@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="serviceaccounts",
     singular="serviceaccount",
     namespaced=True,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("sa",),
     storage_version_hash="pbx9ZvyFpBE=",

@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="services",
     singular="service",
     namespaced=True,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("svc",),
     categories=("all",),

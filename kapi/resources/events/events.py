@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="events",
     singular="event",
     namespaced=True,
+    ttl=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("ev",),
     storage_version_hash="r2yiGXH7wu8=",

@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="deviceclasses",
     singular="deviceclass",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="Yk2PTc1Ybxk=",
 )

@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="resourceclaims",
     singular="resourceclaim",
     namespaced=True,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="wgAZaHcZxUg=",
     subresources=(

@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="resourceslices",
     singular="resourceslice",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="KsC072WgaEY=",
 )

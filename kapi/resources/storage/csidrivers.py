@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="csidrivers",
     singular="csidriver",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="hL6j/rwBV5w=",
 )

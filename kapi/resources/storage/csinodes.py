@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="csinodes",
     singular="csinode",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="Pe62DkZtjuo=",
 )

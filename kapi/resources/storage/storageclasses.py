@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="storageclasses",
     singular="storageclass",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("sc",),
     storage_version_hash="K+m6uJwbjGY=",

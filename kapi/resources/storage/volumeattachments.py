@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="volumeattachments",
     singular="volumeattachment",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="tJx/ezt6UDU=",
     subresources=(

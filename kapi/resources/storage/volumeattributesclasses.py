@@ -11,6 +11,7 @@ RESOURCE = Resource(
     plural="volumeattributesclasses",
     singular="volumeattributesclass",
     namespaced=False,
+    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("vac",),
     storage_version_hash="tIjydgKBC5w=",
