@@ -1,0 +1,51 @@
+"""Request bodies: media type, decoding against the type, field validation (upstream: ``endpoints/handlers/rest.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.codecs.negotiation import input_media_type
+from kapi.codecs.reading import read_body
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.request.context import RequestContext
+from kapi.schema.decode import decode
+from kapi.schema.types import Type
+
+Object = dict[str, Any]
+
+
+def raw_body(ctx: RequestContext) -> bytes:
+    """The whole body, as it came."""
+    content = ctx.http.content
+    content.seek(0)
+    data: bytes = content.read()
+    return data
+
+
+def decode_object(
+    ctx: RequestContext, data: bytes, kind: GroupVersionKind, type_: Type, validation: str
+) -> Object:
+    """A body as an object of ``kind``: kind and apiVersion filled in or checked, unknown fields handled as asked.
+
+    Raises BadRequest for what cannot be read, UnsupportedMediaType, and (Strict) for unknown or duplicate fields.
+    """
+    media = input_media_type(ctx.header("content-type"))
+    return decode(read_body(data, media, kind, validation), kind, type_, validation, ctx.warn)
+
+
+def check_names(ctx: RequestContext, scope: RequestScope, obj: Object) -> None:
+    """The names in the body must be those in the URL (PUT and PATCH).  Raises BadRequest."""
+    assert ctx.info is not None
+    metadata = obj.get("metadata") or {}
+    name, wanted = metadata.get("name", ""), ctx.info.name
+    if not name:
+        raise status.bad_request(f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided")
+    if name != wanted:
+        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
+    namespace, given = ctx.info.namespace, metadata.get("namespace", "")
+    if scope.resource.namespaced and given and given != namespace:
+        raise status.bad_request(
+            f"the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
+        )

@@ -1,0 +1,28 @@
+"""Any exception becomes the Status that answers (upstream: ``responsewriters/errors.go`` and ``status.go``)."""
+
+from __future__ import annotations
+
+import orjson
+
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import StatusError, internal
+from kapi.registry.errors import interpret
+from kapi.request.response import Response
+from kapi.store.errors import StoreError
+
+
+def status_response(error: StatusError) -> Response:
+    """The answer that carries an API error."""
+    headers = [(name.encode(), value.encode()) for name, value in error.headers]
+    if error.retry_after:
+        headers.append((b"retry-after", str(error.retry_after).encode()))
+    return Response(error.code, orjson.dumps(error.status) + b"\n", headers=headers)
+
+
+def to_status(error: BaseException) -> StatusError:
+    """The API error for whatever was raised; what is not expected is an internal error without its text."""
+    if isinstance(error, StatusError):
+        return error
+    if isinstance(error, StoreError):
+        return interpret(error, GroupResource("", ""), "")
+    return internal("the server met an unexpected error; see its log under the audit id")

@@ -1,0 +1,241 @@
+"""Query options of the verbs: reading and checking them (upstream: apimachinery ``meta/v1`` options and validation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.machinery import status
+from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
+from kapi.machinery.gvk import GroupKind
+from kapi.request.context import RequestContext
+
+Object = dict[str, Any]
+_META = "meta.k8s.io"
+_INT64 = 1 << 63
+APPLY = "application/apply-patch+yaml"
+
+
+def _invalid(kind: str, errors: list[FieldError]) -> None:
+    if errors:
+        raise status.invalid(GroupKind(_META, kind), "", errors)
+
+
+def truth(value: str) -> bool:
+    """A boolean query option: anything but "", "0" and "false" is true."""
+    return value.lower() not in ("false", "0")
+
+
+def boolean(ctx: RequestContext, name: str) -> bool | None:
+    values = ctx.query.get(name)
+    return None if not values else truth(values[0])
+
+
+def integer(ctx: RequestContext, name: str) -> int | None:
+    """An int64 option.  Raises BadRequest with Go's words."""
+    values = ctx.query.get(name)
+    if not values or values[0] == "":
+        return None
+    text = values[0]
+    digits = text[1:] if text[:1] in "+-" else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    number = int(text)
+    if not -_INT64 <= number < _INT64:
+        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
+
+
+@dataclass(slots=True)
+class ListOptions:
+    """Of list, watch and deletecollection; selectors are still text."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    watch: bool = False
+    allow_watch_bookmarks: bool = False
+    resource_version: str = ""
+    resource_version_match: str | None = None
+    timeout_seconds: int | None = None
+    limit: int = 0
+    continue_: str = ""
+    send_initial_events: bool | None = None
+
+
+def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
+    """Raises BadRequest for what cannot be read and Invalid for combinations that are not allowed."""
+    match = ctx.query.get("resourceVersionMatch")
+    options = ListOptions(
+        label_selector=ctx.first("labelSelector"),
+        field_selector=ctx.first("fieldSelector"),
+        watch=watch or bool(boolean(ctx, "watch")),
+        allow_watch_bookmarks=bool(boolean(ctx, "allowWatchBookmarks")),
+        resource_version=ctx.first("resourceVersion"),
+        resource_version_match=match[0] if match and match[0] else None,
+        timeout_seconds=integer(ctx, "timeoutSeconds"),
+        limit=integer(ctx, "limit") or 0,
+        continue_=ctx.first("continue"),
+        send_initial_events=boolean(ctx, "sendInitialEvents"),
+    )
+    _invalid("ListOptions", _check_list(options))
+    return options
+
+
+def _check_list(options: ListOptions) -> list[FieldError]:
+    if options.watch:
+        return _check_watch(options)
+    errors: list[FieldError] = []
+    path, match = Path("resourceVersionMatch"), options.resource_version_match
+    if match is not None:
+        if not options.resource_version:
+            errors.append(forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.continue_:
+            errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            errors.append(_match_not_supported(path, match, "Exact", "NotOlderThan", ""))
+        elif match == "Exact" and options.resource_version == "0":
+            errors.append(forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if options.send_initial_events is not None:
+        errors.append(forbidden(Path("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _match_not_supported(path: Path, value: str, *names: str) -> FieldError:
+    error = not_supported(path, value, ())
+    error.detail = "supported values: " + ", ".join(f'"{name}"' for name in names)
+    return error
+
+
+def _check_watch(options: ListOptions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    path, match = Path("resourceVersionMatch"), options.resource_version_match
+    if options.send_initial_events is not None:
+        if match != "NotOlderThan":
+            errors.append(forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    elif match is not None:
+        errors.append(
+            forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        )
+    if match is not None and match != "NotOlderThan":
+        errors.append(_match_not_supported(path, match, "NotOlderThan"))
+    if options.continue_:
+        errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    return errors
+
+
+def _dry_run(ctx: RequestContext, errors: list[FieldError]) -> list[str]:
+    values = ctx.query.get("dryRun") or []
+    if any(value != "All" for value in values):
+        errors.append(dry_run_error(values))
+    return values
+
+
+def dry_run_error(values: list[str]) -> FieldError:
+    error = not_supported(Path("dryRun"), values, ["All"])
+    return error
+
+
+def check_field_manager(manager: str) -> list[FieldError]:
+    """At most 128 bytes of printable characters."""
+    path = Path("fieldManager")
+    errors: list[FieldError] = []
+    if len(manager.encode()) > 128:
+        errors.append(too_long(path, 128))
+    for position, char in enumerate(manager):
+        if not char.isprintable():
+            errors.append(
+                invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {position})")
+            )
+    return errors
+
+
+_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """Of create, update and patch."""
+
+    dry_run: bool
+    field_manager: str
+    field_validation: str  # Ignore, Warn or Strict
+    force: bool | None
+    tree: Object  # the options object as admission shows it
+
+
+def write_options(ctx: RequestContext, kind: str, patch_type: str = "") -> WriteOptions:
+    """CreateOptions, UpdateOptions or PatchOptions.  Raises Invalid."""
+    errors: list[FieldError] = []
+    force: bool | None = None
+    manager = ctx.first("fieldManager")
+    validation = ctx.first("fieldValidation")
+    if kind == "PatchOptions":
+        force = boolean(ctx, "force")
+        if patch_type == APPLY:
+            if not manager:
+                errors.append(required(Path("fieldManager"), "is required for apply patch"))
+        elif force is not None:
+            errors.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
+    if manager:
+        errors.extend(check_field_manager(manager))
+    dry_run = _dry_run(ctx, errors)
+    if validation not in _VALIDATIONS:
+        errors.append(not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
+    _invalid(kind, errors)
+    tree: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if dry_run:
+        tree["dryRun"] = dry_run
+    if force is not None:
+        tree["force"] = force
+    if manager:
+        tree["fieldManager"] = manager
+    if validation:
+        tree["fieldValidation"] = validation
+    return WriteOptions(bool(dry_run), manager or default_manager(ctx), validation or "Warn", force, tree)
+
+
+def default_manager(ctx: RequestContext) -> str:
+    """The user agent up to the first slash, as the field manager's name."""
+    agent = (ctx.header("user-agent") or "").split("/", 1)[0]
+    kept = "".join(char for char in agent if char.isprintable())
+    while len(kept.encode()) > 128:
+        kept = kept[:-1]
+    return kept or "unknown"
+
+
+def delete_options_from_query(ctx: RequestContext) -> Object:
+    """DeleteOptions of a request without a body."""
+    options: Object = {}
+    grace = integer(ctx, "gracePeriodSeconds")
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    orphan = boolean(ctx, "orphanDependents")
+    if orphan is not None:
+        options["orphanDependents"] = orphan
+    propagation = ctx.query.get("propagationPolicy")
+    if propagation:
+        options["propagationPolicy"] = propagation[0]
+    dry_run = ctx.query.get("dryRun")
+    if dry_run:
+        options["dryRun"] = dry_run
+    return options
+
+
+def check_delete_options(options: Object) -> None:
+    """Raises Invalid."""
+    errors: list[FieldError] = []
+    propagation = options.get("propagationPolicy")
+    if options.get("orphanDependents") is not None and propagation is not None:
+        errors.append(
+            invalid(
+                Path("propagationPolicy"), propagation, "orphanDependents and deletionPropagation cannot be both set"
+            )
+        )
+    if propagation is not None and propagation not in ("Foreground", "Background", "Orphan"):
+        error = not_supported(Path("propagationPolicy"), propagation, ())
+        error.detail = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+        errors.append(error)
+    dry_run = options.get("dryRun") or []
+    if any(value != "All" for value in dry_run):
+        errors.append(dry_run_error(dry_run))
+    _invalid("DeleteOptions", errors)

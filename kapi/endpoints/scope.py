@@ -1,0 +1,78 @@
+"""What an endpoint needs to know of the resource it serves (upstream: ``endpoints/handlers/rest.go`` RequestScope)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.registry.operation import Operation
+from kapi.registry.resource_store import ResourceStore
+from kapi.request.context import RequestContext
+from kapi.resources.definition import Resource, Subresource
+from kapi.schema.types import Type
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class RequestScope:
+    """A served resource (of one version) or one of its subresources."""
+
+    resource: Resource
+    store: ResourceStore
+    subresource: Subresource | None = None
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        return GroupVersionResource(self.resource.group, self.resource.version, self.resource.plural)
+
+    @property
+    def kind(self) -> GroupVersionKind:
+        """The kind of the bodies: the subresource's own where it has one."""
+        sub = self.subresource
+        if sub is not None and sub.kind and sub.kind != self.resource.kind:
+            return GroupVersionKind(sub.group or self.resource.group, sub.version or self.resource.version, sub.kind)
+        return GroupVersionKind(self.resource.group, self.resource.version, self.resource.kind)
+
+    @property
+    def type(self) -> Type:
+        return self.store.type_of(self.resource)
+
+    @property
+    def same_version(self) -> bool:
+        """True when stored bytes can be answered as they are."""
+        return self.resource.from_storage is None
+
+    def to_storage(self, obj: Object) -> Object:
+        convert = self.resource.to_storage
+        return obj if convert is None else convert(obj)
+
+    def from_storage(self, obj: Object) -> Object:
+        convert = self.resource.from_storage
+        return obj if convert is None else convert(obj)
+
+    def operation(self, ctx: RequestContext, name: str, options: Object, field_manager: str, dry_run: bool) -> Operation:
+        info, user = ctx.info, ctx.user
+        assert info is not None and user is not None
+        return Operation(
+            resource=self.resource,
+            namespace=info.namespace if self.resource.namespaced else "",
+            name=name,
+            subresource=self.subresource,
+            user=user,
+            field_manager=field_manager,
+            dry_run=dry_run,
+            options=options,
+            warnings=ctx.warnings,
+            annotations=ctx.annotations,
+        )
+
+
+def request_name(ctx: RequestContext) -> str:
+    """The name in the URL.  Raises BadRequest when there is none."""
+    assert ctx.info is not None
+    if not ctx.info.name:
+        raise status.bad_request("name must be provided")
+    return ctx.info.name

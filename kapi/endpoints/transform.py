@@ -1,0 +1,96 @@
+"""Objects as Tables and as metadata only (upstream: ``endpoints/handlers/response.go``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from kapi.machinery import status
+from kapi.resources.definition import Column, Resource, TableColumns
+
+Object = dict[str, Any]
+_NAME = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
+    "client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
+    "idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+_CREATED = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to "
+    "be set in happens-before order across separate operations. Clients may not set this value. It is represented in "
+    "RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+
+
+def _created(obj: Object) -> str:
+    return str(obj["metadata"].get("creationTimestamp") or "<unknown>")
+
+
+#: for types without columns of their own
+DEFAULT_COLUMNS = TableColumns(
+    (Column("Name", "string", _NAME, "name"), Column("Created At", "date", _CREATED)),
+    lambda obj, now: [obj["metadata"].get("name", ""), _created(obj)],
+)
+
+
+def column_definition(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def table(
+    resource: Resource,
+    objects: Iterable[Object],
+    list_meta: Object,
+    *,
+    version: str = "v1",
+    include: str = "Metadata",
+    headers: bool = True,
+    now: float | None = None,
+) -> Object:
+    """A ``meta.k8s.io`` Table.  ``include`` is includeObject: None, Metadata or Object.  Raises BadRequest."""
+    if include not in ("None", "Metadata", "Object", ""):
+        raise status.bad_request(f"unrecognized includeObject value: {include!r}".replace("'", '"'))
+    columns = resource.table or DEFAULT_COLUMNS
+    moment = time.time() if now is None else now
+    rows = [row(columns, obj, include, version, moment) for obj in objects]
+    out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
+    out["columnDefinitions"] = [column_definition(column) for column in columns.columns] if headers else None
+    out["rows"] = rows
+    return out
+
+
+def row(columns: TableColumns, obj: Object, include: str, version: str, now: float) -> Object:
+    out: Object = {"cells": list(columns.cells(obj, now))}
+    if include in ("Metadata", ""):
+        out["object"] = partial(obj, version)
+    elif include == "Object":
+        out["object"] = obj
+    else:
+        out["object"] = None
+    return out
+
+
+def partial(obj: Object, version: str = "v1") -> Object:
+    """PartialObjectMetadata."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj.get("metadata", {}),
+    }
+
+
+def partial_list(objects: Iterable[Object], list_meta: Object, version: str = "v1") -> Object:
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": list_meta,
+        "items": [partial(obj, version) for obj in objects],
+    }

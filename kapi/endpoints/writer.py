@@ -1,0 +1,147 @@
+"""The one place where an answer goes onto the wire (upstream: ``endpoints/handlers/responsewriters``).
+
+Whole answers are written at once; a list of slices leaves through a pull producer, so that a 26 MB list never stands
+in memory a second time; large answers are compressed in a thread when the client asked for gzip.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPullProducer
+from twisted.internet.threads import deferToThreadPool
+from zope.interface import implementer
+
+from kapi.request.context import RequestContext
+from kapi.request.response import HijackedResponse, Response, StreamResponse
+
+GZIP_FROM = 128 * 1024  # bytes
+_SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
+_WARNINGS_MAX = 4 * 1024  # characters in all warnings of an answer
+
+
+def warning_header(text: str) -> bytes:
+    """``299 - "text"`` as RFC 9110 quotes it."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    return f'299 - "{quoted}"'.encode()
+
+
+def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
+    """Writes the answer; None when it is out, else an awaitable of that."""
+    http = ctx.http
+    if isinstance(response, HijackedResponse):
+        return None
+    http.setResponseCode(response.status)
+    headers = http.responseHeaders
+    if response.content_type:
+        headers.setRawHeaders(b"content-type", [response.content_type])
+    for name, value in ctx.response_headers:
+        headers.addRawHeader(name, value)
+    for name, value in response.headers:
+        headers.addRawHeader(name, value)
+    if ctx.warnings:
+        _write_warnings(headers, ctx.warnings)
+    if isinstance(response, StreamResponse):
+        return response.run(http)
+    body = response.body
+    if isinstance(body, bytes):
+        if len(body) >= GZIP_FROM and _wants_gzip(ctx):
+            return _write_compressed(ctx, [body])
+        headers.setRawHeaders(b"content-length", [b"%d" % len(body)])
+        if len(body) <= _SLICE:
+            http.write(body)
+            http.finish()
+            return None
+        return _produce(http, _slices(body))
+    size = sum(map(len, body))
+    if size >= GZIP_FROM and _wants_gzip(ctx):
+        return _write_compressed(ctx, body)
+    headers.setRawHeaders(b"content-length", [b"%d" % size])
+    return _produce(http, body)
+
+
+def _write_warnings(headers: Any, warnings: list[str]) -> None:
+    room = _WARNINGS_MAX
+    values = []
+    for text in warnings:
+        if len(text) > room:
+            text = text[:room]
+        if text:
+            values.append(warning_header(text))
+        room -= len(text)
+    headers.setRawHeaders(b"warning", values)
+
+
+def _wants_gzip(ctx: RequestContext) -> bool:
+    accepted = ctx.header("accept-encoding") or ""
+    return any(part.split(";", 1)[0].strip() == "gzip" for part in accepted.split(","))
+
+
+async def _write_compressed(ctx: RequestContext, slices: list[bytes]) -> None:
+    http = ctx.http
+    http.responseHeaders.setRawHeaders(b"content-encoding", [b"gzip"])
+    http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
+    reactor = ctx.extra["reactor"]
+    packed = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
+    http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % sum(map(len, packed))])
+    await _produce(http, packed)
+
+
+def compress(slices: list[bytes]) -> list[bytes]:
+    """Gzip, at the level that upstream uses (1)."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    out = [packer.compress(part) for part in slices]
+    out.append(packer.flush())
+    return _slices(b"".join(out))
+
+
+def _slices(body: bytes) -> list[bytes]:
+    view = memoryview(body)
+    return [bytes(view[start : start + _SLICE]) for start in range(0, len(body), _SLICE)] or [b""]
+
+
+def _produce(http: Any, slices: list[bytes]) -> Deferred[None]:
+    producer = SliceProducer(http, slices)
+    http.registerProducer(producer, False)
+    return producer.done
+
+
+@implementer(IPullProducer)
+class SliceProducer:
+    """Feeds slices to a request as fast as its peer reads them; ``done`` fires at the end or when the peer goes."""
+
+    def __init__(self, http: Any, slices: list[bytes], after: Callable[[], None] | None = None) -> None:
+        self._http = http
+        self._slices = slices
+        self._next = 0
+        self.done: Deferred[None] = Deferred()
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        if self._next >= len(self._slices):
+            self._finish()
+            return
+        size = 0
+        start = self._next
+        while self._next < len(self._slices) and size < _SLICE:
+            size += len(self._slices[self._next])
+            self._next += 1
+        chunk = self._slices[start] if self._next == start + 1 else b"".join(self._slices[start : self._next])
+        self._http.write(chunk)
+        if self._next >= len(self._slices):
+            self._finish()
+
+    def _finish(self) -> None:
+        if self.done.called:
+            return
+        self._slices = []
+        self._http.unregisterProducer()
+        self._http.finish()
+        self.done.callback(None)
+
+    def stopProducing(self) -> None:  # noqa: N802
+        self._slices = []
+        if not self.done.called:
+            self.done.callback(None)
