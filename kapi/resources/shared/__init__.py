@@ -1,0 +1,1 @@
+"""What several resources share: rules, columns, printing."""

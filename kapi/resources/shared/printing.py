@@ -1,0 +1,132 @@
+"""What table cells are made of: ages, label lists, placeholders.
+
+Upstream: ``pkg/printers/internalversion/printers.go``, apimachinery ``util/duration``.
+"""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kapi.resources.definition import TableColumns
+from kapi.resources.shared.columns import COLUMNS
+
+Object = dict[str, Any]
+NONE = "<none>"
+UNSET = "<unset>"
+UNKNOWN = "<unknown>"
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def seconds_of(timestamp: str) -> float:
+    """Unix seconds of an RFC 3339 time; fractions and numeric zones are understood."""
+    seconds = float(calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
+    rest = timestamp[19:]
+    if rest.startswith("."):
+        digits = rest[1:].rstrip("Zz")
+        for sign in "+-":
+            digits = digits.split(sign)[0]
+        seconds += float("0." + digits)
+        rest = rest[1 + len(digits) :]
+    if rest and rest[0] in "+-":
+        hours, minutes = rest[1:3], rest[4:6]
+        shift = int(hours) * _HOUR + int(minutes) * _MINUTE
+        seconds += shift if rest[0] == "-" else -shift
+    return seconds
+
+
+def human_duration(seconds: float) -> str:
+    """A duration in at most two units, ``3d4h``: coarser the longer it is."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 0:
+        return "0s"
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    minutes = whole // _MINUTE
+    if minutes < 10:
+        rest = whole % _MINUTE
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 3 * 60:
+        return f"{minutes}m"
+    hours = whole // _HOUR
+    if hours < 8:
+        rest = minutes % 60
+        return f"{hours}h{rest}m" if rest else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if hours < 192:
+        rest = hours % 24
+        return f"{days}d{rest}h" if rest else f"{days}d"
+    if hours < 24 * 365 * 2:
+        return f"{days}d"
+    years = whole // _YEAR
+    if hours < 24 * 365 * 8:
+        rest = days % 365
+        return f"{years}y{rest}d" if rest else f"{years}y"
+    return f"{years}y"
+
+
+def since(timestamp: str | None, now: float) -> str:
+    """The age of a time; ``<unknown>`` when there is none."""
+    if not timestamp:
+        return UNKNOWN
+    return human_duration(now - seconds_of(timestamp))
+
+
+def name(obj: Object, now: float) -> str:
+    return str((obj.get("metadata") or {}).get("name", ""))
+
+
+def age(obj: Object, now: float) -> str:
+    return since((obj.get("metadata") or {}).get("creationTimestamp"), now)
+
+
+def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
+    """``a=b,c=d`` in the order of the keys."""
+    if not values:
+        return empty
+    return ",".join(f"{key}={values[key]}" for key in sorted(values))
+
+
+def label_selector(selector: Mapping[str, Any] | None) -> str:
+    """A LabelSelector as upstream's FormatLabelSelector writes it."""
+    if selector is None:
+        return NONE
+    requirements: list[tuple[str, str]] = []
+    for key, value in (selector.get("matchLabels") or {}).items():
+        requirements.append((key, f"{key}={value}"))
+    for term in selector.get("matchExpressions") or []:
+        key, operator = term.get("key", ""), term.get("operator")
+        values = ",".join(sorted(term.get("values") or []))
+        if operator == "In":
+            requirements.append((key, f"{key} in ({values})"))
+        elif operator == "NotIn":
+            requirements.append((key, f"{key} notin ({values})"))
+        elif operator == "Exists":
+            requirements.append((key, key))
+        elif operator == "DoesNotExist":
+            requirements.append((key, "!" + key))
+        else:
+            return "<error>"
+    if not requirements:
+        return NONE
+    requirements.sort(key=lambda pair: pair[0])
+    return ",".join(text for _, text in requirements)
+
+
+def joined(values: Iterable[Any] | None, empty: str = NONE) -> str:
+    text = ",".join(str(value) for value in values or ())
+    return text or empty
+
+
+def table(kind: str, *readers: Callable[[Object, float], Any]) -> TableColumns:
+    """The table of a kind: its columns from the data table, one reader per cell."""
+    columns = COLUMNS[kind]
+    if len(columns) != len(readers):
+        raise ValueError(f"{kind}: {len(columns)} columns, {len(readers)} cells")
+    return TableColumns(columns, lambda obj, now: [read(obj, now) for read in readers])
