@@ -8,16 +8,17 @@ from __future__ import annotations
 from kapi.resources.definition import Column
 
 _NAME = (
-    "Name must be unique within a namespace. Is required when creating resources, although some resources may "
-    "allow a client to request the generation of an appropriate name automatically. Name is primarily intended "
-    "for creation idempotence and configuration definition. Cannot be updated. More info: "
+    "Name must be unique within a namespace. Is required when creating resources, although some resources "
+    "may allow a client to request the generation of an appropriate name automatically. Name is primarily "
+    "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
     "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
 )
 _AGE = (
     "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
-    "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. "
-    "It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. "
-    "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+    "guaranteed to be set in happens-before order across separate operations. Clients may not set this "
+    "value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for "
+    "lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
 
 NAME = Column("Name", "string", _NAME, "name")
@@ -35,41 +36,41 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "controller should call the attach volume interface which checks the volumeattachment status and "
             "waits until the volume is attached before proceeding to mounting. The CSI external-attacher "
             "coordinates with CSI volume driver and updates the volumeattachment status when the attach "
-            "operation is complete. If the value is specified to false, the attach operation will be skipped. "
-            "Otherwise the attach operation will be called.\n\nThis field is immutable.",
+            "operation is complete. If the value is specified to false, the attach operation will be "
+            "skipped. Otherwise the attach operation will be called.\n\nThis field is immutable.",
         ),
         Column(
             "PodInfoOnMount",
             "boolean",
             "podInfoOnMount indicates this CSI volume driver requires additional pod information (like "
-            "podName, podUID, etc.) during mount operations, if set to true. If set to false, pod information "
-            "will not be passed on mount. Default is false.\n\nThe CSI driver specifies podInfoOnMount as part "
-            "of driver deployment. If true, Kubelet will pass pod information as VolumeContext in the CSI "
-            "NodePublishVolume() calls. The CSI driver is responsible for parsing and validating the "
-            "information passed in as VolumeContext.\n\nThe following VolumeContext will be passed if "
-            "podInfoOnMount is set to true. This list might grow, but the prefix will be used. "
+            "podName, podUID, etc.) during mount operations, if set to true. If set to false, pod "
+            "information will not be passed on mount. Default is false.\n\nThe CSI driver specifies "
+            "podInfoOnMount as part of driver deployment. If true, Kubelet will pass pod information as "
+            "VolumeContext in the CSI NodePublishVolume() calls. The CSI driver is responsible for parsing "
+            "and validating the information passed in as VolumeContext.\n\nThe following VolumeContext will "
+            "be passed if podInfoOnMount is set to true. This list might grow, but the prefix will be used. "
             "\"csi.storage.k8s.io/pod.name\": pod.Name \"csi.storage.k8s.io/pod.namespace\": pod.Namespace "
-            "\"csi.storage.k8s.io/pod.uid\": string(pod.UID) \"csi.storage.k8s.io/ephemeral\": \"true\" if the "
-            "volume is an ephemeral inline volume\n                                defined by a "
+            "\"csi.storage.k8s.io/pod.uid\": string(pod.UID) \"csi.storage.k8s.io/ephemeral\": \"true\" if "
+            "the volume is an ephemeral inline volume\n                                defined by a "
             "CSIVolumeSource, otherwise \"false\"\n\n\"csi.storage.k8s.io/ephemeral\" is a new feature in "
             "Kubernetes 1.16. It is only required for drivers which support both the \"Persistent\" and "
             "\"Ephemeral\" VolumeLifecycleMode. Other drivers can leave pod info disabled and/or ignore this "
             "field. As Kubernetes 1.15 doesn't support this field, drivers can only support one mode when "
             "deployed on such a cluster and the deployment determines which mode that is, for example via a "
-            "command line parameter of the driver.\n\nThis field was immutable in Kubernetes < 1.29 and now is "
-            "mutable.",
+            "command line parameter of the driver.\n\nThis field was immutable in Kubernetes < 1.29 and now "
+            "is mutable.",
         ),
         Column(
             "StorageCapacity",
             "boolean",
-            "storageCapacity indicates that the CSI volume driver wants pod scheduling to consider the storage "
-            "capacity that the driver deployment will report by creating CSIStorageCapacity objects with "
-            "capacity information, if set to true.\n\nThe check can be enabled immediately when deploying a "
-            "driver. In that case, provisioning new volumes with late binding will pause until the driver "
-            "deployment has published some suitable CSIStorageCapacity object.\n\nAlternatively, the driver "
-            "can be deployed with the field unset or false and it can be flipped later when storage capacity "
-            "information has been published.\n\nThis field was immutable in Kubernetes <= 1.22 and now is "
-            "mutable.",
+            "storageCapacity indicates that the CSI volume driver wants pod scheduling to consider the "
+            "storage capacity that the driver deployment will report by creating CSIStorageCapacity objects "
+            "with capacity information, if set to true.\n\nThe check can be enabled immediately when "
+            "deploying a driver. In that case, provisioning new volumes with late binding will pause until "
+            "the driver deployment has published some suitable CSIStorageCapacity object.\n\nAlternatively, "
+            "the driver can be deployed with the field unset or false and it can be flipped later when "
+            "storage capacity information has been published.\n\nThis field was immutable in Kubernetes <= "
+            "1.22 and now is mutable.",
         ),
         Column(
             "TokenRequests",
@@ -77,31 +78,33 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "tokenRequests indicates the CSI driver needs pods' service account tokens it is mounting volume "
             "for to do necessary authentication. Kubelet will pass the tokens in VolumeContext in the CSI "
             "NodePublishVolume calls. The CSI driver should parse and validate the following VolumeContext: "
-            "\"csi.storage.k8s.io/serviceAccount.tokens\": {\n  \"<audience>\": {\n    \"token\": <token>,\n   "
-            " \"expirationTimestamp\": <expiration timestamp in RFC3339>,\n  },\n  ...\n}\n\nNote: Audience in "
-            "each TokenRequest should be different and at most one token is empty string. To receive a new "
-            "token after expiry, RequiresRepublish can be used to trigger NodePublishVolume periodically.",
+            "\"csi.storage.k8s.io/serviceAccount.tokens\": {\n  \"<audience>\": {\n    \"token\": <token>,\n "
+            "   \"expirationTimestamp\": <expiration timestamp in RFC3339>,\n  },\n  ...\n}\n\nNote: "
+            "Audience in each TokenRequest should be different and at most one token is empty string. To "
+            "receive a new token after expiry, RequiresRepublish can be used to trigger NodePublishVolume "
+            "periodically.",
         ),
         Column(
             "RequiresRepublish",
             "boolean",
-            "requiresRepublish indicates the CSI driver wants `NodePublishVolume` being periodically called to "
-            "reflect any possible change in the mounted volume. This field defaults to false.\n\nNote: After a "
-            "successful initial NodePublishVolume call, subsequent calls to NodePublishVolume should only "
-            "update the contents of the volume. New mount points will not be seen by a running container.",
+            "requiresRepublish indicates the CSI driver wants `NodePublishVolume` being periodically called "
+            "to reflect any possible change in the mounted volume. This field defaults to false.\n\nNote: "
+            "After a successful initial NodePublishVolume call, subsequent calls to NodePublishVolume should "
+            "only update the contents of the volume. New mount points will not be seen by a running "
+            "container.",
         ),
         Column(
             "Modes",
             "string",
-            "volumeLifecycleModes defines what kind of volumes this CSI volume driver supports. The default if "
-            "the list is empty is \"Persistent\", which is the usage defined by the CSI specification and "
-            "implemented in Kubernetes via the usual PV/PVC mechanism.\n\nThe other mode is \"Ephemeral\". In "
-            "this mode, volumes are defined inline inside the pod spec with CSIVolumeSource and their "
+            "volumeLifecycleModes defines what kind of volumes this CSI volume driver supports. The default "
+            "if the list is empty is \"Persistent\", which is the usage defined by the CSI specification and "
+            "implemented in Kubernetes via the usual PV/PVC mechanism.\n\nThe other mode is \"Ephemeral\". "
+            "In this mode, volumes are defined inline inside the pod spec with CSIVolumeSource and their "
             "lifecycle is tied to the lifecycle of that pod. A driver has to be aware of this because it is "
             "only going to get a NodePublishVolume call for such a volume.\n\nFor more information about "
-            "implementing this mode, see https://kubernetes-csi.github.io/docs/ephemeral-local-volumes.html A "
-            "driver can support one or more of these modes and more modes may be added in the future.\n\nThis "
-            "field is beta. This field is immutable.",
+            "implementing this mode, see https://kubernetes-csi.github.io/docs/ephemeral-local-volumes.html "
+            "A driver can support one or more of these modes and more modes may be added in the "
+            "future.\n\nThis field is beta. This field is immutable.",
         ),
         AGE,
     ),
@@ -117,16 +120,16 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "string",
             "storageClassName represents the name of the StorageClass that the reported capacity applies to. "
             "It must meet the same requirements as the name of a StorageClass object (non-empty, DNS "
-            "subdomain). If that object no longer exists, the CSIStorageCapacity object is obsolete and should "
-            "be removed by its creator. This field is immutable.",
+            "subdomain). If that object no longer exists, the CSIStorageCapacity object is obsolete and "
+            "should be removed by its creator. This field is immutable.",
         ),
         Column(
             "Capacity",
             "string",
             "capacity is the value reported by the CSI driver in its GetCapacityResponse for a "
             "GetCapacityRequest with topology and parameters that match the previous fields.\n\nThe semantic "
-            "is currently (CSI spec 1.2) defined as: The available capacity, in bytes, of the storage that can "
-            "be used to provision volumes. If not set, that information is currently unavailable.",
+            "is currently (CSI spec 1.2) defined as: The available capacity, in bytes, of the storage that "
+            "can be used to provision volumes. If not set, that information is currently unavailable.",
         ),
     ),
     "CertificateSigningRequest": (
@@ -139,8 +142,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    "
             "\"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it "
             "is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned "
-            "\"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can "
-            "select on this field using `spec.signerName`.",
+            "\"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You "
+            "can select on this field using `spec.signerName`.",
         ),
         Column("Requestor", "string", "Base64-encoded PKCS#10 CSR data"),
         Column(
@@ -149,14 +152,14 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "expirationSeconds is the requested duration of validity of the issued certificate. The "
             "certificate signer may issue a certificate with a different validity duration so a client must "
             "check the delta between the notBefore and and notAfter fields in the issued certificate to "
-            "determine the actual duration.\n\nThe v1.22+ in-tree implementations of the well-known Kubernetes "
-            "signers will honor this field as long as the requested duration is not greater than the maximum "
-            "duration they will honor per the --cluster-signing-duration CLI flag to the Kubernetes controller "
-            "manager.\n\nCertificate signers may not honor this field for various reasons:\n\n  1. Old signer "
-            "that is unaware of the field (such as the in-tree\n     implementations prior to v1.22)\n  2. "
-            "Signer whose configured maximum is shorter than the requested duration\n  3. Signer whose "
-            "configured minimum is longer than the requested duration\n\nThe minimum valid value for "
-            "expirationSeconds is 600, i.e. 10 minutes.",
+            "determine the actual duration.\n\nThe v1.22+ in-tree implementations of the well-known "
+            "Kubernetes signers will honor this field as long as the requested duration is not greater than "
+            "the maximum duration they will honor per the --cluster-signing-duration CLI flag to the "
+            "Kubernetes controller manager.\n\nCertificate signers may not honor this field for various "
+            "reasons:\n\n  1. Old signer that is unaware of the field (such as the in-tree\n     "
+            "implementations prior to v1.22)\n  2. Signer whose configured maximum is shorter than the "
+            "requested duration\n  3. Signer whose configured minimum is longer than the requested "
+            "duration\n\nThe minimum valid value for expirationSeconds is 600, i.e. 10 minutes.",
         ),
         Column("Condition", "string", "Conditions applied to the request, such as approval or denial."),
     ),
@@ -184,10 +187,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Data",
             "string",
-            "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' "
-            "or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in "
-            "Data must not overlap with the keys in the BinaryData field, this is enforced during validation "
-            "process.",
+            "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', "
+            "'_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored "
+            "in Data must not overlap with the keys in the BinaryData field, this is enforced during "
+            "validation process.",
         ),
         AGE,
     ),
@@ -204,14 +207,14 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Timezone",
             "string",
             "The time zone name for the given schedule, see "
-            "https://en.wikipedia.org/wiki/List_of_tz_database_time_zones. If not specified, this will default "
-            "to the time zone of the kube-controller-manager process. The set of valid time zone names and the "
-            "time zone offset is loaded from the system-wide time zone database by the API server during "
-            "CronJob validation and the controller manager during execution. If no system-wide time zone "
-            "database can be found a bundled version of the database is used instead. If the time zone name "
-            "becomes invalid during the lifetime of a CronJob or due to a change in host configuration, the "
-            "controller will stop creating new new Jobs and will create a system event with the reason "
-            "UnknownTimeZone. More information can be found in "
+            "https://en.wikipedia.org/wiki/List_of_tz_database_time_zones. If not specified, this will "
+            "default to the time zone of the kube-controller-manager process. The set of valid time zone "
+            "names and the time zone offset is loaded from the system-wide time zone database by the API "
+            "server during CronJob validation and the controller manager during execution. If no system-wide "
+            "time zone database can be found a bundled version of the database is used instead. If the time "
+            "zone name becomes invalid during the lifetime of a CronJob or due to a change in host "
+            "configuration, the controller will stop creating new new Jobs and will create a system event "
+            "with the reason UnknownTimeZone. More information can be found in "
             "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#time-zones",
         ),
         Column(
@@ -228,8 +231,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Selector",
             "string",
-            "A label query over pods that should match the pod count. Normally, the system sets this field for "
-            "you. More info: "
+            "A label query over pods that should match the pod count. Normally, the system sets this field "
+            "for you. More info: "
             "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
             priority=1,
         ),
@@ -252,15 +255,15 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Ready",
             "integer",
-            "numberReady is the number of nodes that should be running the daemon pod and have one or more of "
-            "the daemon pod running with a Ready Condition.",
+            "numberReady is the number of nodes that should be running the daemon pod and have one or more "
+            "of the daemon pod running with a Ready Condition.",
         ),
         Column("Up-to-date", "integer", "The total number of nodes that are running updated daemon pod"),
         Column(
             "Available",
             "integer",
-            "The number of nodes that should be running the daemon pod and have one or more of the daemon pod "
-            "running and available (ready for at least spec.minReadySeconds)",
+            "The number of nodes that should be running the daemon pod and have one or more of the daemon "
+            "pod running and available (ready for at least spec.minReadySeconds)",
         ),
         Column(
             "Node Selector",
@@ -275,8 +278,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Selector",
             "string",
-            "A label query over pods that are managed by the daemon set. Must match in order to be controlled. "
-            "It must match the pod template's labels. More info: "
+            "A label query over pods that are managed by the daemon set. Must match in order to be "
+            "controlled. It must match the pod template's labels. More info: "
             "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
             priority=1,
         ),
@@ -316,19 +319,19 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "AddressType",
             "string",
             "addressType specifies the type of address carried by this EndpointSlice. All addresses in this "
-            "slice must be the same type. This field is immutable after creation. The following address types "
-            "are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 Address. "
-            "* FQDN: Represents a Fully Qualified Domain Name. (Deprecated) The EndpointSlice controller only "
-            "generates, and kube-proxy only processes, slices of addressType \"IPv4\" and \"IPv6\". No "
-            "semantics are defined for the \"FQDN\" type.",
+            "slice must be the same type. This field is immutable after creation. The following address "
+            "types are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 "
+            "Address. * FQDN: Represents a Fully Qualified Domain Name. (Deprecated) The EndpointSlice "
+            "controller only generates, and kube-proxy only processes, slices of addressType \"IPv4\" and "
+            "\"IPv6\". No semantics are defined for the \"FQDN\" type.",
         ),
         Column(
             "Ports",
             "string",
-            "ports specifies the list of network ports exposed by each endpoint in this slice. Each port must "
-            "have a unique name. Each slice may include a maximum of 100 ports. Services always have at least "
-            "1 port, so EndpointSlices generated by the EndpointSlice controller will likewise always have at "
-            "least 1 port. EndpointSlices used for other purposes may have an empty ports list.",
+            "ports specifies the list of network ports exposed by each endpoint in this slice. Each port "
+            "must have a unique name. Each slice may include a maximum of 100 ports. Services always have at "
+            "least 1 port, so EndpointSlices generated by the EndpointSlice controller will likewise always "
+            "have at least 1 port. EndpointSlices used for other purposes may have an empty ports list.",
         ),
         Column(
             "Endpoints",
@@ -343,11 +346,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Endpoints",
             "string",
-            "The set of all endpoints is the union of all subsets. Addresses are placed into subsets according "
-            "to the IPs they share. A single address with multiple ports, some of which are ready and some of "
-            "which are not (because they come from different containers) will result in the address being "
-            "displayed in different subsets for the different ports. No address will appear in both Addresses "
-            "and NotReadyAddresses in the same subset. Sets of addresses and ports that comprise a service.",
+            "The set of all endpoints is the union of all subsets. Addresses are placed into subsets "
+            "according to the IPs they share. A single address with multiple ports, some of which are ready "
+            "and some of which are not (because they come from different containers) will result in the "
+            "address being displayed in different subsets for the different ports. No address will appear in "
+            "both Addresses and NotReadyAddresses in the same subset. Sets of addresses and ports that "
+            "comprise a service.",
         ),
         AGE,
     ),
@@ -367,10 +371,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "If referring to a piece of an object instead of an entire object, this string should contain a "
             "valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, "
             "if the object reference is to a container within a pod, this would take on a value like: "
-            "\"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered the "
-            "event) or if no container name is specified \"spec.containers[2]\" (container with index 2 in "
-            "this pod). This syntax is chosen only to have some well-defined way of referencing a part of an "
-            "object.",
+            "\"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered "
+            "the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 "
+            "in this pod). This syntax is chosen only to have some well-defined way of referencing a part of "
+            "an object.",
             priority=1,
         ),
         Column(
@@ -387,7 +391,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             priority=1,
         ),
         Column("Count", "string", "The number of times this event has occurred.", priority=1),
-        NAME,
+        Column("Name", "string", _NAME, format="name", priority=1),
     ),
     "FlowSchema": (
         NAME,
@@ -407,9 +411,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "DistinguisherMethod",
             "string",
-            "`distinguisherMethod` defines how to compute the flow distinguisher for requests that match this "
-            "schema. `nil` specifies that the distinguisher is disabled and thus will always be the empty "
-            "string.",
+            "`distinguisherMethod` defines how to compute the flow distinguisher for requests that match "
+            "this schema. `nil` specifies that the distinguisher is disabled and thus will always be the "
+            "empty string.",
         ),
         AGE,
         Column("MissingPL", "string", "references a broken or non-existent PriorityLevelConfiguration"),
@@ -419,26 +423,26 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Reference",
             "string",
-            "scaleTargetRef points to the target resource to scale, and is used to the pods for which metrics "
-            "should be collected, as well as to actually change the replica count.",
+            "scaleTargetRef points to the target resource to scale, and is used to the pods for which "
+            "metrics should be collected, as well as to actually change the replica count.",
         ),
         Column(
             "Targets",
             "string",
-            "metrics contains the specifications for which to use to calculate the desired replica count (the "
-            "maximum replica count across all metrics will be used).  The desired replica count is calculated "
-            "multiplying the ratio between the target value and the current value by the current number of "
-            "pods.  Ergo, metrics used must decrease as the pod count is increased, and vice-versa.  See the "
-            "individual metric source types for more information about how each type of metric must respond. "
-            "If not set, the default metric will be set to 80% average CPU utilization.",
+            "metrics contains the specifications for which to use to calculate the desired replica count "
+            "(the maximum replica count across all metrics will be used).  The desired replica count is "
+            "calculated multiplying the ratio between the target value and the current value by the current "
+            "number of pods.  Ergo, metrics used must decrease as the pod count is increased, and "
+            "vice-versa.  See the individual metric source types for more information about how each type of "
+            "metric must respond. If not set, the default metric will be set to 80% average CPU utilization.",
         ),
         Column(
             "MinPods",
             "string",
-            "minReplicas is the lower limit for the number of replicas to which the autoscaler can scale down. "
-            " It defaults to 1 pod.  minReplicas is allowed to be 0 if the alpha feature gate HPAScaleToZero "
-            "is enabled and at least one Object or External metric is configured.  Scaling is active as long "
-            "as at least one metric value is available.",
+            "minReplicas is the lower limit for the number of replicas to which the autoscaler can scale "
+            "down.  It defaults to 1 pod.  minReplicas is allowed to be 0 if the alpha feature gate "
+            "HPAScaleToZero is enabled and at least one Object or External metric is configured.  Scaling is "
+            "active as long as at least one metric value is available.",
         ),
         Column(
             "MaxPods",
@@ -449,8 +453,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Replicas",
             "string",
-            "currentReplicas is current number of replicas of pods managed by this autoscaler, as last seen by "
-            "the autoscaler.",
+            "currentReplicas is current number of replicas of pods managed by this autoscaler, as last seen "
+            "by the autoscaler.",
         ),
         AGE,
     ),
@@ -459,8 +463,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "ParentRef",
             "string",
-            "ParentRef references the resource that an IPAddress is attached to. An IPAddress must reference a "
-            "parent object.",
+            "ParentRef references the resource that an IPAddress is attached to. An IPAddress must reference "
+            "a parent object.",
         ),
     ),
     "Ingress": (
@@ -497,8 +501,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Selector",
             "string",
-            "A label query over pods that should match the pod count. Normally, the system sets this field for "
-            "you. More info: "
+            "A label query over pods that should match the pod count. Normally, the system sets this field "
+            "for you. More info: "
             "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
             priority=1,
         ),
@@ -563,24 +567,26 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Internal-IP",
             "string",
             "List of addresses reachable to the node. Queried from cloud provider, if available. More info: "
-            "https://kubernetes.io/docs/reference/node/node-status/#addresses Note: This field is declared as "
-            "mergeable, but the merge key is not sufficiently unique, which can cause data corruption when it "
-            "is merged. Callers should instead use a full-replacement patch. See https://pr.k8s.io/79391 for "
-            "an example. Consumers should assume that addresses can change during the lifetime of a Node. "
-            "However, there are some exceptions where this may not be possible, such as Pods that inherit a "
-            "Node's address in its own status or consumers of the downward API (status.hostIP).",
+            "https://kubernetes.io/docs/reference/node/node-status/#addresses Note: This field is declared "
+            "as mergeable, but the merge key is not sufficiently unique, which can cause data corruption "
+            "when it is merged. Callers should instead use a full-replacement patch. See "
+            "https://pr.k8s.io/79391 for an example. Consumers should assume that addresses can change "
+            "during the lifetime of a Node. However, there are some exceptions where this may not be "
+            "possible, such as Pods that inherit a Node's address in its own status or consumers of the "
+            "downward API (status.hostIP).",
             priority=1,
         ),
         Column(
             "External-IP",
             "string",
             "List of addresses reachable to the node. Queried from cloud provider, if available. More info: "
-            "https://kubernetes.io/docs/reference/node/node-status/#addresses Note: This field is declared as "
-            "mergeable, but the merge key is not sufficiently unique, which can cause data corruption when it "
-            "is merged. Callers should instead use a full-replacement patch. See https://pr.k8s.io/79391 for "
-            "an example. Consumers should assume that addresses can change during the lifetime of a Node. "
-            "However, there are some exceptions where this may not be possible, such as Pods that inherit a "
-            "Node's address in its own status or consumers of the downward API (status.hostIP).",
+            "https://kubernetes.io/docs/reference/node/node-status/#addresses Note: This field is declared "
+            "as mergeable, but the merge key is not sufficiently unique, which can cause data corruption "
+            "when it is merged. Callers should instead use a full-replacement patch. See "
+            "https://pr.k8s.io/79391 for an example. Consumers should assume that addresses can change "
+            "during the lifetime of a Node. However, there are some exceptions where this may not be "
+            "possible, such as Pods that inherit a Node's address in its own status or consumers of the "
+            "downward API (status.hostIP).",
             priority=1,
         ),
         Column(
@@ -619,10 +625,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Reclaim Policy",
             "string",
-            "persistentVolumeReclaimPolicy defines what happens to a persistent volume when released from its "
-            "claim. Valid options are Retain (default for manually created PersistentVolumes), Delete (default "
-            "for dynamically provisioned PersistentVolumes), and Recycle (deprecated). Recycle must be "
-            "supported by the volume plugin underlying this PersistentVolume. More info: "
+            "persistentVolumeReclaimPolicy defines what happens to a persistent volume when released from "
+            "its claim. Valid options are Retain (default for manually created PersistentVolumes), Delete "
+            "(default for dynamically provisioned PersistentVolumes), and Recycle (deprecated). Recycle must "
+            "be supported by the volume plugin underlying this PersistentVolume. More info: "
             "https://kubernetes.io/docs/concepts/storage/persistent-volumes#reclaiming",
         ),
         Column(
@@ -634,9 +640,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Claim",
             "string",
-            "claimRef is part of a bi-directional binding between PersistentVolume and PersistentVolumeClaim. "
-            "Expected to be non-nil when bound. claim.VolumeName is the authoritative bind between PV and PVC. "
-            "More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#binding",
+            "claimRef is part of a bi-directional binding between PersistentVolume and "
+            "PersistentVolumeClaim. Expected to be non-nil when bound. claim.VolumeName is the authoritative "
+            "bind between PV and PVC. More info: "
+            "https://kubernetes.io/docs/concepts/storage/persistent-volumes#binding",
         ),
         Column("StorageClass", "string", "StorageClass of the pv"),
         Column("VolumeAttributesClass", "string", "VolumeAttributesClass of the pv"),
@@ -650,8 +657,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "VolumeMode",
             "string",
-            "volumeMode defines if a volume is intended to be used with a formatted filesystem or to remain in "
-            "raw block state. Value of Filesystem is implied when not included in spec.",
+            "volumeMode defines if a volume is intended to be used with a formatted filesystem or to remain "
+            "in raw block state. Value of Filesystem is implied when not included in spec.",
             priority=1,
         ),
     ),
@@ -684,8 +691,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Restarts",
             "string",
-            "The number of times the containers in this pod have been restarted and when the last container in "
-            "this pod has restarted.",
+            "The number of times the containers in this pod have been restarted and when the last container "
+            "in this pod has restarted.",
         ),
         AGE,
         Column(
@@ -708,19 +715,19 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Nominated Node",
             "string",
             "nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be "
-            "scheduled right away as preemption victims receive their graceful termination periods. This field "
-            "does not guarantee that the pod will be scheduled on this node. Scheduler may decide to place the "
-            "pod elsewhere if other nodes become available sooner. Scheduler may also decide to give the "
-            "resources on this node to a higher priority pod that is created after preemption. As a result, "
-            "this field may be different than PodSpec.nodeName when the pod is scheduled.",
+            "scheduled right away as preemption victims receive their graceful termination periods. This "
+            "field does not guarantee that the pod will be scheduled on this node. Scheduler may decide to "
+            "place the pod elsewhere if other nodes become available sooner. Scheduler may also decide to "
+            "give the resources on this node to a higher priority pod that is created after preemption. As a "
+            "result, this field may be different than PodSpec.nodeName when the pod is scheduled.",
             priority=1,
         ),
         Column(
             "Readiness Gates",
             "string",
             "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all "
-            "its containers are ready AND all conditions specified in the readiness gates have status equal to "
-            "\"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
+            "its containers are ready AND all conditions specified in the readiness gates have status equal "
+            "to \"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
             priority=1,
         ),
     ),
@@ -742,8 +749,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Value",
             "integer",
-            "value represents the integer value of this priority class. This is the actual priority that pods "
-            "receive when they have the name of this class in their pod spec.",
+            "value represents the integer value of this priority class. This is the actual priority that "
+            "pods receive when they have the name of this class in their pod spec.",
         ),
         Column(
             "Global-Default",
@@ -751,8 +758,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "globalDefault specifies whether this PriorityClass should be considered as the default priority "
             "for pods that do not have any priority class. Only one PriorityClass can be marked as "
             "`globalDefault`. However, if more than one PriorityClasses exists with their `globalDefault` "
-            "field set to true, the smallest value of such global default PriorityClasses will be used as the "
-            "default priority.",
+            "field set to true, the smallest value of such global default PriorityClasses will be used as "
+            "the default priority.",
         ),
         AGE,
         Column(
@@ -768,11 +775,11 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Type",
             "string",
             "`type` indicates whether this priority level is subject to limitation on request execution.  A "
-            "value of `\"Exempt\"` means that requests of this priority level are not subject to a limit (and "
-            "thus are never queued) and do not detract from the capacity made available to other priority "
-            "levels.  A value of `\"Limited\"` means that (a) requests of this priority level _are_ subject to "
-            "limits and (b) some of the server's limited capacity is made available exclusively to this "
-            "priority level. Required.",
+            "value of `\"Exempt\"` means that requests of this priority level are not subject to a limit "
+            "(and thus are never queued) and do not detract from the capacity made available to other "
+            "priority levels.  A value of `\"Limited\"` means that (a) requests of this priority level _are_ "
+            "subject to limits and (b) some of the server's limited capacity is made available exclusively "
+            "to this priority level. Required.",
         ),
         Column(
             "NominalConcurrencyShares",
@@ -784,28 +791,28 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "limit (ServerCL) is divided among the Limited priority levels in proportion to their NCS "
             "values:\n\nNominalCL(i)  = ceil( ServerCL * NCS(i) / sum_ncs ) sum_ncs = sum[priority level k] "
             "NCS(k)\n\nBigger numbers mean a larger nominal concurrency limit, at the expense of every other "
-            "priority level.\n\nIf not specified, this field defaults to a value of 30.\n\nSetting this field "
-            "to zero supports the construction of a \"jail\" for this priority level that is used to hold some "
-            "request(s)",
+            "priority level.\n\nIf not specified, this field defaults to a value of 30.\n\nSetting this "
+            "field to zero supports the construction of a \"jail\" for this priority level that is used to "
+            "hold some request(s)",
         ),
         Column(
             "Queues",
             "string",
-            "`queues` is the number of queues for this priority level. The queues exist independently at each "
-            "apiserver. The value must be positive.  Setting it to 1 effectively precludes shufflesharding and "
-            "thus makes the distinguisher method of associated flow schemas irrelevant.  This field has a "
-            "default value of 64.",
+            "`queues` is the number of queues for this priority level. The queues exist independently at "
+            "each apiserver. The value must be positive.  Setting it to 1 effectively precludes "
+            "shufflesharding and thus makes the distinguisher method of associated flow schemas irrelevant.  "
+            "This field has a default value of 64.",
         ),
         Column(
             "HandSize",
             "string",
             "`handSize` is a small positive number that configures the shuffle sharding of requests into "
-            "queues.  When enqueuing a request at this priority level the request's flow identifier (a string "
-            "pair) is hashed and the hash value is used to shuffle the list of queues and deal a hand of the "
-            "size specified here.  The request is put into one of the shortest queues in that hand. `handSize` "
-            "must be no larger than `queues`, and should be significantly smaller (so that a few heavy flows "
-            "do not saturate most of the queues).  See the user-facing documentation for more extensive "
-            "guidance on setting this field.  This field has a default value of 8.",
+            "queues.  When enqueuing a request at this priority level the request's flow identifier (a "
+            "string pair) is hashed and the hash value is used to shuffle the list of queues and deal a hand "
+            "of the size specified here.  The request is put into one of the shortest queues in that hand. "
+            "`handSize` must be no larger than `queues`, and should be significantly smaller (so that a few "
+            "heavy flows do not saturate most of the queues).  See the user-facing documentation for more "
+            "extensive guidance on setting this field.  This field has a default value of 8.",
         ),
         Column(
             "QueueLengthLimit",
@@ -872,9 +879,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Selector",
             "string",
             "Selector is a label query over pods that should match the Replicas count. If Selector is empty, "
-            "it is defaulted to the labels present on the Pod template. Label keys and values that must match "
-            "in order to be controlled by this replication controller, if empty defaulted to labels on Pod "
-            "template. More info: "
+            "it is defaulted to the labels present on the Pod template. Label keys and values that must "
+            "match in order to be controlled by this replication controller, if empty defaulted to labels on "
+            "Pod template. More info: "
             "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
             priority=1,
         ),
@@ -905,26 +912,26 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Node",
             "string",
             "NodeName identifies the node which provides the resources in this pool. A field selector can be "
-            "used to list only ResourceSlice objects belonging to a certain node.\n\nThis field can be used to "
-            "limit access from nodes to ResourceSlices with the same node name. It also indicates to "
-            "autoscalers that adding new nodes of the same type as some old node might also make new resources "
-            "available.\n\nExactly one of NodeName, NodeSelector, AllNodes, and PerDeviceNodeSelection must be "
-            "set. This field is immutable.",
+            "used to list only ResourceSlice objects belonging to a certain node.\n\nThis field can be used "
+            "to limit access from nodes to ResourceSlices with the same node name. It also indicates to "
+            "autoscalers that adding new nodes of the same type as some old node might also make new "
+            "resources available.\n\nExactly one of NodeName, NodeSelector, AllNodes, and "
+            "PerDeviceNodeSelection must be set. This field is immutable.",
         ),
         Column(
             "Driver",
             "string",
-            "Driver identifies the DRA driver providing the capacity information. A field selector can be used "
-            "to list only ResourceSlice objects with a certain driver name.\n\nMust be a DNS subdomain and "
-            "should end with a DNS domain owned by the vendor of the driver. It should use only lower case "
-            "characters. This field is immutable.",
+            "Driver identifies the DRA driver providing the capacity information. A field selector can be "
+            "used to list only ResourceSlice objects with a certain driver name.\n\nMust be a DNS subdomain "
+            "and should end with a DNS domain owned by the vendor of the driver. It should use only lower "
+            "case characters. This field is immutable.",
         ),
         Column(
             "Pool",
             "string",
-            "Name is used to identify the pool. For node-local devices, this is often the node name, but this "
-            "is not required.\n\nIt must not be longer than 253 characters and must consist of one or more DNS "
-            "sub-domains separated by slashes. This field is immutable.",
+            "Name is used to identify the pool. For node-local devices, this is often the node name, but "
+            "this is not required.\n\nIt must not be longer than 253 characters and must consist of one or "
+            "more DNS sub-domains separated by slashes. This field is immutable.",
         ),
         AGE,
     ),
@@ -963,9 +970,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Data",
             "string",
-            "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. "
-            "The serialized form of the secret data is a base64 encoded string, representing the arbitrary "
-            "(possibly non-string) data value here. Described in https://tools.ietf.org/html/rfc4648#section-4",
+            "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or "
+            "'.'. The serialized form of the secret data is a base64 encoded string, representing the "
+            "arbitrary (possibly non-string) data value here. Described in "
+            "https://tools.ietf.org/html/rfc4648#section-4",
         ),
         AGE,
     ),
@@ -995,20 +1003,20 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "changed through updates unless the type field is also being changed to ExternalName (which "
             "requires this field to be blank) or the type field is being changed from ExternalName (in which "
             "case this field may optionally be specified, as describe above).  Valid values are \"None\", "
-            "empty string (\"\"), or a valid IP address. Setting this to \"None\" makes a \"headless service\" "
-            "(no virtual IP), which is useful when direct endpoint connections are preferred and proxying is "
-            "not required.  Only applies to types ClusterIP, NodePort, and LoadBalancer. If this field is "
-            "specified when creating a Service of type ExternalName, creation will fail. This field will be "
-            "wiped when updating a Service to type ExternalName. More info: "
+            "empty string (\"\"), or a valid IP address. Setting this to \"None\" makes a \"headless "
+            "service\" (no virtual IP), which is useful when direct endpoint connections are preferred and "
+            "proxying is not required.  Only applies to types ClusterIP, NodePort, and LoadBalancer. If this "
+            "field is specified when creating a Service of type ExternalName, creation will fail. This field "
+            "will be wiped when updating a Service to type ExternalName. More info: "
             "https://kubernetes.io/docs/concepts/services-networking/service/#virtual-ips-and-service-proxies",
         ),
         Column(
             "External-IP",
             "string",
-            "externalIPs is a list of IP addresses for which nodes in the cluster will also accept traffic for "
-            "this service.  These IPs are not managed by Kubernetes.  The user is responsible for ensuring "
-            "that traffic arrives at a node with this IP.  A common example is external load-balancers that "
-            "are not part of the Kubernetes system.",
+            "externalIPs is a list of IP addresses for which nodes in the cluster will also accept traffic "
+            "for this service.  These IPs are not managed by Kubernetes.  The user is responsible for "
+            "ensuring that traffic arrives at a node with this IP.  A common example is external "
+            "load-balancers that are not part of the Kubernetes system.",
         ),
         Column(
             "Port(s)",
@@ -1020,10 +1028,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Selector",
             "string",
-            "Route service traffic to pods with label keys and values matching this selector. If empty or not "
-            "present, the service is assumed to have an external process managing its endpoints, which "
-            "Kubernetes will not modify. Only applies to types ClusterIP, NodePort, and LoadBalancer. Ignored "
-            "if type is ExternalName. More info: "
+            "Route service traffic to pods with label keys and values matching this selector. If empty or "
+            "not present, the service is assumed to have an external process managing its endpoints, which "
+            "Kubernetes will not modify. Only applies to types ClusterIP, NodePort, and LoadBalancer. "
+            "Ignored if type is ExternalName. More info: "
             "https://kubernetes.io/docs/concepts/services-networking/service/",
             priority=1,
         ),
@@ -1037,9 +1045,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "CIDRs",
             "string",
-            "CIDRs defines the IP blocks in CIDR notation (e.g. \"192.168.0.0/24\" or \"2001:db8::/64\") from "
-            "which to assign service cluster IPs. Max of two CIDRs is allowed, one of each IP family. This "
-            "field is immutable.",
+            "CIDRs defines the IP blocks in CIDR notation (e.g. \"192.168.0.0/24\" or \"2001:db8::/64\") "
+            "from which to assign service cluster IPs. Max of two CIDRs is allowed, one of each IP family. "
+            "This field is immutable.",
         ),
         AGE,
     ),
@@ -1099,8 +1107,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Attacher",
             "string",
-            "attacher indicates the name of the volume driver that MUST handle this request. This is the name "
-            "returned by GetPluginName().",
+            "attacher indicates the name of the volume driver that MUST handle this request. This is the "
+            "name returned by GetPluginName().",
             format="name",
         ),
         Column("PV", "string", "persistentVolumeName represents the name of the persistent volume to attach."),
@@ -1108,8 +1116,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "Attached",
             "boolean",
-            "attached indicates the volume is successfully attached. This field must only be set by the entity "
-            "completing the attach operation, i.e. the external-attacher.",
+            "attached indicates the volume is successfully attached. This field must only be set by the "
+            "entity completing the attach operation, i.e. the external-attacher.",
         ),
         AGE,
     ),
