@@ -168,6 +168,8 @@ class Resource:
     lifecycle: Lifecycle | None = None  # I/O around writes: allocators
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
     deprecated: str = ""  # warning text of a deprecated version
+    unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
+    typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
 
     @property
     def group_version(self) -> GroupVersion:
@@ -184,6 +186,14 @@ class Resource:
     @property
     def list_kind(self) -> str:
         return self.kind + "List"
+
+    def field_label_error(self, field: str) -> str:
+        """What a client is told of a field selector that the type does not support."""
+        if self.unsupported_field:
+            return self.unsupported_field.format(field)
+        if self.typed_items or self.selectable_fields:
+            return f"field label not supported: {field}"
+        return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
     def subresource(self, name: str) -> Subresource | None:
         for sub in self.subresources:

@@ -1,0 +1,51 @@
+"""Objects and cached bytes as the media type that was asked for: the read side's fast and slow paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kapi.codecs.negotiation import MediaType
+from kapi.codecs.yaml_writing import dump_yaml
+from kapi.endpoints import transform
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+Object = dict[str, Any]
+
+
+def encode(tree: Any, media: MediaType) -> bytes:
+    """A tree as JSON (one line, or pretty) or YAML."""
+    if media.yaml:
+        return dump_yaml(tree)
+    if media.pretty:
+        return orjson.dumps(tree, option=orjson.OPT_INDENT_2) + b"\n"
+    return orjson.dumps(tree) + b"\n"
+
+
+def respond_tree(code: int, tree: Any, media: MediaType) -> Response:
+    return Response(code, encode(tree, media), media.content_type)
+
+
+def respond_object(
+    ctx: RequestContext, scope: RequestScope, code: int, obj: Object | None, data: bytes | None, media: MediaType
+) -> Response:
+    """One object of the scope's kind.  ``data`` are its stored bytes, when the version asked for is the stored one."""
+    if media.plain and data is not None:
+        return Response(code, data + b"\n", media.content_type)
+    if obj is None:
+        obj = orjson.loads(data or b"null")
+    if media.as_kind == "Table":
+        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")} if "metadata" in obj else {}
+        include = ctx.first("includeObject", "Metadata")
+        tree = transform.table(scope.resource, [obj], meta, version=media.as_version, include=include)
+    elif media.as_kind == "PartialObjectMetadata":
+        tree = transform.partial(obj, media.as_version)
+    elif media.as_kind:
+        raise status.NotAcceptable("the object cannot be converted")
+    else:
+        tree = obj
+    return respond_tree(code, tree, media)

@@ -1,0 +1,26 @@
+"""GET of one object."""
+
+from __future__ import annotations
+
+from kapi.codecs.negotiation import output_media_type
+from kapi.endpoints.encoding import respond_object
+from kapi.endpoints.scope import RequestScope, request_name
+from kapi.machinery import status
+from kapi.registry import read
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+
+async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
+    """The stored bytes as they are, unless another form or version was asked for."""
+    info = ctx.info
+    assert info is not None
+    media = output_media_type(ctx, "get")
+    if ctx.query and ctx.first("export") not in ("", "false", "0"):
+        raise status.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
+    namespace = info.namespace if scope.resource.namespaced else ""
+    version = ctx.first("resourceVersion") if ctx.query else ""
+    entry = await read.get(scope.store, namespace, request_name(ctx), version)
+    if scope.same_version:
+        return respond_object(ctx, scope, 200, None, entry.data, media)
+    return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media)

@@ -1,0 +1,96 @@
+"""GET of a collection: cached bytes joined into a list, or rows, or metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kapi.codecs.negotiation import MediaType, output_media_type
+from kapi.endpoints import transform
+from kapi.endpoints.encoding import respond_tree
+from kapi.endpoints.options import ListOptions, list_options
+from kapi.endpoints.scope import RequestScope
+from kapi.endpoints.selection import predicate_of
+from kapi.registry import read
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+Object = dict[str, Any]
+_PER_SLICE = 128  # entries joined into one slice
+
+
+async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOptions | None = None) -> Response:
+    """A list in the form asked for.  Raises StatusError."""
+    info = ctx.info
+    assert info is not None
+    media = output_media_type(ctx, "list")
+    options = options or list_options(ctx)
+    page = await read.list_page(
+        scope.store,
+        info.namespace if scope.resource.namespaced else "",
+        predicate_of(scope, options, info.name),
+        resource_version=options.resource_version,
+        match=options.resource_version_match,
+        limit=options.limit,
+        token=options.continue_,
+    )
+    return list_response(ctx, scope, page, media)
+
+
+def list_meta(page: read.Page) -> Object:
+    meta: Object = {"resourceVersion": str(page.revision)}
+    if page.continue_:
+        meta["continue"] = page.continue_
+        if page.remaining is not None:
+            meta["remainingItemCount"] = page.remaining
+    return meta
+
+
+def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, media: MediaType) -> Response:
+    resource, meta = scope.resource, list_meta(page)
+    if media.plain and scope.same_version:
+        return Response(200, joined(scope, page, meta), media.content_type)
+    objects = [scope.from_storage(entry.object) for entry in page.entries]
+    if media.as_kind == "Table":
+        include = ctx.first("includeObject", "Metadata")
+        tree = transform.table(resource, objects, meta, version=media.as_version, include=include)
+    elif media.as_kind:
+        tree = transform.partial_list(objects, meta, media.as_version)
+    else:
+        items = objects if resource.typed_items else [strip_type(obj) for obj in objects]
+        tree = {
+            "kind": resource.list_kind,
+            "apiVersion": str(resource.group_version),
+            "metadata": meta,
+            "items": items,
+        }
+    return respond_tree(200, tree, media)
+
+
+def strip_type(obj: Object) -> Object:
+    """Items of a built-in list carry neither kind nor apiVersion."""
+    return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
+
+
+def joined(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
+    """The list as slices of bytes; nothing is decoded."""
+    resource = scope.resource
+    version = str(resource.group_version)
+    head = orjson.dumps({"kind": resource.list_kind, "apiVersion": version, "metadata": meta})[:-1] + b',"items":['
+    entries = page.entries
+    if not entries:
+        return [head + b"]}\n"]
+    slices = [head]
+    cut = 0 if resource.typed_items else len(item_prefix(resource.kind, version))
+    opening, between = (b"{", b",{") if cut else (b"", b",")
+    for start in range(0, len(entries), _PER_SLICE):
+        part = between.join([entry.data[cut:] for entry in entries[start : start + _PER_SLICE]])
+        slices.append((between if start else opening) + part)
+    slices.append(b"]}\n")
+    return slices
+
+
+def item_prefix(kind: str, version: str) -> bytes:
+    """What stored bytes begin with up to ``"metadata"``; list items begin after it."""
+    return b'{"kind":' + orjson.dumps(kind) + b',"apiVersion":' + orjson.dumps(version) + b","

@@ -1,0 +1,37 @@
+"""Selectors of a request as a predicate over cache entries."""
+
+from __future__ import annotations
+
+from kapi.endpoints.options import ListOptions
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.machinery.selectors import Predicate, SelectorError, parse_fields, parse_labels
+
+
+def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> Predicate | None:
+    """None when everything is selected.  Raises BadRequest for selectors that cannot be read or are not supported."""
+    if not options.label_selector and not options.field_selector and not name:
+        return None
+    try:
+        labels = parse_labels(options.label_selector)
+    except SelectorError as error:
+        raise status.bad_request(str(error)) from None
+    try:
+        fields = parse_fields(options.field_selector)
+    except SelectorError as error:
+        raise status.bad_request(str(error)) from None
+    known = scope.resource.selectable_fields
+    for requirement in fields.requirements:
+        field = requirement.key
+        if field in ("metadata.name", "metadata.namespace") and (field != "metadata.namespace" or scope.resource.namespaced):
+            continue
+        if field not in known:
+            raise status.bad_request(scope.resource.field_label_error(field))
+    if name:
+        given = fields.exact("metadata.name")
+        if not fields.empty and given != name:
+            raise status.bad_request("fieldSelector metadata.name doesn't match requested name")
+        if fields.empty:
+            fields = parse_fields(f"metadata.name={name}")
+    predicate = Predicate(labels, fields)
+    return None if predicate.empty else predicate

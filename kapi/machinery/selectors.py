@@ -1,0 +1,350 @@
+"""Label and field selectors (upstream: apimachinery ``labels/selector.go`` and ``fields/selector.go``).
+
+Parsing gives immutable objects with ``matches``; a Predicate is both together, as a list or watch selects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kapi.machinery.field import FieldError, invalid, quote
+from kapi.machinery.names import label_value, qualified_name
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be read; the text is what a client is told."""
+
+
+class LabelRequirement(NamedTuple):
+    """One term: ``operator`` is ``=``, ``==``, ``!=``, ``in``, ``notin``, ``exists``, ``!``, ``gt`` or ``lt``."""
+
+    key: str
+    operator: str
+    values: frozenset[str]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        operator, value = self.operator, labels.get(self.key)
+        if operator in ("=", "==", "in"):
+            return value is not None and value in self.values
+        if operator in ("!=", "notin"):
+            return value is None or value not in self.values
+        if operator == "exists":
+            return value is not None
+        if operator == "!":
+            return value is None
+        if value is None or not _is_int(value):
+            return False
+        (limit,) = self.values
+        return int(value) > int(limit) if operator == "gt" else int(value) < int(limit)
+
+
+def _is_int(text: str) -> bool:
+    return bool(re.fullmatch(r"[+-]?[0-9]+", text)) and -(1 << 63) <= int(text) < 1 << 63
+
+
+class LabelSelector:
+    """A conjunction of requirements; the empty one selects everything."""
+
+    __slots__ = ("requirements",)
+
+    def __init__(self, requirements: tuple[LabelRequirement, ...] = ()) -> None:
+        self.requirements = requirements
+
+    @property
+    def empty(self) -> bool:
+        return not self.requirements
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def exact(self, key: str) -> str | None:
+        """The one value a key must have, or None."""
+        for requirement in self.requirements:
+            if requirement.key == key and requirement.operator in ("=", "==", "in") and len(requirement.values) == 1:
+                return next(iter(requirement.values))
+        return None
+
+
+EVERYTHING = LabelSelector()
+_TOKEN = re.compile(r"\s*(==|!=|=|>|<|!|\(|\)|,|[^\s=!><(),]+)")
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, position = [], 0
+    text = text.rstrip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            break
+        tokens.append(match.group(1))
+        position = match.end()
+    return tokens
+
+
+_PUNCTUATION = {"==", "!=", "=", ">", "<", "!", "(", ")", ","}
+_KEYWORDS = {"in", "notin"}
+
+
+class _Parser:
+    """Recursive descent over the tokens; the complaints name what was found and what was expected."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = _tokens(text)
+        self.position = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.position += 1
+        return token
+
+    @staticmethod
+    def is_identifier(token: str) -> bool:
+        return bool(token) and token not in _PUNCTUATION
+
+    def parse(self) -> list[LabelRequirement]:
+        requirements: list[LabelRequirement] = []
+        while True:
+            token = self.peek()
+            if not token:
+                return requirements
+            if not (self.is_identifier(token) or token == "!"):
+                raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
+            try:
+                requirements.append(self.requirement())
+            except SelectorError as error:
+                raise SelectorError(f"unable to parse requirement: {error}") from None
+            token = self.take()
+            if not token:
+                return requirements
+            if token != ",":
+                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+            following = self.peek()
+            if not (self.is_identifier(following) or following == "!"):
+                raise SelectorError(f"found '{following}', expected: identifier after ','")
+
+    def requirement(self) -> LabelRequirement:
+        negated = self.peek() == "!"
+        if negated:
+            self.take()
+        key = self.take()
+        if not self.is_identifier(key):
+            raise SelectorError(f"found '{key}', expected: identifier")
+        _check_key(key)
+        following = self.peek()
+        if negated or following in ("", ","):
+            return LabelRequirement(key, "!" if negated else "exists", frozenset())
+        operator = self.take()
+        if operator in _KEYWORDS:
+            values = self.value_list()
+        elif operator in ("=", "==", "!="):
+            values = frozenset([self.exact_value()])
+        elif operator in (">", "<"):
+            values = frozenset([self.exact_value()])
+            operator = "gt" if operator == ">" else "lt"
+        else:
+            raise SelectorError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+        return label_requirement(key, operator, values)
+
+    def exact_value(self) -> str:
+        token = self.peek()
+        if token in ("", ","):
+            return ""
+        self.take()
+        if not self.is_identifier(token):
+            raise SelectorError(f"found '{token}', expected: identifier")
+        return token
+
+    def value_list(self) -> frozenset[str]:
+        opening = self.take()
+        if opening != "(":
+            raise SelectorError(f"found '{opening}' expected: '('")
+        token = self.peek()
+        if token == ")":
+            self.take()
+            return frozenset([""])
+        if not (self.is_identifier(token) or token == ","):
+            raise SelectorError(f"found '{token}', expected: ',', ')' or identifier")
+        values: set[str] = set()
+        while True:
+            token = self.take()
+            if self.is_identifier(token):
+                values.add(token)
+                separator = self.peek()
+                if separator == ",":
+                    continue
+                if separator == ")":
+                    self.take()
+                    return frozenset(values)
+                raise SelectorError(f"found '{separator}', expected: ',' or ')'")
+            if token == ",":
+                if not values:
+                    values.add("")
+                following = self.peek()
+                if following == ")":
+                    self.take()
+                    values.add("")
+                    return frozenset(values)
+                if following == ",":
+                    self.take()
+                    values.add("")
+                continue
+            raise SelectorError(f"found '{token}', expected: ',', or identifier")
+
+
+def _complain(error: FieldError) -> SelectorError:
+    error.field = error.field or "<nil>"
+    return SelectorError(str(error))
+
+
+def _check_key(key: str) -> None:
+    problems = qualified_name(key)
+    if problems:
+        raise _complain(invalid("", key, "; ".join(problems)))
+
+
+def label_requirement(key: str, operator: str, values: frozenset[str]) -> LabelRequirement:
+    """A checked requirement.  Raises SelectorError."""
+    if operator in ("gt", "lt"):
+        for value in values:
+            if not _is_int(value):
+                raise _complain(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
+    for index, value in enumerate(sorted(values)):
+        problems = label_value(value)
+        if problems:
+            raise _complain(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
+    return LabelRequirement(key, operator, values)
+
+
+def parse_labels(text: str) -> LabelSelector:
+    """``a=b,c in (d,e),!f``.  Raises SelectorError."""
+    if not text.strip():
+        return EVERYTHING
+    return LabelSelector(tuple(_Parser(text).parse()))
+
+
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+
+
+def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+    """A ``metav1.LabelSelector``; None (selects nothing) for None.  Raises SelectorError."""
+    if selector is None:
+        return None
+    requirements = [
+        label_requirement(key, "=", frozenset([value]))
+        for key, value in sorted((selector.get("matchLabels") or {}).items())
+    ]
+    for expression in selector.get("matchExpressions") or ():
+        operator = expression.get("operator", "")
+        if operator not in _OPERATORS:
+            raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
+        values = frozenset(expression.get("values") or ())
+        requirements.append(label_requirement(expression.get("key", ""), _OPERATORS[operator], values))
+    return LabelSelector(tuple(requirements))
+
+
+class FieldRequirement(NamedTuple):
+    key: str
+    operator: str  # = or !=
+    value: str
+
+
+class FieldSelector:
+    """A conjunction of equalities and inequalities."""
+
+    __slots__ = ("requirements",)
+
+    def __init__(self, requirements: tuple[FieldRequirement, ...] = ()) -> None:
+        self.requirements = requirements
+
+    @property
+    def empty(self) -> bool:
+        return not self.requirements
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        return all(
+            (fields.get(key, "") == value) == (operator == "=") for key, operator, value in self.requirements
+        )
+
+    def exact(self, key: str) -> str | None:
+        for requirement in self.requirements:
+            if requirement.key == key and requirement.operator == "=":
+                return requirement.value
+        return None
+
+
+_FIELD_OPERATORS = ("!=", "==", "=")
+
+
+def _split_terms(text: str) -> list[str]:
+    terms, start, position = [], 0, 0
+    while position < len(text):
+        if text[position] == "\\":
+            position += 2
+            continue
+        if text[position] == ",":
+            terms.append(text[start:position])
+            start = position + 1
+        position += 1
+    terms.append(text[start:])
+    return terms
+
+
+def _unescape(value: str) -> str:
+    if "\\" not in value and "," not in value and "=" not in value:
+        return value
+    out, position = [], 0
+    while position < len(value):
+        char = value[position]
+        if char == "\\":
+            position += 1
+            if position >= len(value):
+                raise SelectorError("invalid field selector: unterminated escape sequence in value")
+            char = value[position]
+            if char not in "\\,=":
+                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
+            out.append(char)
+        elif char in ",=":
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
+        else:
+            out.append(char)
+        position += 1
+    return "".join(out)
+
+
+def parse_fields(text: str) -> FieldSelector:
+    """``a=b,c!=d``.  Raises SelectorError."""
+    requirements = []
+    for term in _split_terms(text):
+        if not term:
+            continue
+        for position in range(len(term)):
+            operator = next((op for op in _FIELD_OPERATORS if term.startswith(op, position)), "")
+            if operator:
+                value = _unescape(term[position + len(operator) :])
+                requirements.append(FieldRequirement(term[:position], "!=" if operator == "!=" else "=", value))
+                break
+        else:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+    return FieldSelector(tuple(requirements))
+
+
+class Predicate:
+    """What a list or watch selects: labels and fields."""
+
+    __slots__ = ("labels", "fields")
+
+    def __init__(self, labels: LabelSelector = EVERYTHING, fields: FieldSelector | None = None) -> None:
+        self.labels = labels
+        self.fields = fields or FieldSelector()
+
+    @property
+    def empty(self) -> bool:
+        return self.labels.empty and self.fields.empty
+
+    def matches(self, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+        return self.labels.matches(labels) and self.fields.matches(fields)

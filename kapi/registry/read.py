@@ -1,0 +1,206 @@
+"""Reading: one object, a list at a revision, pages of one snapshot (upstream: ``storage/cacher`` and ``storage/continue.go``)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from kapi.machinery import status
+from kapi.machinery.field import Path, invalid
+from kapi.machinery.selectors import Predicate
+from kapi.registry.resource_store import ResourceStore
+from kapi.store.errors import Compacted
+from kapi.watchcache.cache import Entry
+
+_TOKEN_VERSION = "meta.k8s.io/v1"
+_INCONSISTENT = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
+    "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing "
+    "with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the "
+    "time the first chunk was returned and now may show up in the list."
+)
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You must start a new list without the "
+    "continue parameter."
+)
+
+
+def parse_revision(text: str, *, listing: bool = False) -> int:
+    """A resourceVersion as a number; "" is 0.  Raises what upstream answers (500 on get and watch, 400 on list)."""
+    if not text:
+        return 0
+    if text.isascii() and text.isdigit() and int(text) < 1 << 64:
+        return int(text)
+    problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
+    cause = invalid(Path("resourceVersion"), text, f'strconv.ParseUint: parsing "{text}": {problem}')
+    if listing:
+        raise status.bad_request(f"invalid resource version: {cause}")
+    raise status.generic(str(cause))
+
+
+async def get(store: ResourceStore, namespace: str, name: str, resource_version: str = "") -> Entry:
+    """The object's entry, at least as new as ``resource_version`` ("" = the newest there is).  Raises NotFound."""
+    if resource_version:
+        waiting = store.cache.wait_for(parse_revision(resource_version))
+    else:
+        waiting = store.cache.wait_fresh()
+    if waiting is not None:
+        await waiting
+    entry = store.cache.get(namespace, name)
+    if entry is None:
+        raise status.not_found(store.group_resource, name)
+    return entry
+
+
+@dataclass(slots=True)
+class Page:
+    """Entries of a list, the revision they are consistent at, and how to go on."""
+
+    entries: list[Entry]
+    revision: int
+    continue_: str = ""
+    remaining: int | None = None
+
+
+@dataclass(slots=True)
+class _Token:
+    revision: int
+    start: str
+
+
+def encode_token(last: str, revision: int) -> str:
+    """The continue token after the entry with the relative key ``last``."""
+    raw = orjson.dumps({"v": _TOKEN_VERSION, "rv": revision, "start": last + "\0"})
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def decode_token(text: str) -> _Token:
+    """Raises BadRequest with upstream's words."""
+
+    def refuse(why: str) -> status.StatusError:
+        return status.bad_request(f"invalid continue token: continue key is not valid: {why}")
+
+    try:
+        raw = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise refuse("illegal base64 data at input byte 0") from None
+    try:
+        token = orjson.loads(raw)
+    except ValueError:
+        first = raw.lstrip()[:1].decode("latin-1")
+        shown = json.dumps(first)[1:-1].replace("'", "\\'") if first else ""
+        why = f"invalid character '{shown}' looking for beginning of value" if first else "unexpected end of JSON input"
+        raise refuse(why) from None
+    if not isinstance(token, dict) or token.get("v") != _TOKEN_VERSION:
+        version = token.get("v", "") if isinstance(token, dict) else ""
+        raise refuse(f"server does not recognize this encoded version {version}")
+    revision, start = token.get("rv", 0), token.get("start", "")
+    if not isinstance(revision, int) or revision == 0:
+        raise refuse(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
+    if not start:
+        raise refuse(f"encoded start key empty (version {_TOKEN_VERSION})")
+    if ".." in start.split("/"):
+        raise refuse(f"invalid start key: {start}")
+    return _Token(revision, start)
+
+
+async def list_page(
+    store: ResourceStore,
+    namespace: str,
+    predicate: Predicate | None,
+    *,
+    resource_version: str = "",
+    match: str | None = None,
+    limit: int = 0,
+    token: str = "",
+) -> Page:
+    """One page of a list.
+
+    ``limit`` 0 or less is no limit.  Raises BadRequest, Expired (410) and Timeout (a revision not reached yet).
+    """
+    cache = store.cache
+    limit = max(limit, 0)
+    wanted = parse_revision(resource_version, listing=True)
+    if token and resource_version not in ("", "0"):
+        raise status.bad_request("specifying resource version is not allowed when using continue")
+    if token:
+        mark = decode_token(token)
+        if mark.revision < 0:
+            waiting = cache.wait_fresh()
+            if waiting is not None:
+                await waiting
+            return _cut(store, *cache.list(namespace, predicate), namespace, limit, mark.start, predicate)
+        return await _exact(store, namespace, predicate, mark.revision, limit, mark.start, token)
+    if match == "Exact" or (wanted and limit and match is None):
+        return await _exact(store, namespace, predicate, wanted, limit, "", "")
+    if resource_version == "":
+        waiting = cache.wait_fresh()
+        if waiting is not None:
+            await waiting
+    elif wanted:
+        waiting = cache.wait_for(wanted)
+        if waiting is not None:
+            await waiting
+    return _cut(store, *cache.list(namespace, predicate), namespace, limit, "", predicate)
+
+
+async def _exact(
+    store: ResourceStore,
+    namespace: str,
+    predicate: Predicate | None,
+    revision: int,
+    limit: int,
+    start: str,
+    token: str,
+) -> Page:
+    cache = store.cache
+    waiting = cache.wait_for(revision)
+    if waiting is not None:
+        await waiting
+    try:
+        entries = cache.list_at(revision, namespace, predicate)
+    except Compacted:
+        if not token:
+            raise status.expired(
+                "The resourceVersion for the provided list is too old."
+            ) from None
+        error = status.expired(_INCONSISTENT)
+        error.continue_token = encode_token(start.rstrip("\0"), -1)  # type: ignore[attr-defined]
+        raise error from None
+    return _cut(store, entries, revision, namespace, limit, start, predicate)
+
+
+def _relative(entry: Entry, namespace: str) -> str:
+    """The entry's key below what is listed: what continue tokens hold."""
+    if namespace or not entry.namespace:
+        return str(entry.name)
+    return f"{entry.namespace}/{entry.name}"
+
+
+def _cut(
+    store: ResourceStore,
+    entries: list[Entry],
+    revision: int,
+    namespace: str,
+    limit: int,
+    start: str,
+    predicate: Predicate | None,
+) -> Page:
+    if start:
+        low, high = 0, len(entries)
+        while low < high:
+            middle = (low + high) // 2
+            if _relative(entries[middle], namespace) < start:
+                low = middle + 1
+            else:
+                high = middle
+        entries = entries[low:]
+    if not limit or len(entries) <= limit:
+        return Page(entries, revision)
+    kept = entries[:limit]
+    remaining = None if predicate is not None and not predicate.empty else len(entries) - limit
+    return Page(kept, revision, encode_token(_relative(kept[-1], namespace), revision), remaining)
