@@ -1,0 +1,176 @@
+"""IP addresses and CIDRs as Kubernetes reads and checks them (upstream: apimachinery ``util/validation/ip.go``).
+
+*Sloppy* reading takes leading zeros and IPv4-mapped IPv6, as fields did before 1.33 (KEP-4858); strict reading does not.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection
+
+from kapi.machinery.field import FieldError, Path, invalid, quote
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_octets_re = re.compile(r"\d+\.\d+\.\d+\.\d+")
+
+
+def _without_leading_zeros(text: str) -> str:
+    """The dotted part with its octets in canonical form."""
+    head, colon, dotted = text.rpartition(":")
+    if not _octets_re.fullmatch(dotted):
+        return text
+    return head + colon + ".".join(octet.lstrip("0") or "0" for octet in dotted.split("."))
+
+
+def parse_strict(text: str) -> Address | None:
+    """An address without leading zeros and without a zone; IPv4-mapped IPv6 stays IPv6."""
+    if "%" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def parse(text: str) -> Address | None:
+    """A sloppy address; an IPv4-mapped IPv6 address is its IPv4 address."""
+    address = parse_strict(_without_leading_zeros(text))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def parse_network(text: str) -> tuple[Address, Network] | None:
+    """A sloppy CIDR: its address and its masked network."""
+    host, slash, length = text.partition("/")
+    if not slash or not length.isdigit() or not length.isascii():
+        return None
+    strict = parse_strict(_without_leading_zeros(host))
+    if strict is None:
+        return None
+    bits = int(length)
+    if bits > strict.max_prefixlen:
+        return None
+    if isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None and bits >= 96:
+        address: Address = strict.ipv4_mapped
+        return address, ipaddress.ip_network((address, bits - 96), strict=False)
+    return strict, ipaddress.ip_network((strict, bits), strict=False)
+
+
+def is_ipv6(text: str) -> bool:
+    address = parse(text)
+    return address is not None and address.version == 6
+
+
+def family_of(text: str) -> str:
+    """``IPv4``, ``IPv6`` or ``unknown``."""
+    address = parse(text)
+    return "unknown" if address is None else f"IPv{address.version}"
+
+
+def check_ip_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> list[FieldError]:
+    """An IP field of old: valid, without leading zeros, not IPv4-mapped; texts in ``accepted`` may stay as they are."""
+    if text in accepted:
+        return []
+    if parse(text) is None:
+        return [invalid(path, text, _BAD_IP, "format=ip-sloppy")]
+    strict = parse_strict(text)
+    if strict is None:
+        return [invalid(path, text, "must not have leading 0s", "format=ip-sloppy")]
+    if isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None:
+        return [invalid(path, text, "must not be an IPv4-mapped IPv6 address", "format=ip-sloppy")]
+    return []
+
+
+def check_ip(path: Path, text: str) -> list[FieldError]:
+    """An IP field of today: canonical form too."""
+    errors = check_ip_legacy(path, text)
+    if errors:
+        return errors
+    canonical = str(parse(text))
+    if text != canonical:
+        return [invalid(path, text, f"must be in canonical form ({quote(canonical)})", "format=ip-strict")]
+    return []
+
+
+def check_cidr_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> list[FieldError]:
+    """A CIDR field of old; texts in ``accepted`` may stay as they are."""
+    if text in accepted:
+        return []
+    parsed = parse_network(text)
+    if parsed is None:
+        return [invalid(path, text, _BAD_CIDR)]
+    host, _, length = text.partition("/")
+    strict = parse_strict(host)
+    if strict is None or (len(length) > 1 and length[0] == "0"):
+        return [invalid(path, text, "must not have leading 0s in IP or prefix length")]
+    if isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None:
+        return [invalid(path, text, "must not have an IPv4-mapped IPv6 address")]
+    if strict != parsed[1].network_address:
+        return [invalid(path, text, "must not have bits set beyond the prefix length")]
+    return []
+
+
+def check_cidr(path: Path, text: str) -> list[FieldError]:
+    """A CIDR field of today: canonical form too."""
+    errors = check_cidr_legacy(path, text)
+    if errors:
+        return errors
+    parsed = parse_network(text)
+    canonical = str(parsed[1]) if parsed else text
+    if text != canonical:
+        return [invalid(path, text, f"must be in canonical form ({quote(canonical)})")]
+    return []
+
+
+def check_interface_address(path: Path, text: str) -> list[FieldError]:
+    """An address with its prefix length, ``10.9.8.7/24``, in canonical form."""
+    parsed = parse_network(text)
+    if parsed is None:
+        return [invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
+    canonical = f"{parsed[0]}/{parsed[1].prefixlen}"
+    if text != canonical:
+        return [invalid(path, text, f"must be in canonical form ({quote(canonical)})")]
+    return []
+
+
+def ip_warnings(path: Path, text: str) -> list[str]:
+    """What to say of an address that is not in the form to be preferred."""
+    address = parse(text)
+    if address is None:
+        return []
+    strict = parse_strict(text)
+    mapped = isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None
+    if strict is None or mapped:
+        return [f'{path}: non-standard IP address "{text}" is invalid: use "{address}"']
+    if strict.version == 6 and str(strict) != text:
+        return [f'{path}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{strict}")']
+    return []
+
+
+def cidr_warnings(path: Path, text: str) -> list[str]:
+    parsed = parse_network(text)
+    if parsed is None:
+        return []
+    address, network = parsed
+    warnings: list[str] = []
+    if address != network.network_address:
+        single = f"{address}/{network.max_prefixlen}"
+        warnings.append(
+            f'{path}: CIDR value "{text}" is ambiguous in this context (should be "{network}" or "{single}"?)'
+        )
+    host, _, length = text.partition("/")
+    strict = parse_strict(host)
+    mapped = isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None
+    if strict is None or mapped or (len(length) > 1 and length[0] == "0"):
+        warnings.append(f'{path}: non-standard CIDR value "{text}" is invalid: use "{network}"')
+    elif not warnings and strict.version == 6 and f"{strict}/{int(length)}" != text:
+        warnings.append(
+            f'{path}: IPv6 CIDR value "{text}" should be in RFC 5952 canonical format ("{strict}/{int(length)}")'
+        )
+    return warnings
