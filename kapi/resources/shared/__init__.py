@@ -1,1 +1,1 @@
-"""What several resources share: rules, columns, printing."""
+"""What several resources share: rules, metadata, selectors, pod templates, volumes."""

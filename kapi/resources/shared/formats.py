@@ -6,48 +6,47 @@ Upstream: apimachinery ``util/validation/validation.go``, ``api/validate/content
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+
+from kapi.machinery.names import (
+    dns_1035_label,
+    dns_label,
+    dns_subdomain,
+    label_value,
+    max_length,
+    path_segment,
+    qualified_name,
+    regex_error,
+)
+
+__all__ = [
+    "Format", "NameRule", "between", "c_identifier", "condition_reason", "config_key", "dns_1035_label", "dns_label",
+    "dns_subdomain", "dns_subdomain_caseless", "http_path", "label_value", "max_length", "name_is_1035_label",
+    "name_is_label", "name_is_path_segment", "name_is_subdomain", "parent_directory", "path_segment", "port_name",
+    "port_number", "qualified_name", "regex_error", "wildcard_subdomain",
+]  # fmt: skip
 
 #: what is wrong with a text; empty when nothing is
-Format = Callable[[str], list[str]]
+Format = Callable[[str], Sequence[str]]
 #: a rule for object names; the second argument is True for a generateName, which may end in a dash
-NameRule = Callable[[str, bool], list[str]]
+NameRule = Callable[[str, bool], Sequence[str]]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = _LABEL + "(\\." + _LABEL + ")*"
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _WILDCARD = "\\*\\." + _SUBDOMAIN
-_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_VALUE = "(" + _QUALIFIED + ")?"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 _REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 
-_label_re = re.compile(_LABEL)
-_subdomain_re = re.compile(_SUBDOMAIN)
 _subdomain_caseless_re = re.compile(_SUBDOMAIN, re.IGNORECASE)
-_label_1035_re = re.compile(_LABEL_1035)
 _wildcard_re = re.compile(_WILDCARD)
-_qualified_re = re.compile(_QUALIFIED)
-_label_value_re = re.compile(_LABEL_VALUE)
 _config_key_re = re.compile(_CONFIG_KEY)
 _http_path_re = re.compile(_HTTP_PATH)
 _c_identifier_re = re.compile(_C_IDENTIFIER)
 _reason_re = re.compile(_REASON)
 _port_charset_re = re.compile("[-a-z0-9]+")
 _letter_re = re.compile("[a-z]")
-
-
-def max_length(length: int) -> str:
-    return f"must be no more than {length} characters"
-
-
-def regex_error(message: str, pattern: str, *examples: str) -> str:
-    if not examples:
-        return f"{message} (regex used for validation is '{pattern}')"
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
 def between(low: int, high: int) -> str:
@@ -57,40 +56,6 @@ def between(low: int, high: int) -> str:
 def _size(text: str) -> int:
     """Length in bytes, as Go counts."""
     return len(text) if text.isascii() else len(text.encode())
-
-
-def dns_label(text: str) -> list[str]:
-    """An RFC 1123 label."""
-    problems = [max_length(63)] if _size(text) > 63 else []
-    if not _label_re.fullmatch(text):
-        if _subdomain_re.fullmatch(text):
-            problems.append("must not contain dots")
-        else:
-            problems.append(
-                regex_error(
-                    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
-                    "start and end with an alphanumeric character",
-                    _LABEL,
-                    "my-name",
-                    "123-abc",
-                )
-            )
-    return problems
-
-
-def dns_subdomain(text: str) -> list[str]:
-    """An RFC 1123 subdomain."""
-    problems = [max_length(253)] if _size(text) > 253 else []
-    if not _subdomain_re.fullmatch(text):
-        problems.append(
-            regex_error(
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
-                "must start and end with an alphanumeric character",
-                _SUBDOMAIN,
-                "example.com",
-            )
-        )
-    return problems
 
 
 def dns_subdomain_caseless(text: str) -> list[str]:
@@ -108,21 +73,6 @@ def dns_subdomain_caseless(text: str) -> list[str]:
     return problems
 
 
-def dns_1035_label(text: str) -> list[str]:
-    problems = [max_length(63)] if _size(text) > 63 else []
-    if not _label_1035_re.fullmatch(text):
-        problems.append(
-            regex_error(
-                "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-                "character, and end with an alphanumeric character",
-                _LABEL_1035,
-                "my-name",
-                "abc-123",
-            )
-        )
-    return problems
-
-
 def wildcard_subdomain(text: str) -> list[str]:
     """``*.`` and a subdomain."""
     problems = [max_length(253)] if _size(text) > 253 else []
@@ -133,66 +83,6 @@ def wildcard_subdomain(text: str) -> list[str]:
                 "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
                 _WILDCARD,
                 "*.example.com",
-            )
-        )
-    return problems
-
-
-def qualified_name(text: str) -> list[str]:
-    """A label key: a name with an optional DNS prefix."""
-    problems: list[str] = []
-    parts = text.split("/")
-    if len(parts) == 1:
-        name = parts[0]
-    elif len(parts) == 2:
-        prefix, name = parts
-        if not prefix:
-            problems.append("prefix part must be non-empty")
-        else:
-            problems += ["prefix part " + problem for problem in dns_subdomain(prefix)]
-    else:
-        return [
-            "a valid label key "
-            + regex_error(
-                "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                "alphanumeric character",
-                _QUALIFIED,
-                "MyName",
-                "my.name",
-                "123-abc",
-            )
-            + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
-    if not name:
-        problems.append("name part must be non-empty")
-    elif _size(name) > 63:
-        problems.append("name part " + max_length(63))
-    if not _qualified_re.fullmatch(name):
-        problems.append(
-            "name part "
-            + regex_error(
-                "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                "alphanumeric character",
-                _QUALIFIED,
-                "MyName",
-                "my.name",
-                "123-abc",
-            )
-        )
-    return problems
-
-
-def label_value(text: str) -> list[str]:
-    problems = [max_length(63)] if _size(text) > 63 else []
-    if not _label_value_re.fullmatch(text):
-        problems.append(
-            regex_error(
-                "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and "
-                "must start and end with an alphanumeric character",
-                _LABEL_VALUE,
-                "MyValue",
-                "my_value",
-                "12345",
             )
         )
     return problems
@@ -274,19 +164,8 @@ def condition_reason(text: str) -> list[str]:
     ]
 
 
-def path_segment(text: str) -> list[str]:
-    """A name that may stand between two slashes of a URL: RBAC, IPAddress."""
-    if text in (".", ".."):
-        return [f"may not be '{text}'"]
-    return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]
-
-
 def http_path(text: str) -> list[str]:
     return [] if _http_path_re.fullmatch(text) else [regex_error("Invalid path", _HTTP_PATH)]
-
-
-def one_of(values: Iterable[str]) -> str:
-    return ", ".join(f'"{value}"' for value in sorted(values))
 
 
 def _mask_trailing_dash(name: str) -> str:
@@ -294,19 +173,19 @@ def _mask_trailing_dash(name: str) -> str:
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
 
 
-def name_is_subdomain(name: str, prefix: bool) -> list[str]:
+def name_is_subdomain(name: str, prefix: bool) -> Sequence[str]:
     return dns_subdomain(_mask_trailing_dash(name) if prefix else name)
 
 
-def name_is_label(name: str, prefix: bool) -> list[str]:
+def name_is_label(name: str, prefix: bool) -> Sequence[str]:
     return dns_label(_mask_trailing_dash(name) if prefix else name)
 
 
-def name_is_1035_label(name: str, prefix: bool) -> list[str]:
+def name_is_1035_label(name: str, prefix: bool) -> Sequence[str]:
     return dns_1035_label(_mask_trailing_dash(name) if prefix else name)
 
 
-def name_is_path_segment(name: str, prefix: bool) -> list[str]:
+def name_is_path_segment(name: str, prefix: bool) -> Sequence[str]:
     if prefix:
         return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in name]
     return path_segment(name)

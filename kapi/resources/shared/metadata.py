@@ -1,0 +1,246 @@
+"""ObjectMeta: validation on create and update (upstream: apimachinery ``api/validation/objectmeta.go``).
+
+Use ``validate_metadata(obj, errors, namespaced=True, name=subdomain_name)`` first in ``validate`` and
+``validate_metadata_update(new, old, errors)`` first in ``validate_update``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.machinery.gvk import GroupVersion
+from kapi.resources.shared.names import (
+    is_condition_reason,
+    is_label_key,
+    is_label_value,
+    label_name,
+    subdomain_name,
+)
+from kapi.resources.shared.rules import Errors, not_supported, same
+
+NameRule = Callable[[str, bool], Iterable[str]]
+
+METADATA = Path("metadata")
+ANNOTATIONS_LIMIT = 256 * 1024  # bytes of keys and values together
+IMMUTABLE = "field is immutable"
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+
+
+def validate_metadata(
+    obj: Mapping[str, Any],
+    errors: Errors,
+    *,
+    namespaced: bool = True,
+    name: NameRule = subdomain_name,
+    path: Path = METADATA,
+) -> None:
+    """Appends what is wrong with an object's metadata on create; ``name`` is the rule for its name."""
+    meta = obj.get("metadata") or {}
+    generate = meta.get("generateName")
+    if generate:
+        for text in name(generate, True):
+            errors.append(field.invalid(path.child("generateName"), generate, text))
+    own = meta.get("name")
+    if not own:
+        errors.append(field.required(path.child("name"), "name or generateName is required"))
+    else:
+        for text in name(own, False):
+            errors.append(field.invalid(path.child("name"), own, text))
+    namespace = meta.get("namespace")
+    if namespaced:
+        if not namespace:
+            errors.append(field.required(path.child("namespace")))
+        else:
+            for text in label_name(namespace):
+                errors.append(field.invalid(path.child("namespace"), namespace, text))
+    elif namespace:
+        errors.append(field.forbidden(path.child("namespace"), "not allowed on this type"))
+    if meta.get("generation", 0) < 0:
+        errors.append(field.invalid(path.child("generation"), meta["generation"], "must be greater than or equal to 0"))
+    labels = meta.get("labels")
+    if labels:
+        validate_labels(labels, path.child("labels"), errors)
+    annotations = meta.get("annotations")
+    if annotations:
+        validate_annotations(annotations, path.child("annotations"), errors)
+    owners = meta.get("ownerReferences")
+    if owners:
+        validate_owner_references(owners, path.child("ownerReferences"), errors)
+    finalizers = meta.get("finalizers")
+    if finalizers:
+        validate_finalizers(finalizers, path.child("finalizers"), errors)
+    managed = meta.get("managedFields")
+    if managed:
+        validate_managed_fields(managed, path.child("managedFields"), errors)
+
+
+def validate_metadata_update(
+    new: Mapping[str, Any], old: Mapping[str, Any], errors: Errors, *, path: Path = METADATA
+) -> None:
+    """Appends what is wrong with the change of an object's metadata."""
+    meta: Mapping[str, Any] = new.get("metadata") or {}
+    before: Mapping[str, Any] = old.get("metadata") or {}
+    if before.get("deletionTimestamp"):
+        extra = sorted(set(meta.get("finalizers") or ()) - set(before.get("finalizers") or ()))
+        if extra:
+            shown = "[]string{" + ", ".join(field.quote(item) for item in extra) + "}"
+            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
+            errors.append(field.forbidden(path.child("finalizers"), text))
+    if not meta.get("resourceVersion"):
+        errors.append(field.invalid(path.child("resourceVersion"), "", "must be specified for an update"))
+    if meta.get("generation", 0) < before.get("generation", 0):
+        value = meta.get("generation", 0)
+        errors.append(field.invalid(path.child("generation"), value, "must not be decremented"))
+    for name, zero in _IMMUTABLE_METADATA:
+        value = meta.get(name, zero)
+        if value != before.get(name, zero):
+            errors.append(field.invalid(path.child(name), value, IMMUTABLE))
+    labels = meta.get("labels")
+    if labels:
+        validate_labels(labels, path.child("labels"), errors)
+    annotations = meta.get("annotations")
+    if annotations:
+        validate_annotations(annotations, path.child("annotations"), errors)
+    owners = meta.get("ownerReferences")
+    if owners:
+        validate_owner_references(owners, path.child("ownerReferences"), errors)
+    managed = meta.get("managedFields")
+    if managed:
+        validate_managed_fields(managed, path.child("managedFields"), errors)
+
+
+#: fields no update may change, with the value an absent one has
+_IMMUTABLE_METADATA: tuple[tuple[str, Any], ...] = (
+    ("name", ""),
+    ("namespace", ""),
+    ("uid", ""),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+)
+
+
+def validate_labels(labels: Mapping[str, str], path: Path, errors: Errors) -> None:
+    for key, value in labels.items():
+        validate_label_name(key, path, errors)
+        for text in is_label_value(value):
+            errors.append(field.invalid(path, value, text, "format=k8s-label-value"))
+
+
+def validate_label_name(name: str, path: Path, errors: Errors) -> None:
+    for text in is_label_key(name):
+        errors.append(field.invalid(path, name, text, "format=k8s-label-key"))
+
+
+def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Errors) -> None:
+    size = 0
+    for key, value in annotations.items():
+        for text in is_label_key(key.lower()):
+            errors.append(field.invalid(path, key, text, "format=k8s-label-key"))
+        size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
+    if size > ANNOTATIONS_LIMIT:
+        errors.append(field.too_long(path, ANNOTATIONS_LIMIT))
+
+
+def validate_owner_references(owners: list[dict[str, Any]], path: Path, errors: Errors) -> None:
+    controller = ""
+    for owner in owners:
+        api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
+        try:
+            version = GroupVersion.parse(api_version)
+        except ValueError:
+            version = GroupVersion("", "")
+        if not version.version:
+            errors.append(field.invalid(path.child("apiVersion"), api_version, "version must not be empty"))
+        for name in ("kind", "name", "uid"):
+            if not owner.get(name):
+                errors.append(field.invalid(path.child(name), "", "must not be empty"))
+        if version == ("", "v1") and kind == "Event":
+            errors.append(field.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            this = f"{kind}/{owner.get('name', '')}"
+            if controller:
+                text = (
+                    "Only one reference can have Controller set to true. "
+                    f'Found "true" in references for {controller} and {this}'
+                )
+                errors.append(field.invalid(path, owners, text))
+            else:
+                controller = this
+
+
+def validate_finalizers(finalizers: list[str], path: Path, errors: Errors) -> None:
+    for finalizer in finalizers:
+        for text in is_label_key(finalizer):
+            errors.append(field.invalid(path, finalizer, text))
+    if _ORPHAN in finalizers and _FOREGROUND in finalizers:
+        text = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
+        errors.append(field.invalid(path, finalizers, text))
+
+
+def validate_managed_fields(entries: list[dict[str, Any]], path: Path, errors: Errors) -> None:
+    for i, entry in enumerate(entries):
+        here = path.index(i)
+        if entry.get("operation") not in ("Apply", "Update"):
+            operation = entry.get("operation", "")
+            errors.append(field.invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
+        if entry.get("fieldsType") not in (None, "", "FieldsV1"):
+            errors.append(field.invalid(here.child("fieldsType"), entry["fieldsType"], "must be `FieldsV1`"))
+        manager = entry.get("manager", "")
+        if len(manager.encode()) > 128:
+            errors.append(field.too_long(here.child("manager"), 128))
+        for position, char in enumerate(manager):
+            if not char.isprintable():
+                text = f"invalid character U+{ord(char):04X} (at position {position})"
+                errors.append(field.invalid(here.child("manager"), manager, text))
+        if len(entry.get("subresource", "")) > 256:
+            errors.append(field.too_long(here.child("subresource"), 256))
+
+
+def validate_immutable(new: Any, old: Any, path: Path, errors: Errors, detail: str = IMMUTABLE) -> None:
+    """``field is immutable`` where two values differ; absent, [] and {} are one value."""
+    if new != old and not same(new, old):
+        errors.append(field.invalid(path, new, detail))
+
+
+def validate_conditions(conditions: list[dict[str, Any]], path: Path, errors: Errors) -> None:
+    """A list of metav1.Condition (upstream: ``apis/meta/v1/validation.ValidateConditions``)."""
+    seen = set()
+    for i, condition in enumerate(conditions):
+        here = path.index(i)
+        kind = condition.get("type", "")
+        if kind in seen:
+            errors.append(field.duplicate(here.child("type"), kind))
+        seen.add(kind)
+        validate_label_name(kind, here.child("type"), errors)
+        if condition.get("status") not in ("True", "False", "Unknown"):
+            status = condition.get("status", "")
+            errors.append(not_supported(here.child("status"), status, ("False", "True", "Unknown")))
+        if condition.get("observedGeneration", 0) < 0:
+            value = condition["observedGeneration"]
+            text = "must be greater than or equal to zero"
+            errors.append(field.invalid(here.child("observedGeneration"), value, text))
+        if not condition.get("lastTransitionTime"):
+            errors.append(field.required(here.child("lastTransitionTime")))
+        reason = condition.get("reason")
+        if not reason:
+            errors.append(field.required(here.child("reason")))
+        else:
+            for text in is_condition_reason(reason):
+                errors.append(field.invalid(here.child("reason"), reason, text))
+            if len(reason.encode()) > 1024:
+                errors.append(field.too_long(here.child("reason"), 1024))
+        if len(condition.get("message", "").encode()) > 32 * 1024:
+            errors.append(field.too_long(here.child("message"), 32 * 1024))
+
+
+def bump_generation(obj: dict[str, Any], old: Mapping[str, Any], *parts: str) -> None:
+    """Raises ``metadata.generation`` by one when one of these top-level parts differs from the old object's."""
+    generation = (old.get("metadata") or {}).get("generation", 0)
+    if any(not same(obj.get(part), old.get(part)) for part in parts or ("spec",)):
+        generation += 1
+    if generation:
+        obj["metadata"]["generation"] = generation

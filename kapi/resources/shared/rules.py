@@ -1,0 +1,310 @@
+"""The declarative form of validations: small combinators over field paths (upstream: ``apimachinery/pkg/api/validate``).
+
+A rule is any callable ``rule(value, path, errors, ctx)`` that appends FieldErrors to the list ``errors``; ``ctx`` is
+whatever the caller hands to the outermost rule (a StrategyContext, options, or None).  Combinators make rules of rules and
+evaluate them in the order they are written, so the order of a declaration is the order of the causes::
+
+    PORT = struct(
+        at("name", check(is_port_name)),                        # only when present (a Go pointer or an optional string)
+        at("port", in_range(1, 65535), zero=0),                 # checked as 0 when absent (a Go value)
+        required("protocol", then=enum("TCP", "UDP", "SCTP")),  # missing or empty: "Required value"
+    )
+    SPEC = struct(
+        at("ports", each(PORT)),
+        at("replicas", nonnegative, zero=0),
+        unless_empty("selector", LABEL_SELECTOR),
+        cross_field_check,                                      # a plain function with the same four arguments
+    )
+
+    errors: list[FieldError] = []
+    SPEC(obj["spec"], Path("spec"), errors, None)
+
+Cheap at run time: the combinators are closures made once at import.  A rule with an attribute ``ok`` (a predicate on the
+value) is not entered, and no path made, while the predicate holds; ``check``, ``enum`` and the ranges have one.
+``message`` functions take a value and return a list of texts, empty when the value is good (upstream's
+``IsDNS1123Label`` form; see ``names.py``); they are memoised there since the same strings come again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import ErrorType, FieldError, Path
+
+Errors = list[FieldError]
+Rule = Callable[[Any, Path, Errors, Any], None]
+Messages = Callable[[Any], Iterable[str]]
+
+
+def _sequence(rules: tuple[Rule, ...]) -> Rule:
+    if len(rules) == 1:
+        return rules[0]
+
+    def sequence(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        for rule in rules:
+            rule(value, path, errors, ctx)
+
+    oks = [getattr(rule, "ok", None) for rule in rules]
+    if rules and all(oks):
+        checks = tuple(ok for ok in oks if ok is not None)
+        sequence.ok = lambda value: all(ok(value) for ok in checks)  # type: ignore[attr-defined]
+    return sequence
+
+
+def struct(*rules: Rule) -> Rule:
+    """Rules over one object, in order: ``at(...)``, ``required(...)`` and cross-field functions."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        for rule in rules:
+            rule(value, path, errors, ctx)
+
+    return validate
+
+
+def all_of(*rules: Rule) -> Rule:
+    """The same value against several rules; every one reports."""
+    return _sequence(rules)
+
+
+def first_of(*rules: Rule) -> Rule:
+    """The same value against several rules, until one of them reports something."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        before = len(errors)
+        for rule in rules:
+            rule(value, path, errors, ctx)
+            if len(errors) > before:
+                return
+
+    return validate
+
+
+def at(name: str, *rules: Rule, zero: Any = None) -> Rule:
+    """A named field against rules, when it is present.  With ``zero``, an absent field counts as that value."""
+    rule = _sequence(rules)
+    ok = getattr(rule, "ok", None)
+    part = "." + name
+
+    if ok is not None:
+
+        def leaf(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+            inner = value.get(name, zero)
+            if inner is not None and not ok(inner):
+                rule(inner, child(path, part), errors, ctx)
+
+        return leaf
+
+    def descend(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        inner = value.get(name, zero)
+        if inner is not None:
+            rule(inner, child(path, part), errors, ctx)
+
+    return descend
+
+
+def unless_empty(name: str, *rules: Rule) -> Rule:
+    """A named field against rules, when it is present and not "", 0, [] or {}."""
+    rule = _sequence(rules)
+    part = "." + name
+
+    def descend(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        inner = value.get(name)
+        if inner:
+            rule(inner, child(path, part), errors, ctx)
+
+    return descend
+
+
+def required(name: str, detail: str = "", *, then: Rule | None = None) -> Rule:
+    """``Required value`` when the field is missing or empty, else the rule ``then``.  False and 0 are values."""
+    part = "." + name
+    ok = getattr(then, "ok", None)
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        inner = value.get(name)
+        if inner is None or inner == "" or inner == [] or inner == {}:
+            errors.append(field.required(child(path, part), detail))
+        elif then is not None and not (ok is not None and ok(inner)):
+            then(inner, child(path, part), errors, ctx)
+
+    return validate
+
+
+def forbid(name: str, detail: str) -> Rule:
+    """``Forbidden`` when the field is present and not empty."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        inner = value.get(name)
+        if inner is not None and inner != "" and inner != [] and inner != {}:
+            errors.append(field.forbidden(path.child(name), detail))
+
+    return validate
+
+
+def each(rule: Rule) -> Rule:
+    """Every element of a list: ``path[i]``."""
+    ok = getattr(rule, "ok", None)
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        for i, item in enumerate(value):
+            if ok is None or not ok(item):
+                rule(item, Path(f"[{i}]", path), errors, ctx)
+
+    return validate
+
+
+def each_entry(rule: Rule | None = None, key: Rule | None = None) -> Rule:
+    """Every entry of a map, by sorted key: first the key, then the value, both at ``path[key]``."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        for name in sorted(value):
+            here = Path(f"[{name}]", path)
+            if key is not None:
+                key(name, here, errors, ctx)
+            if rule is not None:
+                rule(value[name], here, errors, ctx)
+
+    return validate
+
+
+def unique(key: Callable[[Any], Any], name: str = "") -> Rule:
+    """``Duplicate value`` at ``path[i]`` (or ``path[i].name``) where ``key(element)`` was seen before; None is not compared."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        seen = set()
+        for i, item in enumerate(value):
+            mark = key(item)
+            if mark is None:
+                continue
+            if mark in seen:
+                here = path.index(i)
+                errors.append(field.duplicate(here.child(name) if name else here, mark))
+            seen.add(mark)
+
+    return validate
+
+
+def when(predicate: Callable[[Any, Any], bool], rule: Rule, otherwise: Rule | None = None) -> Rule:
+    """The rule only where ``predicate(value, ctx)`` holds."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        if predicate(value, ctx):
+            rule(value, path, errors, ctx)
+        elif otherwise is not None:
+            otherwise(value, path, errors, ctx)
+
+    return validate
+
+
+def check(messages: Messages, origin: str = "") -> Rule:
+    """``Invalid value`` once per text of a message function."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        for text in messages(value):
+            errors.append(field.invalid(path, value, text, origin))
+
+    validate.ok = lambda value: not messages(value)  # type: ignore[attr-defined]
+    return validate
+
+
+def holds(predicate: Callable[[Any], bool], detail: str) -> Rule:
+    """``Invalid value`` with this text where the predicate does not hold."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        if not predicate(value):
+            errors.append(field.invalid(path, value, detail))
+
+    validate.ok = predicate  # type: ignore[attr-defined]
+    return validate
+
+
+def enum(*values: str, in_order: bool = False) -> Rule:
+    """``Unsupported value`` outside of the values; the text lists them sorted, or as given with ``in_order``."""
+    allowed = frozenset(values)
+    listed = values if in_order else tuple(sorted(values))
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        if value not in allowed:
+            errors.append(not_supported(path, value, listed))
+
+    validate.ok = allowed.__contains__  # type: ignore[attr-defined]
+    return validate
+
+
+def in_range(low: int, high: int) -> Rule:
+    """``must be between 1 and 65535, inclusive``."""
+    text = f"must be between {low} and {high}, inclusive"
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        if not low <= value <= high:
+            errors.append(field.invalid(path, value, text))
+
+    validate.ok = lambda value: low <= value <= high  # type: ignore[attr-defined]
+    return validate
+
+
+def minimum(low: int, detail: str = "") -> Rule:
+    """``must be greater than or equal to N``."""
+    text = detail or f"must be greater than or equal to {low}"
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        if value < low:
+            errors.append(field.invalid(path, value, text, "minimum"))
+
+    validate.ok = lambda value: value >= low  # type: ignore[attr-defined]
+    return validate
+
+
+nonnegative = minimum(0)
+positive = minimum(1, "must be greater than 0")
+
+
+def max_length(limit: int) -> Rule:
+    """``Too long: may not be more than N bytes``."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        if len(value.encode()) > limit:
+            errors.append(field.too_long(path, limit))
+
+    validate.ok = lambda value: len(value) * 4 <= limit  # type: ignore[attr-defined]
+    return validate
+
+
+def max_items(limit: int) -> Rule:
+    """``Too many: N: must have at most M items``."""
+
+    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        if len(value) > limit:
+            errors.append(field.too_many(path, len(value), limit))
+
+    validate.ok = lambda value: len(value) <= limit  # type: ignore[attr-defined]
+    return validate
+
+
+def child(path: Path, part: str) -> Path:
+    """``Path.child`` for a part that already starts with its dot; below the empty path the dot goes."""
+    return Path(part, path) if path._part or path._parent is not None else Path(part[1:], path)
+
+
+def not_supported(path: Path | str, value: Any, listed: Collection[str]) -> FieldError:
+    """``Unsupported value`` whose text lists the values in this order."""
+    names = ", ".join(field.quote(str(name)) for name in listed)
+    return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
+
+
+def immutable(name: str, detail: str = "field is immutable") -> Callable[[Any, Any, Path, Errors], None]:
+    """A rule for updates, ``rule(new, old, path, errors)``: the field must equal its old value (absent equals empty)."""
+
+    def validate(new: Any, old: Any, path: Path, errors: Errors) -> None:
+        value = new.get(name)
+        if not same(value, old.get(name)):
+            errors.append(field.invalid(path.child(name), value, detail))
+
+    return validate
+
+
+def same(a: Any, b: Any) -> bool:
+    """Upstream's semantic equality: absent, [] and {} are one value."""
+    return a == b or (a in (None, [], {}) and b in (None, [], {}) and not isinstance(a, bool) and a != 0 and b != 0)
