@@ -22,3 +22,4 @@ class RequestInfo:
     parts: tuple[str, ...] = ()  # decoded path segments from the resource on
     field_selector: str = ""
     label_selector: str = ""
+    deprecated_watch: bool = False  # the path has the /watch/ prefix

@@ -1,0 +1,95 @@
+"""DELETE of one object and of a collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.codecs.negotiation import input_media_type, output_media_type
+from kapi.codecs.reading import read_body
+from kapi.endpoints.body import raw_body
+from kapi.endpoints.encoding import respond_object, respond_tree
+from kapi.endpoints.listing import list_response
+from kapi.endpoints.options import check_delete_options, delete_options_from_query, list_options
+from kapi.endpoints.scope import RequestScope, request_name
+from kapi.endpoints.selection import predicate_of
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.registry import read
+from kapi.registry.delete import delete
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.schema.builtin import type_of
+from kapi.schema.decode import decode
+
+Object = dict[str, Any]
+_OPTIONS = GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")
+
+
+def _delete_options(ctx: RequestContext) -> Object:
+    """From the body if there is one, else from the query: never from both.  Raises BadRequest and Invalid."""
+    data = raw_body(ctx)
+    if not data:
+        options = delete_options_from_query(ctx)
+    else:
+        media = input_media_type(ctx.header("content-type"), default_json=True)
+        try:
+            body = read_body(data, media, _OPTIONS, "Ignore")
+            options = decode(body, _OPTIONS, type_of(_OPTIONS), "Ignore", ctx.warn)
+        except status.BadRequest as error:
+            raise status.bad_request(error.message) from None
+        if options.get("kind") != "DeleteOptions":
+            raise status.bad_request("decoded object cannot be converted to DeleteOptions")
+    check_delete_options(options)
+    return {**options, "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+
+
+async def delete_object(ctx: RequestContext, scope: RequestScope) -> Response:
+    """200 with a Status (or the object, for types that answer it); 202 while dependents are waited for."""
+    name = request_name(ctx)
+    media = output_media_type(ctx, "delete")
+    options = _delete_options(ctx)
+    op = scope.operation(ctx, name, options, "", bool(options.get("dryRun")))
+    stored = await delete(scope.store, op)
+    code = 202 if not stored.deleted and options.get("orphanDependents") is False else 200
+    if not stored.deleted or scope.resource.returns_deleted:
+        if scope.same_version:
+            return respond_object(ctx, scope, code, stored.obj, stored.data, media)
+        return respond_object(ctx, scope, code, scope.from_storage(stored.obj), None, media)
+    return respond_tree(code, deleted_status(scope, stored.obj), media)
+
+
+def deleted_status(scope: RequestScope, obj: Object) -> Object:
+    metadata = obj["metadata"]
+    details: Object = {"name": metadata["name"]}
+    if scope.resource.group:
+        details["group"] = scope.resource.group
+    details["kind"] = scope.resource.plural
+    details["uid"] = metadata["uid"]
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Response:
+    """Deletes what the selectors and the limit choose, and answers the list of it."""
+    info = ctx.info
+    assert info is not None
+    media = output_media_type(ctx, "delete")
+    chosen = list_options(ctx)
+    options = _delete_options(ctx)
+    namespace = info.namespace if scope.resource.namespaced else ""
+    page = await read.list_page(
+        scope.store,
+        namespace,
+        predicate_of(scope, chosen),
+        resource_version=chosen.resource_version,
+        match=chosen.resource_version_match,
+        limit=chosen.limit,
+        token=chosen.continue_,
+    )
+    for entry in page.entries:
+        op = scope.operation(ctx, entry.name, dict(options), "", bool(options.get("dryRun")))
+        op.namespace = entry.namespace
+        try:
+            await delete(scope.store, op)
+        except status.NotFound:
+            continue
+    return list_response(ctx, scope, page, media)

@@ -1,0 +1,146 @@
+"""From a parsed request to the endpoint that answers it.
+
+Resources live in a dict behind one catch-all route a server, so that a custom resource comes and goes without touching
+routes.  Which methods a path has follows from the catalogue row alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from kapi.endpoints.create import create_object
+from kapi.endpoints.delete import delete_collection, delete_object
+from kapi.endpoints.get import get_object
+from kapi.endpoints.listing import list_objects
+from kapi.endpoints.options import boolean
+from kapi.endpoints.patch import patch_object
+from kapi.endpoints.scope import RequestScope
+from kapi.endpoints.update import update_object
+from kapi.endpoints.watch import watch_objects
+from kapi.machinery import status
+from kapi.registry.resource_store import ResourceStore
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.resources.definition import Resource, Subresource
+
+Endpoint = Callable[[RequestContext, RequestScope], Awaitable[Response]]
+
+_OBJECT: dict[str, tuple[str, Endpoint]] = {
+    "GET": ("get", get_object),
+    "PUT": ("update", update_object),
+    "PATCH": ("patch", patch_object),
+    "DELETE": ("delete", delete_object),
+}
+_COLLECTION: dict[str, tuple[str, Endpoint]] = {
+    "POST": ("create", create_object),
+    "DELETE": ("deletecollection", delete_collection),
+}
+
+
+class ResourceTable:
+    """What one server serves now.  ``handlers`` answer the kinds and subresources that are not plain objects."""
+
+    def __init__(self, handlers: dict[str, Endpoint] | None = None) -> None:
+        self._scopes: dict[tuple[str, str, str], RequestScope] = {}
+        self._subresources: dict[tuple[str, str, str, str], RequestScope] = {}
+        self._groups: dict[tuple[str, str], int] = {}
+        self.handlers = handlers if handlers is not None else {}
+
+    def add(self, resource: Resource, store: ResourceStore) -> None:
+        """Serves a resource (one version of it) from now on."""
+        key = (resource.group, resource.version, resource.plural)
+        self._scopes[key] = RequestScope(resource, store)
+        for sub in resource.subresources:
+            self._subresources[(*key, sub.name)] = RequestScope(resource, store, sub)
+        self._groups[key[:2]] = self._groups.get(key[:2], 0) + 1
+
+    def remove(self, group: str, version: str, plural: str) -> None:
+        """Serves it no longer."""
+        if self._scopes.pop((group, version, plural), None) is None:
+            return
+        for key in [key for key in self._subresources if key[:3] == (group, version, plural)]:
+            del self._subresources[key]
+        self._groups[(group, version)] -= 1
+        if not self._groups[(group, version)]:
+            del self._groups[(group, version)]
+
+    def scope(self, group: str, version: str, plural: str, subresource: str = "") -> RequestScope | None:
+        if subresource:
+            return self._subresources.get((group, version, plural, subresource))
+        return self._scopes.get((group, version, plural))
+
+    def scopes(self) -> Iterable[RequestScope]:
+        return self._scopes.values()
+
+    def serves_group_version(self, group: str, version: str) -> bool:
+        return (group, version) in self._groups
+
+    def handle(self, ctx: RequestContext) -> Awaitable[Response] | None:
+        """The answer, or None when this table does not serve the resource.  Raises MethodNotAllowed and NotFound."""
+        info = ctx.info
+        assert info is not None
+        scope = self._scopes.get((info.group, info.version, info.resource))
+        if scope is None:
+            return None
+        resource = scope.resource
+        if info.subresource:
+            return self._handle_subresource(ctx, info.subresource)
+        is_namespace = info.resource == "namespaces" and not info.group
+        if info.namespace and not resource.namespaced and not is_namespace:
+            raise status.no_such_resource()
+        if len(info.parts) > 2:
+            raise status.no_such_resource()
+        endpoint = self._endpoint(ctx, scope)
+        return endpoint(ctx, scope)
+
+    def _endpoint(self, ctx: RequestContext, scope: RequestScope) -> Endpoint:
+        info, resource, method = ctx.info, scope.resource, ctx.method
+        assert info is not None
+        verbs = resource.verbs
+        if resource.handler:
+            special = self.handlers.get(resource.handler)
+            if special is None:
+                raise status.no_such_resource()
+            return special
+        everywhere = resource.namespaced and not info.namespace
+        if info.deprecated_watch:
+            if method != "GET" or "watch" not in verbs:
+                raise status.method_not_allowed()
+            return watch_objects
+        if info.name:
+            if everywhere:
+                raise status.no_such_resource()
+            verb, endpoint = _OBJECT.get(method, ("", None))
+        elif method == "GET":
+            if "list" not in verbs:
+                raise status.method_not_allowed()
+            return watch_objects if boolean(ctx, "watch") else list_objects
+        else:
+            verb, endpoint = _COLLECTION.get(method, ("", None))
+            if everywhere:
+                raise status.method_not_allowed()
+        if endpoint is None or verb not in verbs:
+            raise status.method_not_allowed()
+        return endpoint
+
+    def _handle_subresource(self, ctx: RequestContext, name: str) -> Awaitable[Response]:
+        info = ctx.info
+        assert info is not None
+        scope = self._subresources.get((info.group, info.version, info.resource, name))
+        if scope is None or scope.subresource is None:
+            raise status.no_such_resource()
+        sub: Subresource = scope.subresource
+        if scope.resource.namespaced and not info.namespace:
+            raise status.no_such_resource()
+        if sub.handler:
+            special = self.handlers.get(sub.handler)
+            if special is None:
+                raise status.no_such_resource()
+            return special(ctx, scope)
+        if len(info.parts) > 3:
+            raise status.no_such_resource()
+        verb, endpoint = _OBJECT.get(ctx.method, ("", None))
+        if endpoint is None or verb not in sub.verbs:
+            raise status.method_not_allowed()
+        return endpoint(ctx, scope)
+

@@ -1,0 +1,161 @@
+"""PATCH in its four forms (upstream: ``endpoints/handlers/patch.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from kapi.codecs.negotiation import output_media_type
+from kapi.codecs.reading import read_apply_body, read_patch
+from kapi.endpoints.authorization import create_check
+from kapi.endpoints.body import check_names, raw_body
+from kapi.endpoints.create import stored_response
+from kapi.endpoints.options import APPLY, WriteOptions, write_options
+from kapi.endpoints.scope import RequestScope, request_name
+from kapi.machinery import status, tree
+from kapi.machinery.field import Path, invalid
+from kapi.machinery.gvk import GroupKind
+from kapi.registry import metadata as meta
+from kapi.registry.operation import Operation
+from kapi.registry.update import update
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.schema import jsonpatch, mergepatch, strategicmerge
+from kapi.schema.decode import StrictError, decode
+from kapi.schema.gotext import go_map
+
+Object = dict[str, Any]
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+_KINDS = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
+_MAX_OPERATIONS = 10_000
+
+
+def patch_types(scope: RequestScope) -> tuple[str, ...]:
+    """Custom resources have no strategic merge patch."""
+    if scope.resource.typed_items:
+        return (JSON_PATCH, MERGE_PATCH, APPLY)
+    return _KINDS
+
+
+def unsupported(types: tuple[str, ...]) -> status.StatusError:
+    return status.UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(types)
+    )
+
+
+async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
+    """200 with the stored object; 201 when an apply created it.  Raises StatusError."""
+    kind = (ctx.header("content-type") or "").split(";", 1)[0]
+    types = patch_types(scope)
+    if kind not in types:
+        raise unsupported(types)
+    name = request_name(ctx)
+    media = output_media_type(ctx, "patch")
+    data = raw_body(ctx)
+    options = write_options(ctx, "PatchOptions", kind)
+    op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
+    op.authorize_create = create_check(ctx, scope)
+    if ctx.audit is not None:
+        ctx.audit.request_patch(data)
+    change = _apply(ctx, scope, op, options, data) if kind == APPLY else _patch(ctx, scope, op, options, data, kind)
+
+    async def transform(existing: Object | None) -> Object:
+        if existing is None and kind != APPLY:
+            raise status.not_found(scope.store.group_resource, name)
+        new = change(existing)
+        info = ctx.info
+        assert info is not None
+        uid = new["metadata"].get("uid", "")
+        if existing is None and uid:
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise status.conflict(scope.store.group_resource, name, why)
+        meta.ensure_namespace(new, info.namespace if scope.resource.namespaced else "", scope.gvr)
+        check_names(ctx, scope, new)
+        return new
+
+    stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
+    return stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
+
+
+Change = Callable[["Object | None"], Object]
+
+
+def _patch(
+    ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes, kind: str
+) -> Change:
+    """JSON, merge and strategic patches: the patched tree is decoded anew, as a body would be."""
+    validation = options.field_validation
+
+    def change(existing: Object | None) -> Object:
+        assert existing is not None
+        current = scope.from_storage(tree.copy(existing))
+        patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH)
+        if kind == JSON_PATCH:
+            problems = ["json patch " + problem for problem in problems]
+            patched = jsonpatch.apply(current, patch)
+        elif kind == MERGE_PATCH:
+            patched = mergepatch.apply(current, patch)
+        else:
+            patched = strategicmerge.apply(current, patch, scope.type)
+        shown: Callable[[], str] = lambda: (
+            go_map(patch) if kind == STRATEGIC else orjson.dumps(patched).decode()
+        )
+        new = _decode_patched(ctx, scope, patched, problems, validation, shown)
+        new = scope.to_storage(new)
+        scope.resource.strategy.default(new)
+        scope.store.track_update(op, existing, new)
+        return new
+
+    return change
+
+
+def _decode_patched(
+    ctx: RequestContext,
+    scope: RequestScope,
+    patched: Object,
+    problems: list[str],
+    validation: str,
+    shown: Callable[[], str],
+) -> Object:
+    def refuse(why: str) -> status.StatusError:
+        return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown(), why)])
+
+    found: list[str] = list(problems)
+    try:
+        new = decode(patched, scope.kind, scope.type, "Collect", found.append)
+    except StrictError as error:
+        raise refuse(str(error)) from None
+    except status.BadRequest as error:
+        raise refuse(error.message) from None
+    if found and validation == "Strict":
+        raise refuse("strict decoding error: " + ", ".join(found))
+    if validation == "Warn":
+        for problem in found:
+            ctx.warn(problem)
+    return new
+
+
+def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes) -> Change:
+    """Server-side apply."""
+    manager = scope.store.field_manager(scope.resource, scope.subresource)
+
+    def change(existing: Object | None) -> Object:
+        applied, problems = read_apply_body(data)
+        live = None if existing is None else scope.from_storage(tree.copy(existing))
+        now = scope.store.environment.now()
+        new = manager.apply(live, applied, options.field_manager, bool(options.force), now)
+        if problems and options.field_validation == "Strict":
+            raise status.bad_request(f"error strict decoding YAML: {problems[0]}")
+        if options.field_validation == "Warn":
+            for problem in problems:
+                ctx.warn(problem)
+        new = decode(new, scope.kind, scope.type, "Ignore", ctx.warn)
+        new = scope.to_storage(new)
+        scope.resource.strategy.default(new)
+        return new
+
+    return change
