@@ -1,0 +1,153 @@
+"""The in-process client over the registry: no HTTP to oneself, but the same admission, validation and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.client.interface import EventHandler
+from kapi.machinery import status, tree
+from kapi.machinery.gvk import GroupResource
+from kapi.registry import read
+from kapi.registry.create import create
+from kapi.registry.delete import delete
+from kapi.registry.operation import Operation
+from kapi.registry.resource_store import ResourceStore
+from kapi.registry.update import update
+from kapi.request.user import LOOPBACK_USER, UserInfo
+from kapi.schema import mergepatch
+
+Object = dict[str, Any]
+
+
+class CacheLister:
+    """Decoded objects of a cache.  They are shared: never change them."""
+
+    def __init__(self, store: ResourceStore) -> None:
+        self._cache = store.cache
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        entry = self._cache.get(namespace, name)
+        return None if entry is None else entry.object
+
+    def list(self, namespace: str = "") -> list[Object]:
+        entries, _ = self._cache.list(namespace, None)
+        return [entry.object for entry in entries]
+
+
+class StoreClient:
+    """One resource, in its storage version."""
+
+    def __init__(self, store: ResourceStore, user: UserInfo, manager: str) -> None:
+        self._store = store
+        self._user = user
+        self._manager = manager
+        self.lister = CacheLister(store)
+
+    def _operation(self, namespace: str, name: str, kind: str, options: Object | None = None) -> Operation:
+        tree_ = {"kind": kind, "apiVersion": "meta.k8s.io/v1", **(options or {})}
+        return Operation(
+            self._store.row, namespace, name, user=self._user, field_manager=self._manager, options=tree_
+        )
+
+    async def get(self, name: str, namespace: str = "") -> Object:
+        return (await read.get(self._store, namespace, name)).object
+
+    async def create(self, obj: Object, namespace: str = "") -> Object:
+        obj = self._typed(obj)
+        metadata = obj.setdefault("metadata", {})
+        if namespace:
+            metadata["namespace"] = namespace
+        self._store.row.strategy.default(obj)
+        op = self._operation(namespace, metadata.get("name", ""), "CreateOptions")
+        return (await create(self._store, op, obj)).obj
+
+    def _typed(self, obj: Object) -> Object:
+        row = self._store.row
+        return {"kind": row.kind, "apiVersion": str(row.group_version), **tree.copy(obj)}
+
+    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        async def transform(existing: Object | None) -> Object:
+            new = self._typed(obj)
+            self._store.row.strategy.default(new)
+            self._store.track_update(op, existing, new)
+            return new
+
+        op = self._operation(namespace, obj["metadata"]["name"], "UpdateOptions")
+        op.subresource = self._subresource(subresource)
+        return (await update(self._store, op, transform)).obj
+
+    async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
+        async def transform(existing: Object | None) -> Object:
+            if existing is None:
+                raise status.not_found(self._store.group_resource, name)
+            new: Object = mergepatch.apply(tree.copy(existing), tree.copy(patch))
+            self._store.row.strategy.default(new)
+            self._store.track_update(op, existing, new)
+            return new
+
+        op = self._operation(namespace, name, "PatchOptions")
+        op.subresource = self._subresource(subresource)
+        return (await update(self._store, op, transform)).obj
+
+    def _subresource(self, name: str) -> Any:
+        if not name:
+            return None
+        sub = self._store.row.subresource(name)
+        if sub is None:
+            raise status.no_such_resource()
+        return sub
+
+    async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None:
+        await delete(self._store, self._operation(namespace, name, "DeleteOptions", options))
+
+    async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None:
+        page = await read.list_page(self._store, namespace, None)
+        for entry in page.entries:
+            try:
+                await self.delete(entry.name, entry.namespace, options)
+            except status.NotFound:
+                continue
+
+    def watch(self, handler: EventHandler) -> Callable[[], None]:
+        return self._store.cache.subscribe(handler)
+
+
+class RegistryClient:
+    """All stored resources.  ``manager`` is the field manager of what it writes."""
+
+    def __init__(
+        self, stores: dict[GroupResource, ResourceStore], user: UserInfo = LOOPBACK_USER, manager: str = "kapi"
+    ) -> None:
+        self._stores = stores
+        self._user = user
+        self._manager = manager
+
+    def resource(self, group: str, plural: str) -> StoreClient:
+        """Raises NotFound for a resource that is not stored now."""
+        store = self._stores.get(GroupResource(group, plural))
+        if store is None:
+            raise status.no_such_resource()
+        return StoreClient(store, self._user, self._manager)
+
+    def resources(self) -> list[tuple[str, str, bool]]:
+        return [(key.group, key.resource, store.row.namespaced) for key, store in self._stores.items()]
+
+    def named(self, manager: str) -> RegistryClient:
+        """The same client writing under another field manager's name."""
+        return RegistryClient(self._stores, self._user, manager)
+
+
+class Listers(dict[GroupResource, CacheLister]):
+    """Listers by resource, made when first asked for."""
+
+    def __init__(self, stores: dict[GroupResource, ResourceStore]) -> None:
+        super().__init__()
+        self._stores = stores
+
+    def __missing__(self, key: GroupResource) -> CacheLister:
+        lister = self[key] = CacheLister(self._stores[key])
+        return lister
+
+    def get(self, key: GroupResource, default: Any = None) -> Any:
+        return self[key] if key in self._stores else default

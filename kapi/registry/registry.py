@@ -1,0 +1,40 @@
+"""All stored resources of a server: built-in ones at start, custom ones as they come and go."""
+
+from __future__ import annotations
+
+from kapi.admission.interface import AdmissionChain
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.client import Listers, RegistryClient
+from kapi.registry.environment import Environment
+from kapi.registry.resource_store import ResourceStore
+from kapi.resources.definition import Resource
+from kapi.store.interface import Store
+from kapi.watchcache.caches import Caches
+
+
+class Registry:
+    """One ResourceStore per stored resource, over one store and its caches."""
+
+    def __init__(self, store: Store, caches: Caches, admission: AdmissionChain, environment: Environment) -> None:
+        self.store = store
+        self.caches = caches
+        self.admission = admission
+        self.environment = environment
+        self.stores: dict[GroupResource, ResourceStore] = {}
+        environment.listers = Listers(self.stores)
+        self.client = RegistryClient(self.stores)
+
+    def add(self, row: Resource) -> ResourceStore:
+        """The store of a row's resource; a second version of the same resource shares the first one's."""
+        key = GroupResource(row.storage_group or row.group, row.plural)
+        found = self.stores.get(key)
+        if found is None:
+            cache = self.caches.cache(key, row.selectable_fields, row.namespaced)
+            found = self.stores[key] = ResourceStore(row, cache, self.store, self.admission, self.environment)
+        return found
+
+    def remove(self, resource: GroupResource) -> None:
+        """Forgets a resource; its objects stay in the store."""
+        if self.stores.pop(resource, None) is not None:
+            self.caches.remove(resource)
+            self.environment.listers.pop(resource, None)  # type: ignore[attr-defined]
