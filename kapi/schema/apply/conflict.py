@@ -1,0 +1,71 @@
+"""Conflicts of an apply: fields that other managers own with other values (upstream: SMD ``merge.Conflicts``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kapi.machinery.status import Conflict as ConflictStatus
+from kapi.schema import gotext
+from kapi.schema.apply.fieldset import Path, Set, from_paths, show
+
+
+class Manager(NamedTuple):
+    """Who owns fields.  The api version tells updates apart; appliers have one entry whatever version they use."""
+
+    name: str
+    operation: str  # "Apply" or "Update"
+    api_version: str  # "" for appliers
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        """As conflict messages name it."""
+        text = gotext.quote(self.name)
+        if self.subresource:
+            text += f" with subresource {gotext.quote(self.subresource)}"
+        return f"{text} using {self.api_version}" if self.operation == "Update" else text
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """What conflicts are sorted by: the parts in the order of upstream's serialised identifier."""
+        return (gotext.quote(self.name), self.operation, self.api_version, self.subresource)
+
+
+@dataclass(frozen=True)
+class Conflict:
+    manager: Manager
+    path: Path
+
+
+class Conflicts(Exception):
+    """An apply without force met fields of others."""
+
+    def __init__(self, conflicts: list[Conflict]) -> None:
+        super().__init__(message(conflicts))
+        self.conflicts = conflicts
+
+    @property
+    def fields(self) -> Set:
+        return from_paths(conflict.path for conflict in self.conflicts)
+
+    def status(self) -> ConflictStatus:
+        """The 409 that answers the request."""
+        causes = [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {c.manager}", "field": show(c.path)}
+            for c in self.conflicts
+        ]
+        return ConflictStatus(message(self.conflicts), details={"causes": causes})
+
+
+def message(conflicts: list[Conflict]) -> str:
+    """``Apply failed with 1 conflict: conflict with "a": .data.k``"""
+    if len(conflicts) == 1:
+        return f"Apply failed with 1 conflict: conflict with {conflicts[0].manager}: {show(conflicts[0].path)}"
+    by_manager: dict[Manager, list[Path]] = {}
+    for conflict in conflicts:
+        by_manager.setdefault(conflict.manager, []).append(conflict.path)
+    lines = []
+    for manager in sorted(by_manager, key=lambda m: m.identifier):
+        lines.append(f"conflicts with {manager}:")
+        lines.extend(f"- {show(path)}" for path in by_manager[manager])
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

@@ -1,0 +1,311 @@
+"""Sets of field paths, kept in the very form in which ``managedFields`` store them (upstream: SMD ``fieldpath``).
+
+A set is a tree of dicts whose keys are path elements: ``f:<name>`` a field, ``k:{...}`` an item of an associative
+list, ``v:<json>`` an item of a set, ``i:<n>`` a position.  A node is a member of the set if it is empty or holds
+the key ``"."``; a node with children and without ``"."`` only leads to members.  The root is never a member, so the
+empty set is ``{}``.  Sets are immutable by convention: the operations share subtrees and build new dicts.
+Encoding is then a matter of order (``canonical``) and decoding of checking the keys (``decode``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from kapi.schema import gotext
+
+Set = dict[str, Any]
+Path = tuple[str, ...]
+
+_MEMBER: dict[str, Any] = {}
+
+
+class BadSet(ValueError):
+    """Stored fields that cannot be read."""
+
+
+def is_member(node: Set) -> bool:
+    """Whether a node (not the root) stands for a member itself."""
+    return not node or "." in node
+
+
+def make_node(member: bool, children: Set) -> Set | None:
+    """A node of these parts; None when nothing is left of it.  ``children`` holds no ``"."`` and is not copied."""
+    if not children:
+        return _MEMBER if member else None
+    return {".": _MEMBER, **children} if member else children
+
+
+def from_paths(paths: Iterable[Path]) -> Set:
+    root: Set = {}
+    for path in paths:
+        root = union(root, path_set(path)) if path else root
+    return root
+
+
+def path_set(path: Path) -> Set:
+    """The set of one path."""
+    node: Set = _MEMBER
+    for element in reversed(path):
+        node = {element: node}
+    return node
+
+
+def union(one: Set, other: Set) -> Set:
+    """Paths in either set."""
+    if not one or one is other:
+        return other
+    if not other:
+        return one
+    merged = dict(one)
+    for element, node in other.items():
+        if element == ".":
+            merged["."] = _MEMBER
+            continue
+        mine = merged.get(element)
+        merged[element] = node if mine is None else _union_nodes(mine, node)
+    return merged
+
+
+def _union_nodes(one: Set, other: Set) -> Set:
+    if one is other:
+        return one
+    if not one:
+        return other if is_member(other) else {".": _MEMBER, **other}
+    if not other:
+        return one if "." in one else {".": _MEMBER, **one}
+    return union(one, other)
+
+
+def intersection(one: Set, other: Set) -> Set:
+    """Paths in both sets."""
+    common: Set = {}
+    if not one or not other:
+        return common
+    for element, node in one.items():
+        if element == ".":
+            continue
+        theirs = other.get(element)
+        if theirs is None:
+            continue
+        children = intersection(node, theirs) if node and theirs else {}
+        kept = make_node(is_member(node) and is_member(theirs), children)
+        if kept is not None:
+            common[element] = kept
+    return common
+
+
+def difference(one: Set, other: Set) -> Set:
+    """Paths of the first set that the second does not name; a parent and its child are different paths."""
+    if not one or not other:
+        return {key: node for key, node in one.items() if key != "."} if "." in one else one
+    left: Set = {}
+    for element, node in one.items():
+        if element == ".":
+            continue
+        theirs = other.get(element)
+        if theirs is None:
+            left[element] = node
+            continue
+        kept = make_node(is_member(node) and not is_member(theirs), difference(node, theirs))
+        if kept is not None:
+            left[element] = kept
+    return left
+
+
+def recursive_difference(one: Set, other: Set) -> Set:
+    """Paths of the first set that neither are in the second nor lie below one of its members."""
+    if not one or not other:
+        return {key: node for key, node in one.items() if key != "."} if "." in one else one
+    left: Set = {}
+    for element, node in one.items():
+        if element == ".":
+            continue
+        theirs = other.get(element)
+        if theirs is None:
+            left[element] = node
+        elif not is_member(theirs):
+            kept = make_node(is_member(node), recursive_difference(node, theirs))
+            if kept is not None:
+                left[element] = kept
+    return left
+
+
+def include_matches(one: Set, pattern: Set) -> Set:
+    """Only the paths a pattern names or leads below: ``{}`` at a node of the pattern means everything below it."""
+    left: Set = {}
+    for element, node in one.items():
+        if element == "." or element not in pattern:
+            continue
+        below = pattern[element]
+        kept = node if not below else make_node(is_member(node), include_matches(node, below))
+        if kept is not None:
+            left[element] = kept
+    return left
+
+
+def has(fields: Set, path: Path) -> bool:
+    node = fields
+    for element in path:
+        found = node.get(element)
+        if found is None:
+            return False
+        node = found
+    return bool(path) and is_member(node)
+
+
+def walk(fields: Set, prefix: Path = ()) -> Iterator[Path]:
+    """Every path, in upstream's order: at each level first the members, then what lies below each of them."""
+    elements = sorted((element for element in fields if element != "."), key=order)
+    for element in elements:
+        if is_member(fields[element]):
+            yield (*prefix, element)
+    for element in elements:
+        if fields[element]:
+            yield from walk(fields[element], (*prefix, element))
+
+
+def show(path: Path) -> str:
+    """A path as messages show it: ``.spec.containers[name="a"].image``."""
+    return "".join(map(show_element, path))
+
+
+@lru_cache(maxsize=4096)
+def show_element(element: str) -> str:
+    kind, _, content = element.partition(":")
+    if kind == "f":
+        return "." + content
+    if kind == "i":
+        return f"[{content}]"
+    value = orjson.loads(content)
+    if kind == "v":
+        return f"[={_show_value(value)}]"
+    return "[" + ",".join(f"{name}={_show_value(value[name])}" for name in sorted(value)) + "]"
+
+
+def _show_value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return gotext.quote(value)
+    if isinstance(value, list):
+        return "[" + ",".join(map(_show_value, value)) + "]"
+    if isinstance(value, dict):
+        return "".join(f"{key}={_show_value(item)}" for key, item in value.items())
+    return gotext.text(value)
+
+
+@lru_cache(maxsize=8192)
+def order(element: str) -> tuple[Any, ...]:
+    """The sort key of a path element: fields by name, then keys, then values, then positions."""
+    kind = element[:2]
+    if kind == "f:":
+        return (0, element)
+    if kind == "i:":
+        return (3, int(element[2:]))
+    value = orjson.loads(element[2:])
+    if kind == "v:":
+        return (2, _value_order(value))
+    return (1, tuple((name, _value_order(value[name])) for name in sorted(value)))
+
+
+def _value_order(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, bool):
+        return (2, value)
+    if isinstance(value, (int, float)):
+        return (0, value)
+    if isinstance(value, str):
+        return (1, value)
+    if isinstance(value, list):
+        return (3, tuple(map(_value_order, value)))
+    if isinstance(value, dict):
+        return (4, tuple((key, _value_order(value[key])) for key in sorted(value)))
+    return (5,)
+
+
+def canonical(fields: Set) -> Set:
+    """The same set in the order in which upstream writes it."""
+    if not fields:
+        return _MEMBER
+    elements = sorted(fields)
+    if elements[-1] >= "g":  # others than fields and ".": their order is not that of the text
+        elements = [e for e in elements if e == "."] + sorted((e for e in elements if e != "."), key=order)
+    return {element: canonical(node) if (node := fields[element]) else _MEMBER for element in elements}
+
+
+def decode(stored: Any) -> Set:
+    """Reads a ``fieldsV1``: checks and normalises path elements, drops kinds of elements that are not known.
+
+    Raises BadSet where upstream's decoder fails.
+    """
+    if stored is None:
+        return {}
+    if not isinstance(stored, dict):
+        raise BadSet("error decoding set: expect { or n")
+    return canonical(_decode(stored))
+
+
+def _decode(stored: dict[str, Any]) -> Set:
+    fields: Set = {}
+    for text, below in stored.items():
+        if text == ".":
+            continue
+        element = parse_element(text)
+        if element is None:
+            continue
+        if below is not None and not isinstance(below, dict):
+            raise BadSet("error decoding set: ReadMapCB: expect { or n")
+        children = _decode(below) if below else {}
+        # a node all of whose children were dropped is a member, as upstream reads it
+        node = make_node(not children or "." in (below or ()), children)
+        if node is not None:
+            fields[element] = _union_nodes(fields[element], node) if element in fields else node
+    return fields
+
+
+@lru_cache(maxsize=8192)
+def parse_element(text: str) -> str | None:
+    """A path element in its normal form, or None for a kind that is not known."""
+    if len(text) < 2:
+        raise BadSet("error decoding set: parsing key as path element: key must be 2 characters long:")
+    if text[1] != ":":
+        raise BadSet(f"error decoding set: parsing key as path element: missing colon: {text}")
+    kind = text[0]
+    if kind == "f":
+        return text
+    if kind == "i":
+        try:
+            return f"i:{int(text[2:])}"
+        except ValueError:
+            raise BadSet(
+                "error decoding set: parsing key as path element: "
+                f"strconv.Atoi: parsing {gotext.quote(text[2:])}: invalid syntax"
+            ) from None
+    if kind not in "kv":
+        return None
+    try:
+        value = orjson.loads(text[2:])
+    except orjson.JSONDecodeError as error:
+        raise BadSet(f"error decoding set: parsing key as path element: {error}") from None
+    if kind == "v":
+        return value_element(value)
+    if not isinstance(value, dict):
+        raise BadSet("error decoding set: parsing key as path element: expect { or n")
+    return key_element(value)
+
+
+def key_element(keys: dict[str, Any]) -> str:
+    """The path element of an associative list's item, from its key fields."""
+    return "k:" + orjson.dumps({name: _number(keys[name]) for name in sorted(keys)}).decode()
+
+
+def value_element(value: Any) -> str:
+    """The path element of a set's item."""
+    return "v:" + orjson.dumps(_number(value)).decode()
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value

@@ -1,0 +1,61 @@
+"""The annotation of client-side apply, and the move from it to server-side apply (KEP 555, "CSA to SSA migration")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kapi.schema.apply import fieldset, typed
+from kapi.schema.apply.fieldset import Set
+from kapi.schema.apply.shape import Shape
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MAX_ANNOTATIONS = 256 * 1024
+
+Object = dict[str, Any]
+
+
+def _annotation(obj: Object) -> str:
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(ANNOTATION) or ""
+
+
+def owned_fields(shape: Shape, live: Object, api_version: str) -> Set | None:
+    """What client-side apply set and nobody changed since; None when the annotation says nothing of use."""
+    text = _annotation(live)
+    if not text:
+        return None
+    try:
+        applied = orjson.loads(text)
+        if not isinstance(applied, dict) or applied.get("apiVersion") != api_version:
+            return None
+        typed.validate(shape, live)
+        typed.validate(shape, applied)
+    except ValueError:
+        return None
+    fields = typed.field_set(shape, applied)
+    changes = typed.compare(shape, applied, live)
+    for changed in (changes.modified, changes.added, changes.removed):
+        fields = fieldset.difference(fields, changed)
+    return fields
+
+
+def refreshed(obj: Object, applied: Object) -> Object:
+    """The object with its annotation, if it has one, brought up to what was applied now."""
+    if not _annotation(obj):
+        return obj
+    metadata = dict(applied.get("metadata") or {})
+    if "annotations" in metadata:
+        kept = {key: value for key, value in metadata["annotations"].items() if key != ANNOTATION}
+        if kept:
+            metadata["annotations"] = kept
+        else:
+            del metadata["annotations"]
+    config = {**applied, "metadata": metadata}
+    text = orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    annotations = {**obj["metadata"]["annotations"], ANNOTATION: text}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATIONS:
+        del annotations[ANNOTATION]
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}

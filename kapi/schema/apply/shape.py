@@ -1,0 +1,174 @@
+"""What a type looks like to a merge: scalar, list or map, atomic or granular, with which keys (upstream: SMD ``schema``).
+
+Shapes are derived from ``kapi.schema.types`` on first use and linked lazily, since types may be recursive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.schema.types import Field, Kind, Type
+
+SCALAR, LIST, MAP = 1, 2, 3
+
+_SCALARS = {
+    Kind.STRING: "string",
+    Kind.BYTES: "string",
+    Kind.DURATION: "string",
+    Kind.INTEGER: "numeric",
+    Kind.NUMBER: "numeric",
+    Kind.BOOLEAN: "boolean",
+    Kind.QUANTITY: "untyped",
+    Kind.INT_OR_STRING: "untyped",
+    Kind.TIME: "untyped",
+    Kind.MICRO_TIME: "untyped",
+}
+
+
+class Shape:
+    """The forms a value may take here.  Several at once only for values without a schema."""
+
+    __slots__ = (
+        "scalar", "is_list", "is_map", "list_atomic", "keys", "key_defaults", "map_atomic", "first",
+        "_fields", "_elem", "_shapes", "_children", "type",
+    )
+
+    def __init__(self, type_: Type | None, shapes: dict[int, Shape]) -> None:
+        self.type = type_
+        self.scalar = ""
+        self.is_list = self.is_map = False
+        self.list_atomic = True
+        self.map_atomic = False
+        self.keys: tuple[str, ...] = ()
+        self.key_defaults: dict[str, Any] = {}
+        self._fields: dict[str, Field] = {}
+        self._elem: Type | Shape | None = None
+        self._shapes = shapes
+        self._children: dict[str, Shape | None] = {}
+        if type_ is not None:
+            self._describe(type_)
+        self.first = MAP if self.is_map else SCALAR if self.scalar else LIST
+
+    def _describe(self, type_: Type) -> None:
+        kind = type_.kind
+        if kind is Kind.STRUCT:
+            self.is_map = True
+            self.map_atomic = type_.map_type == "atomic"
+            self._fields = type_.fields
+            if type_.preserve_unknown or not type_.fields:
+                self._elem = DEDUCED
+            elif type_.elem is not None:
+                self._elem = type_.elem
+        elif kind is Kind.MAP:
+            self.is_map = True
+            self.map_atomic = type_.map_type == "atomic"
+            self._elem = type_.elem or DEDUCED
+        elif kind is Kind.LIST:
+            self.is_list = True
+            self.list_atomic = type_.list_type not in ("set", "map")
+            self.keys = type_.list_map_keys if type_.list_type == "map" else ()
+            self._elem = type_.elem or UNTYPED
+            if self.keys and type_.elem is not None:
+                for key in self.keys:
+                    field = type_.elem.fields.get(key)
+                    if field is not None and field.has_default:
+                        self.key_defaults[key] = field.default
+                    elif field is not None and not field.pointer and not field.omitempty:
+                        self.key_defaults[key] = "" if field.type.kind is Kind.STRING else 0
+        elif kind is Kind.ANY:
+            model = UNTYPED if type_.name == "RawExtension" or type_.map_type == "atomic" else DEDUCED
+            self.scalar, self.is_list, self.is_map = "untyped", True, True
+            self.map_atomic = model.map_atomic
+            self._elem = model
+        else:
+            self.scalar = _SCALARS[kind]
+
+    @property
+    def elem(self) -> Shape | None:
+        """The shape of list items and of entries without a declared field; None: nothing undeclared is allowed."""
+        elem = self._elem
+        if isinstance(elem, Type):
+            elem = self._elem = shape_of(elem, self._shapes)
+        return elem
+
+    @property
+    def item(self) -> Shape:
+        """The shape of list items, which lists of any kind have."""
+        if self is UNTYPED or self is DEDUCED or (self.is_list and self.is_map):
+            return UNTYPED
+        return self.elem or UNTYPED
+
+    @property
+    def type_has_fields(self) -> bool:
+        return bool(self._fields)
+
+    def declares(self, name: str) -> bool:
+        return name in self._fields
+
+    def child(self, name: str) -> Shape | None:
+        """The shape of a map's entry, or None where the schema has no such entry."""
+        try:
+            return self._children[name]
+        except KeyError:
+            pass
+        field = self._fields.get(name)
+        if field is None:
+            return self.elem
+        shape = self._children[name] = shape_of(field.type, self._shapes)
+        return shape
+
+    def form(self, value: Any) -> int:
+        """Which of the forms a value has; the first possible one for null and for values that do not fit."""
+        kind = type(value)
+        if kind is dict:
+            if self.is_map:
+                return MAP
+        elif kind is list:
+            if self.is_list:
+                return LIST
+        elif value is not None and self.scalar:
+            return SCALAR
+        return self.first
+
+
+def _without_schema(atomic: bool) -> Shape:
+    shape = Shape(None, {})
+    shape.scalar, shape.is_list, shape.is_map, shape.map_atomic, shape.first = "untyped", True, True, atomic, MAP
+    shape._elem = shape
+    return shape
+
+
+#: Values of no known type, below a list or in a raw extension: one leaf.
+UNTYPED = _without_schema(True)
+#: Values of no known type elsewhere: maps are granular, lists atomic.
+DEDUCED = _without_schema(False)
+
+
+def shape_of(type_: Type, shapes: dict[int, Shape]) -> Shape:
+    """The shape of a type; ``shapes`` remembers those of one root type."""
+    found = shapes.get(id(type_))
+    if found is None:
+        found = shapes[id(type_)] = Shape(type_, shapes)
+    return found
+
+
+def zero_value(type_: Type) -> Any:
+    """What an empty object of a type holds: the fields that are written even when they hold nothing."""
+    if type_.kind is not Kind.STRUCT:
+        return _ZEROES.get(type_.kind)
+    return {
+        name: None if field.pointer and field.type.kind is not Kind.STRUCT else zero_value(field.type)
+        for name, field in type_.fields.items()
+        if not field.omitempty and not (field.pointer and field.type.kind is Kind.STRUCT)
+    }
+
+
+_ZEROES: dict[Kind, Any] = {
+    Kind.STRING: "",
+    Kind.INTEGER: 0,
+    Kind.NUMBER: 0,
+    Kind.BOOLEAN: False,
+    Kind.QUANTITY: "0",
+    Kind.INT_OR_STRING: 0,
+    Kind.DURATION: "0s",
+}

@@ -1,0 +1,179 @@
+"""Who owns what after a write, and what an apply makes of an object (upstream: SMD ``merge.Updater``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kapi.schema.apply import fieldset, typed
+from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
+from kapi.schema.apply.fieldset import Set
+from kapi.schema.apply.shape import Shape
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Owned:
+    """What one manager owns, in the version it last spoke."""
+
+    fields: Set
+    api_version: str
+    applied: bool
+
+
+Managers = dict[Manager, Owned]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the type beside the one that is written: managers may have entries in it."""
+
+    shape: Shape
+    from_hub: Callable[[Object], Object]  # an object of the written version in this one
+    to_hub: Callable[[Object], Object]
+
+
+@dataclass(slots=True)
+class Updater:
+    """Works on objects of one version.  ``reset`` are fields a write here never owns, ``only`` (if any) all it may own."""
+
+    shape: Shape
+    api_version: str
+    reset: Set
+    only: Set | None = None
+    version: Callable[[str], Version | None] = lambda api_version: None
+
+    def filtered(self, fields: Set) -> Set:
+        if self.only is not None:
+            fields = fieldset.include_matches(fields, self.only)
+        return fieldset.recursive_difference(fields, self.reset) if self.reset else fields
+
+    def compare(self, old: Object | None, new: Object | None) -> typed.Comparison:
+        difference = typed.compare(self.shape, old, new).without(self.reset)
+        return difference if self.only is None else difference.only(self.only)
+
+    def update(self, old: Object, new: Object, managers: Managers) -> tuple[Set, Managers]:
+        """What the write set, and what remains of the others' ownership (the writer's own earlier entry included)."""
+        managers = self.reconciled(old, managers)
+        difference, managers = self._take(old, new, managers, None, True)
+        return self.filtered(difference.changed), managers
+
+    def apply(
+        self, live: Object, config: Object, managers: Managers, manager: Manager, force: bool
+    ) -> tuple[Object | None, Managers]:
+        """The object with the configuration applied (None when that changes nothing) and who owns what then.
+
+        Raises Conflicts, SchemaError.
+        """
+        managers = self.reconciled(live, managers)
+        merged = typed.merge(self.shape, live, config)
+        last = managers.get(manager)
+        fields = self.filtered(typed.field_set(self.shape, config))
+        managers = {**managers, manager: Owned(fields, self.api_version, True)}
+        merged = self._prune(merged, managers, last)
+        _, managers = self._take(live, merged, managers, manager, force)
+        return (None if merged == live else merged), managers
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+
+    def _take(
+        self, old: Object, new: Object, managers: Managers, writer: Manager | None, force: bool
+    ) -> tuple[typed.Comparison, Managers]:
+        """Takes changed and removed fields away from everyone but the writer."""
+        own = self.compare(old, new)
+        differences: dict[str, typed.Comparison] = {self.api_version: own}
+        left: Managers = {}
+        conflicts: list[Conflict] = []
+        for manager, owned in managers.items():
+            if manager == writer:
+                if owned.fields:
+                    left[manager] = owned
+                continue
+            difference = differences.get(owned.api_version)
+            if difference is None:
+                version = self.version(owned.api_version)
+                if version is None:
+                    continue  # a version nobody serves any more
+                difference = typed.compare(version.shape, version.from_hub(old), version.from_hub(new))
+                difference = differences[owned.api_version] = difference.without(self.reset)
+            fields = owned.fields
+            changed = difference.changed
+            if changed:
+                taken = fieldset.intersection(fields, changed)
+                if taken:
+                    if not force:
+                        conflicts.extend(Conflict(manager, path) for path in fieldset.walk(taken))
+                    fields = fieldset.difference(fields, taken)
+            if difference.removed:
+                fields = fieldset.difference(fields, difference.removed)
+            if fields:
+                left[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
+        if conflicts:
+            raise Conflicts(conflicts)
+        return own, left
+
+    def reconciled(self, live: Object, managers: Managers) -> Managers:
+        """Drops entries of versions that are gone and follows lists and maps that became atomic."""
+        result: Managers = {}
+        for manager, owned in managers.items():
+            shape = self._shape(owned.api_version)
+            if shape is None:
+                continue
+            fields = typed.reconcile(shape, owned.fields)
+            result[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
+        return result
+
+    def _shape(self, api_version: str) -> Shape | None:
+        if api_version == self.api_version:
+            return self.shape
+        version = self.version(api_version)
+        return None if version is None else version.shape
+
+    def _to(self, api_version: str, obj: Any) -> Any:
+        version = None if api_version == self.api_version else self.version(api_version)
+        return obj if version is None or obj is None else version.from_hub(obj)
+
+    def _back(self, api_version: str, obj: Any) -> Any:
+        version = None if api_version == self.api_version else self.version(api_version)
+        return obj if version is None or obj is None else version.to_hub(obj)
+
+    def _prune(self, merged: Object, managers: Managers, last: Owned | None) -> Object:
+        """Removes what the applier named last time and does not name now, unless somebody else owns it."""
+        if last is None or not last.fields:
+            return merged
+        version = last.api_version
+        shape = self._shape(version)
+        if shape is None:
+            return merged
+        there = self._to(version, merged)
+        pruned = typed.remove(shape, there, typed.with_named_fields(shape, last.fields))
+        pruned = self._add_back_owned(there, pruned, version, managers)
+        # what nobody owned, or only updates did, stays unless the applier itself had named it
+        gone = fieldset.difference(_named(shape, there), _named(shape, pruned))
+        gone = fieldset.intersection(gone, typed.with_named_fields(shape, last.fields))
+        result: Object = self._back(version, typed.remove(shape, there, gone))
+        return result
+
+    def _add_back_owned(self, merged: Any, pruned: Any, pruned_version: str, managers: Managers) -> Any:
+        by_version: dict[str, Set] = {pruned_version: {}}
+        for owned in managers.values():
+            by_version[owned.api_version] = fieldset.union(by_version.get(owned.api_version, {}), owned.fields)
+        for version, fields in by_version.items():
+            shape = self._shape(version)
+            if shape is None or (not fields and version == pruned_version and len(by_version) > 1):
+                continue
+            here = self._between(pruned_version, version, merged)
+            left = self._between(pruned_version, version, pruned)
+            keep = fieldset.union(_named(shape, left), typed.with_named_fields(shape, fields))
+            left = typed.remove(shape, here, fieldset.difference(_named(shape, here), keep))
+            pruned = self._between(version, pruned_version, left)
+        return pruned
+
+    def _between(self, source: str, target: str, obj: Any) -> Any:
+        return obj if source == target else self._to(target, self._back(source, obj))
+
+
+def _named(shape: Shape, value: Any) -> Set:
+    return typed.with_named_fields(shape, typed.field_set(shape, value))

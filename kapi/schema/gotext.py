@@ -1,0 +1,79 @@
+"""JSON values as Go's ``fmt`` prints them: some messages of the API quote values in that form (``map[a:1 b:x]``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery.field import quote
+
+
+def text(value: Any) -> str:
+    """A JSON tree as ``%v`` shows it: maps with sorted keys, lists without commas, null as ``<nil>``."""
+    if value is None:
+        return "<nil>"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{text(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(text(item) for item in value) + "]"
+    return str(value)
+
+
+def number(value: float) -> str:
+    """A float64 as ``%v`` shows it: shortest form, exponent below 1e-4 and from 1e21 on."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    shown = repr(value)
+    magnitude = abs(value)
+    if magnitude != 0 and (magnitude < 1e-4 or magnitude >= 1e21):
+        mantissa, _, exponent = f"{value:e}".partition("e")
+        digits = repr(value).partition("e")[0] if "e" in shown else mantissa.rstrip("0").rstrip(".")
+        sign = "-" if exponent.startswith("-") else "+"
+        return f"{digits.removesuffix('.0')}e{sign}{exponent.lstrip('+-').lstrip('0').rjust(2, '0')}"
+    if "e" in shown:
+        shown = f"{value:f}".rstrip("0").rstrip(".")
+    return shown.removesuffix(".0")
+
+
+def type_name(value: Any) -> str:
+    """The Go type a decoded JSON value has: ``map[string]interface {}``, ``string``, ``int64`` ..."""
+    if value is None:
+        return "%!s(<nil>)"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int):
+        return "int64"
+    if isinstance(value, float):
+        return "float64"
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    return "[]interface {}"
+
+
+def json_kind(value: Any) -> str:
+    """How encoding/json names a JSON value in its errors."""
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if value is None:
+        return "null"
+    return "number"
+
+
+__all__ = ["json_kind", "number", "quote", "text", "type_name"]

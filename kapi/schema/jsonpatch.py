@@ -1,0 +1,286 @@
+"""JSON patch, RFC 6902, with the semantics of the library that upstream uses (evanphx/json-patch v4).
+
+Where that library differs from the RFC it is followed: negative array indices count from the end, ``replace`` and
+``copy`` accept a missing member of an object, and the root can be replaced but neither added nor removed.
+Limits as upstream: 10,000 operations, 3 MiB of copied bytes (docs/security-cases 6).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+from kapi.machinery import tree
+from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
+from kapi.schema import gotext
+
+MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+
+_INDEX = re.compile(r"[+-]?[0-9]+\Z")
+_OPERATION_FIELDS = {"op": "string", "path": "string", "from": "string", "value": ""}
+
+
+class PatchError(ValueError):
+    """An operation that does not apply; the text is the library's."""
+
+
+def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """Checks a parsed patch document; returns the operations and the strict errors (without their prefix).
+
+    ``strict`` is true for field validation Warn and Strict.  Raises BadRequest and RequestTooLarge.
+    """
+    prefix, whole = ("error decoding patch: ", "[]handlers.jsonPatchOp") if strict else ("", "jsonpatch.Patch")
+    if value is None:
+        return [], []
+    if not isinstance(value, list):
+        raise BadRequest(f"{prefix}json: cannot unmarshal {gotext.json_kind(value)} into Go value of type {whole}")
+    item = "handlers.jsonPatchOp" if strict else "jsonpatch.Operation"
+    unknown: list[str] = []
+    operations: list[dict[str, Any]] = []
+    for i, operation in enumerate(value):
+        if operation is None:
+            operations.append({})
+            continue
+        if not isinstance(operation, dict):
+            raise BadRequest(f"{prefix}json: cannot unmarshal {gotext.json_kind(operation)} into Go value of type {item}")
+        if strict:
+            for key, part in operation.items():
+                if key not in _OPERATION_FIELDS:
+                    unknown.append(f'json patch unknown field "[{i}].{key}"')
+                elif _OPERATION_FIELDS[key] and part is not None and not isinstance(part, str):
+                    raise BadRequest(
+                        f"{prefix}json: cannot unmarshal {gotext.json_kind(part)} into Go struct field "
+                        f"jsonPatchOp.{key} of type string"
+                    )
+        operations.append(operation)
+    if len(operations) > MAX_OPERATIONS:
+        raise RequestTooLarge(
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        )
+    return operations, unknown
+
+
+def patch(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+    """The patched document; the given one stays as it is.  Raises Invalid (422) as upstream answers."""
+    try:
+        return apply(document, operations, max_copied=max_copied)
+    except PatchError as error:
+        raise Invalid("the server rejected our request due to an error in our request", details={}) from error
+
+
+def apply(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+    """Like ``patch`` but raises PatchError with the library's text."""
+    run = _Run(tree.copy(document), max_copied)
+    for operation in operations:
+        run.one(operation)
+    return run.document
+
+
+class _Run:
+    """One application: the document as it changes and the bytes copied so far."""
+
+    def __init__(self, document: Any, max_copied: int) -> None:
+        self.document = document
+        self.max_copied = max_copied
+        self.copied = 0
+
+    def one(self, operation: dict[str, Any]) -> None:
+        kind = operation.get("op")
+        action = _ACTIONS.get(kind) if isinstance(kind, str) else None
+        if action is None:
+            raise PatchError(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+        action(self, operation)
+
+    def find(self, path: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
+        """The container a path ends in and the last token; None where a step is missing or no container."""
+        parts = path.split("/")
+        if len(parts) < 2:
+            return None, ""
+        node = self.document
+        for part in parts[1:-1]:
+            try:
+                node = _get(node, _unescape(part))
+            except PatchError:
+                return None, ""
+            if not isinstance(node, (dict, list)):
+                return None, ""
+        if not isinstance(node, (dict, list)):
+            return None, ""
+        return node, _unescape(parts[-1])
+
+    def add(self, operation: dict[str, Any]) -> None:
+        path = _member(operation, "path", "add operation failed to decode path: missing value")
+        container, key = self.find(path)
+        if container is None:
+            raise PatchError(f'add operation does not apply: doc is missing path: "{path}": missing value')
+        _wrapped(f"error in add for path: '{path}'", _add, container, key, tree.copy(operation.get("value")))
+
+    def remove(self, operation: dict[str, Any]) -> None:
+        path = _member(operation, "path", "remove operation failed to decode path: missing value")
+        container, key = self.find(path)
+        if container is None:
+            raise PatchError(f'remove operation does not apply: doc is missing path: "{path}": missing value')
+        _wrapped(f"error in remove for path: '{path}'", _remove, container, key)
+
+    def replace(self, operation: dict[str, Any]) -> None:
+        path = _member(
+            operation, "path", "replace operation failed to decode path: operation missing path field: missing value"
+        )
+        value = tree.copy(operation.get("value"))
+        if path == "":
+            if not isinstance(value, (dict, list)):
+                raise PatchError("replace operation value must be object or array: %!w(<nil>)")
+            self.document = value
+            return
+        container, key = self.find(path)
+        if container is None:
+            raise PatchError(f"replace operation does not apply: doc is missing path: {path}: missing value")
+        try:
+            _get(container, key)
+        except PatchError:
+            raise PatchError(f"replace operation does not apply: doc is missing key: {path}: missing value") from None
+        if isinstance(container, list):
+            container[_index(key)] = value
+        else:
+            container[key] = value
+
+    def move(self, operation: dict[str, Any]) -> None:
+        source = _member(
+            operation, "from", "move operation failed to decode from: operation, missing from field: missing value"
+        )
+        container, key = self.find(source)
+        if container is None:
+            raise PatchError(f"move operation does not apply: doc is missing from path: {source}: missing value")
+        value = _wrapped(f"error in move for path: '{key}'", _get, container, key)
+        _wrapped(f"error in move for path: '{key}'", _remove, container, key)
+        path = _member(
+            operation, "path", "move operation failed to decode path: operation missing path field: missing value"
+        )
+        container, key = self.find(path)
+        if container is None:
+            raise PatchError(f"move operation does not apply: doc is missing destination path: {path}: missing value")
+        _wrapped(f"error in move for path: '{path}'", _add, container, key, value)
+
+    def test(self, operation: dict[str, Any]) -> None:
+        path = _member(
+            operation, "path", "test operation failed to decode path: operation missing path field: missing value"
+        )
+        if path == "":
+            found = self.document
+        else:
+            container, key = self.find(path)
+            if container is None:
+                raise PatchError(f"test operation does not apply: is missing path: {path}: missing value")
+            found = _wrapped(f"error in test for path: '{path}'", _get, container, key)
+        if not same(found, operation.get("value")):
+            raise PatchError(f"testing value {path} failed: test failed")
+
+    def copy(self, operation: dict[str, Any]) -> None:
+        source = _member(
+            operation, "from", "copy operation failed to decode from: operation, missing from field: missing value"
+        )
+        container, key = self.find(source)
+        if container is None:
+            raise PatchError(f"copy operation does not apply: doc is missing from path: {source}: missing value")
+        value = _wrapped(f"error in copy for from: '{source}'", _get, container, key)
+        path = _member(operation, "path", "copy operation failed to decode path: missing value")
+        container, key = self.find(path)
+        if container is None:
+            raise PatchError(f"copy operation does not apply: doc is missing destination path: {path}: missing value")
+        if value is not None:
+            self.copied += len(orjson.dumps(value))
+        if 0 < self.max_copied < self.copied:
+            raise PatchError(
+                "Unable to complete the copy, the accumulated size increase of copy is "
+                f"{self.copied}, exceeding the limit {self.max_copied}"
+            )
+        _wrapped("error while adding value during copy", _add, container, key, tree.copy(value))
+
+
+_ACTIONS = {
+    "add": _Run.add,
+    "remove": _Run.remove,
+    "replace": _Run.replace,
+    "move": _Run.move,
+    "test": _Run.test,
+    "copy": _Run.copy,
+}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality of JSON values as ``test`` sees it: ``1`` and ``1.0`` and ``true`` are three values."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(key in other and same(item, other[key]) for key, item in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def _member(operation: dict[str, Any], name: str, missing: str) -> str:
+    value = operation.get(name)
+    if not isinstance(value, str):
+        raise PatchError(missing)
+    return value
+
+
+def _wrapped(prefix: str, action: Any, *arguments: Any) -> Any:
+    try:
+        return action(*arguments)
+    except PatchError as error:
+        raise PatchError(f"{prefix}: {error}") from None
+
+
+def _unescape(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
+
+
+def _index(key: str) -> int:
+    if not _INDEX.match(key):
+        raise PatchError(f"strconv.Atoi: parsing {gotext.quote(key)}: invalid syntax")
+    if len(key) > 20:
+        raise PatchError(f"strconv.Atoi: parsing {gotext.quote(key)}: value out of range")
+    return int(key)
+
+
+def _bounded(index: int, low: int, high: int) -> int:
+    if not low <= index < high:
+        raise PatchError(f"Unable to access invalid index: {index}: invalid index referenced")
+    return index
+
+
+def _get(container: Any, key: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(key)
+    if not isinstance(container, list):
+        raise PatchError("unknown object type")
+    return container[_bounded(_index(key), -len(container), len(container))]
+
+
+def _add(container: dict[str, Any] | list[Any], key: str, value: Any) -> None:
+    if isinstance(container, dict):
+        container[key] = value
+        return
+    if key == "-":
+        container.append(value)
+        return
+    try:
+        index = _index(key)
+    except PatchError as error:
+        raise PatchError(f"value was not a proper array index: '{key}': {error}") from None
+    size = len(container) + 1
+    index = _bounded(index, -size, size)
+    container.insert(index + size if index < 0 else index, value)
+
+
+def _remove(container: dict[str, Any] | list[Any], key: str) -> None:
+    if isinstance(container, dict):
+        if key not in container:
+            raise PatchError(f"Unable to remove nonexistent key: {key}: missing value")
+        del container[key]
+        return
+    del container[_bounded(_index(key), -len(container), len(container))]

@@ -1,0 +1,381 @@
+"""``metadata.managedFields``: who owns which field after every kind of write (KEP 555; apimachinery ``managedfields``).
+
+A FieldManager is made once per endpoint (resource, version, subresource).  It works on plain JSON trees; field sets
+that were read are remembered by their text, since the same few sets come back with every write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.status import BadRequest, StatusError
+from kapi.schema.apply import fieldset, lastapplied, typed
+from kapi.schema.apply.conflict import Conflicts, Manager
+from kapi.schema.apply.fieldset import BadSet, Set
+from kapi.schema.apply.shape import DEDUCED, Shape, shape_of, zero_value
+from kapi.schema.apply.updater import Managers, Owned, Updater, Version
+from kapi.schema.types import Type
+
+Object = dict[str, Any]
+Times = dict[Manager, str]
+
+MAX_UPDATE_MANAGERS = 10
+ANCIENT = "ancient-changes"
+BEFORE_FIRST_APPLY = "before-first-apply"
+MAX_MANAGER_LENGTH = 128
+
+#: Never part of anyone's fields.
+_STRIPPED: Set = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:creationTimestamp": {},
+        "f:selfLink": {},
+        "f:uid": {},
+        "f:clusterName": {},
+        "f:generation": {},
+        "f:managedFields": {},
+        "f:resourceVersion": {},
+    },
+}
+
+
+class InvalidManagedFields(ValueError):
+    """Entries that cannot be decoded."""
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """Who writes: the ``fieldManager`` option or the user agent up to its first slash, printable, 128 bytes at most."""
+    if field_manager:
+        return field_manager
+    prefix = user_agent.partition("/")[0]
+    kept = ""
+    for letter in prefix:
+        if letter.isprintable():
+            if len((kept + letter).encode()) > MAX_MANAGER_LENGTH:
+                break
+            kept += letter
+    return kept
+
+
+def reset_set(fields: Iterable[str]) -> Set:
+    """The set of a strategy's dotted reset fields."""
+    result: Set = {}
+    for path in fields:
+        result = fieldset.union(result, fieldset.path_set(tuple("f:" + part for part in path.split("."))))
+    return result
+
+
+_decoded: dict[bytes, Set] = {}
+
+
+def _decode_fields(stored: Any) -> Set:
+    """A stored ``fieldsV1`` as a set; the last few thousand texts are remembered."""
+    text = orjson.dumps(stored)
+    found = _decoded.get(text)
+    if found is None:
+        if len(_decoded) > 4000:
+            _decoded.clear()
+        found = _decoded[text] = fieldset.decode(stored)
+    return found
+
+
+def decode(entries: Any) -> tuple[Managers, Times]:
+    """Reads ``managedFields``.  Raises InvalidManagedFields as upstream's decoder fails."""
+    managers: Managers = {}
+    times: Times = {}
+    for i, entry in enumerate(entries or ()):
+        operation = entry.get("operation")
+        if operation not in ("Apply", "Update"):
+            raise InvalidManagedFields("operation must be `Apply` or `Update`")
+        api_version = entry.get("apiVersion")
+        if not api_version:
+            raise InvalidManagedFields("apiVersion must not be empty")
+        fields_type = entry.get("fieldsType") or ""
+        if fields_type != "FieldsV1":
+            if not fields_type:
+                raise InvalidManagedFields(f"missing fieldsType in managed fields entry {i}")
+            raise InvalidManagedFields(f'invalid fieldsType "{fields_type}" in managed fields entry {i}')
+        applied = operation == "Apply"
+        manager = Manager(
+            entry.get("manager") or "", operation, "" if applied else api_version, entry.get("subresource") or ""
+        )
+        try:
+            fields = _decode_fields(entry.get("fieldsV1"))
+        except BadSet as error:
+            raise InvalidManagedFields(f"error decoding versioned set: {error}") from None
+        managers[manager] = Owned(fields, api_version, applied)
+        time = entry.get("time")
+        if time:
+            times[manager] = time
+    return managers, times
+
+
+def encode(managers: Managers, times: Times) -> list[Object]:
+    """``managedFields`` in upstream's order: operation, time, manager, version, subresource."""
+    entries = []
+    for manager, owned in managers.items():
+        entry: Object = {}
+        if manager.name:
+            entry["manager"] = manager.name
+        entry["operation"] = "Apply" if owned.applied else manager.operation
+        entry["apiVersion"] = owned.api_version
+        time = times.get(manager, "")
+        if time:
+            entry["time"] = time
+        entry["fieldsType"] = "FieldsV1"
+        entry["fieldsV1"] = fieldset.canonical(owned.fields)
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        entries.append(((entry["operation"], time, manager.name, owned.api_version, manager.subresource), entry))
+    if len(entries) > 1:
+        entries.sort(key=lambda pair: pair[0])
+    return [entry for _, entry in entries]
+
+
+def is_reset(entries: Any) -> bool:
+    """Whether a client asks to forget all ownership: an empty list, or a list of one empty entry."""
+    if not isinstance(entries, list):
+        return False
+    return not entries or len(entries) == 1 and isinstance(entries[0], dict) and not any(entries[0].values())
+
+
+def readable(entries: Any) -> bool:
+    """Whether ``managedFields`` can be decoded; admission plugins that break them are overruled."""
+    try:
+        decode(entries)
+    except (InvalidManagedFields, AttributeError, TypeError):
+        return False
+    return True
+
+
+def ignore_times(new: Object, old: Object) -> None:
+    """When only times in ``managedFields`` differ from the old object's, takes the old ones, so that nothing changes."""
+    metadata, before = new.get("metadata") or {}, old.get("metadata") or {}
+    entries, olds = metadata.get("managedFields"), before.get("managedFields")
+    if not entries or not olds or len(entries) != len(olds) or entries == olds:
+        return
+    for entry, stored in zip(entries, olds, strict=True):
+        if entry != stored and {**entry, "time": None} != {**stored, "time": None}:
+            return
+    if {**new, "metadata": None} != {**old, "metadata": None}:
+        return
+    ignored = {"managedFields": None, "resourceVersion": None}
+    if {**metadata, **ignored} == {**before, **ignored}:
+        metadata["managedFields"] = olds
+
+
+class FieldManager:
+    """Keeps ``managedFields`` of one kind through one endpoint.
+
+    ``type_`` None means a custom resource without a schema.  ``reset_fields`` are dotted paths, ``only`` a pattern
+    set of the fields a subresource may own.  ``version`` gives other versions of the kind by their apiVersion.
+    """
+
+    def __init__(
+        self,
+        type_: Type | None,
+        gvk: GroupVersionKind,
+        reset_fields: Iterable[str] = (),
+        subresource: str = "",
+        *,
+        only: Set | None = None,
+        versions: Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]] | None = None,
+        shapes: dict[int, Shape] | None = None,
+    ) -> None:
+        self.gvk = gvk
+        self.api_version = str(gvk.group_version)
+        self.subresource = subresource
+        memo: dict[int, Shape] = {} if shapes is None else shapes
+        self.shape = DEDUCED if type_ is None else shape_of(type_, memo)
+        others = {
+            name: Version(shape_of(other, memo), from_hub, to_hub)
+            for name, (other, from_hub, to_hub) in (versions or {}).items()
+        }
+        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.get)
+        zero = zero_value(type_) if type_ is not None else {}
+        self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
+
+    # -- create, update, patch ------------------------------------------------------------------------------------
+
+    def update(self, live: Object | None, new: Object, manager: str, now: str) -> None:
+        """Sets ``metadata.managedFields`` of an object about to be written (``live`` None: about to be created).
+
+        ``now`` is RFC 3339, whole seconds.  Never fails: an object whose fields cannot be followed is left without.
+        """
+        metadata = new.setdefault("metadata", {})
+        given = metadata.pop("managedFields", None)
+        stored = ((live or {}).get("metadata") or {}).get("managedFields")
+        managers, times = self._known(given, stored)
+        old = self.empty if live is None else _without_managed_fields(live)
+        if not managers and live is not None and (live.get("metadata") or {}).get("uid"):
+            return  # ownership was never tracked, or reset: tracking starts with the first apply
+        try:
+            managers, times = self._updated(old, new, managers, times, manager, now)
+        except ValueError:
+            return
+        entries = encode(managers, times)
+        if entries:
+            metadata["managedFields"] = entries
+
+    def _known(self, given: Any, stored: Any) -> tuple[Managers, Times]:
+        """Ownership before the write: the client's if it sends some that can be read, else the stored."""
+        if not self.subresource:
+            if is_reset(given):
+                return {}, {}
+            if given:
+                try:
+                    managers, times = decode(given)
+                    if managers:
+                        return managers, times
+                except (InvalidManagedFields, AttributeError, TypeError):
+                    pass
+        try:
+            return decode(stored)
+        except (InvalidManagedFields, AttributeError, TypeError):
+            return {}, {}
+
+    def _updated(
+        self, old: Object, new: Object, managers: Managers, times: Times, manager: str, now: str
+    ) -> tuple[Managers, Times]:
+        fields, managers = self.updater.update(old, new, managers)
+        fields = fieldset.difference(fields, _STRIPPED)
+        if fields:
+            me = Manager(manager or "unknown", "Update", self.api_version, self.subresource)
+            previous = managers.get(me)
+            if previous is not None:
+                fields = fieldset.union(fields, previous.fields)
+            managers = {**managers, me: Owned(fields, self.api_version, False)}
+            times = {**times, me: now}
+        return _capped(managers, times)
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def apply(self, live: Object | None, applied: Object, manager: str, force: bool, now: str) -> Object:
+        """The object with a configuration applied and its ``managedFields``; neither argument is changed.
+
+        The result still has to be decoded and given defaults like any written object (removed containers are null).
+        When the configuration changes nothing the live values come back.  Raises StatusError: conflicts (409), a
+        wrong kind or version (400), values that do not fit the type (500, as upstream).
+        """
+        live = self.empty if live is None else live
+        try:
+            managers, times = decode((live.get("metadata") or {}).get("managedFields"))
+        except InvalidManagedFields as error:
+            raise StatusError(f"failed to decode managed fields: {error}") from None
+        self._check_kind(applied)
+        old = _without_managed_fields(live)
+        try:
+            try:
+                result, managers, times = self._applied(old, applied, managers, times, manager, force, now)
+            except Conflicts as conflicts:
+                if manager != "kubectl":
+                    raise
+                allowed = lastapplied.owned_fields(self.shape, old, self.api_version)
+                if allowed is None:
+                    raise
+                refused = [c for c in conflicts.conflicts if not fieldset.has(allowed, c.path)]
+                if refused:
+                    raise Conflicts(refused) from None
+                result, managers, times = self._applied(old, applied, managers, times, manager, True, now)
+        except Conflicts as conflicts:
+            raise conflicts.status() from None
+        if manager == "kubectl":
+            result = lastapplied.refreshed(result, applied)
+        metadata = {key: value for key, value in (result.get("metadata") or {}).items() if key != "managedFields"}
+        entries = encode(managers, times)
+        if entries:
+            metadata["managedFields"] = entries
+        return {**result, "metadata": metadata}
+
+    def _applied(
+        self, old: Object, applied: Object, managers: Managers, times: Times, manager: str, force: bool, now: str
+    ) -> tuple[Object, Managers, Times]:
+        if not managers:
+            # what is there already belongs to whoever came before the first apply
+            managers, times = self._updated(self.empty, old, managers, times, BEFORE_FIRST_APPLY, now)
+        self._check_applied(applied)
+        try:
+            typed.validate(self.shape, applied)
+        except typed.SchemaError as error:
+            raise StatusError(f"failed to create typed patch object ({self._names(applied)}): {error}") from None
+        try:
+            typed.validate(self.shape, old, allow_duplicates=True)
+        except typed.SchemaError as error:
+            raise StatusError(f"failed to create typed live object ({self._names(old)}): {error}") from None
+        me = Manager(manager or "unknown", "Apply", "", self.subresource)
+        try:
+            result, managers = self.updater.apply(old, applied, managers, me, force)
+        except typed.SchemaError as error:
+            raise StatusError(f"failed to merge config: {error}") from None
+        mine = managers.get(me)
+        if mine is not None:
+            fields = fieldset.difference(mine.fields, _STRIPPED)
+            managers = {key: owned for key, owned in managers.items() if key != me}
+            if fields:
+                managers[me] = Owned(fields, mine.api_version, True)
+        if result is None:
+            return old, managers, times
+        return result, managers, {**times, me: now}
+
+    def _check_kind(self, applied: Object) -> None:
+        given, kind = applied.get("apiVersion") or "", applied.get("kind") or ""
+        if given != self.api_version or kind != self.gvk.kind:
+            raise BadRequest(f"invalid object type: {_gvk_text(given, kind)}")
+
+    def _check_applied(self, applied: Object) -> None:
+        if (applied.get("metadata") or {}).get("managedFields") is not None:
+            raise BadRequest("metadata.managedFields must be nil")
+
+    def _names(self, obj: Object) -> str:
+        metadata = obj.get("metadata") or {}
+        kind = _gvk_text(obj.get("apiVersion") or "", obj.get("kind") or "")
+        return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {kind}"
+
+
+def _gvk_text(api_version: str, kind: str) -> str:
+    group, slash, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
+
+
+def _without_managed_fields(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def _capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
+    """Merges the oldest updates of a version into one bucket while there are more than ten."""
+    updaters = [manager for manager, owned in managers.items() if not owned.applied]
+    if len(updaters) <= MAX_UPDATE_MANAGERS:
+        return managers, times
+    managers, times = dict(managers), dict(times)
+    updaters.sort(key=lambda manager: (times.get(manager, ""), manager.identifier))
+    first_of: dict[str, Manager] = {}
+    count = len(updaters)
+    for manager in updaters:
+        if count <= MAX_UPDATE_MANAGERS:
+            break
+        owned = managers[manager]
+        version = owned.api_version
+        first = first_of.get(version)
+        if first is None:
+            first_of[version] = manager
+            continue
+        bucket = Manager(ANCIENT, "Update", version)
+        if bucket not in managers:
+            managers[bucket] = managers.pop(first)
+        managers[bucket] = Owned(fieldset.union(owned.fields, managers[bucket].fields), version, owned.applied)
+        del managers[manager]
+        count -= 1
+        if manager in times:
+            times[bucket] = times[manager]
+    return managers, times

@@ -1,0 +1,73 @@
+"""JSON merge patch, RFC 7386, as the library that upstream uses applies it (evanphx/json-patch v4 ``MergePatch``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery import tree
+from kapi.machinery.status import BadRequest
+from kapi.schema import gotext
+
+
+def decode(value: Any, *, strict: bool) -> dict[str, Any]:
+    """Checks a parsed merge patch.  ``strict`` is true for field validation Warn and Strict.  Raises BadRequest."""
+    if value is not None and not isinstance(value, dict):
+        if strict:
+            raise BadRequest(
+                f"error decoding patch: json: cannot unmarshal {gotext.json_kind(value)} "
+                "into Go value of type map[string]interface {}"
+            )
+        raise BadRequest("Invalid JSON Patch")
+    if value is None:
+        raise BadRequest("Invalid JSON Patch")
+    return value
+
+
+def patch(document: Any, change: Any) -> Any:
+    """The document with the change merged in; neither argument is changed, parts are shared."""
+    if not isinstance(change, dict):
+        return change
+    if not isinstance(document, dict):
+        return without_nulls(change)
+    merged = dict(document)
+    for key, value in change.items():
+        if value is None:
+            merged.pop(key, None)
+        elif merged.get(key) is None:
+            merged[key] = without_nulls(value)
+        else:
+            merged[key] = _merge(merged[key], value)
+    return merged
+
+
+def _merge(document: Any, change: Any) -> Any:
+    if isinstance(document, dict) and isinstance(change, dict):
+        return patch(document, change)
+    return change if isinstance(document, dict) else without_nulls(change)
+
+
+def without_nulls(value: Any) -> Any:
+    """A copy without members that are null, however deep; elements of lists stay."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def difference(before: Any, after: Any) -> dict[str, Any]:
+    """The merge patch that turns one object into the other."""
+    change: dict[str, Any] = {}
+    for key, value in after.items():
+        if key not in before:
+            change[key] = tree.copy(value)
+        elif isinstance(value, dict) and isinstance(before[key], dict):
+            inner = difference(before[key], value)
+            if inner:
+                change[key] = inner
+        elif type(value) is not type(before[key]) or value != before[key]:
+            change[key] = tree.copy(value)
+    for key in before:
+        if key not in after:
+            change[key] = None
+    return change

@@ -1,0 +1,423 @@
+"""Strategic merge patch: directives, merge keys and element order (upstream: apimachinery ``util/strategicpatch``).
+
+The patch strategy and merge key of a field come from ``kapi.schema.types.Field``.  Directives: ``$patch: replace |
+delete | merge``, ``$retainKeys``, ``$setElementOrder/<list>``, ``$deleteFromPrimitiveList/<list>``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery import tree
+from kapi.machinery.status import BadRequest, Invalid, StatusError
+from kapi.schema import gotext
+from kapi.schema.types import Field, Kind, Type
+
+DIRECTIVE = "$patch"
+RETAIN_KEYS = "$retainKeys"
+DELETE_FROM = "$deleteFromPrimitiveList"
+ELEMENT_ORDER = "$setElementOrder"
+
+Object = dict[str, Any]
+
+
+class PatchError(ValueError):
+    """A patch that does not apply; upstream answers with its text and 500."""
+
+
+class BadFormat(PatchError):
+    """A malformed directive: 400."""
+
+
+class ListOfLists(PatchError):
+    """A list of lists cannot be merged: 422."""
+
+    def __init__(self) -> None:
+        super().__init__("lists of lists are not supported")
+
+
+_PRIMITIVE_FORMAT = "invalid patch format of primitive list"
+_RETAIN_FORMAT = "invalid patch format of retainKeys"
+_ORDER_FORMAT = "invalid patch format of setElementOrder list"
+
+
+def decode(value: Any) -> Object:
+    """Checks a parsed patch document.  Raises BadRequest."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadRequest(
+            f"json: cannot unmarshal {gotext.json_kind(value)} into Go value of type map[string]interface {{}}"
+        )
+    return value
+
+
+def patch(document: Object, change: Object, type_: Type | None) -> Object:
+    """The patched document; neither argument is changed.  Raises StatusError as upstream answers."""
+    try:
+        return apply(document, change, type_)
+    except BadFormat as error:
+        raise BadRequest(str(error)) from None
+    except ListOfLists as error:
+        raise Invalid("the server rejected our request due to an error in our request", details={}) from error
+    except PatchError as error:
+        raise StatusError(str(error)) from None
+
+
+def apply(document: Object, change: Object, type_: Type | None) -> Object:
+    """Like ``patch`` but raises PatchError with upstream's text."""
+    return _merge_maps(tree.copy(document), tree.copy(change), type_)
+
+
+# -- types --------------------------------------------------------------------------------------------------------
+
+
+def _field(type_: Type | None, name: str) -> Field | None:
+    """The field a member of a map is, or None below values without declared fields.  Raises PatchError."""
+    if type_ is None:
+        return None
+    if type_.kind is Kind.MAP:
+        raise PatchError("merging an object in json but data type is not struct, instead is: map")
+    if type_.kind is Kind.ANY and type_.name != "RawExtension":
+        return None
+    field = type_.fields.get(name)
+    if field is None:
+        if type_.preserve_unknown:
+            return None
+        raise PatchError(
+            f"unable to find api field in struct {type_.name} for the json field {gotext.quote(name)}"
+        )
+    return field
+
+
+def _strategy(field: Field | None) -> str:
+    """The strategy beside retainKeys: "", "merge" or "replace"."""
+    strategies = field.patch_strategy.split(",") if field is not None and field.patch_strategy else []
+    others = [name for name in strategies if name != "retainKeys"]
+    if len(others) > 1:
+        raise PatchError(f"unexpected patch strategy: [{' '.join(strategies)}]")
+    return others[0] if others else ""
+
+
+def _item_type(field: Field | None) -> Type | None:
+    if field is None:
+        return None
+    if field.type.kind is Kind.LIST:
+        return field.type.elem
+    return field.type
+
+
+# -- maps ---------------------------------------------------------------------------------------------------------
+
+
+def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> Object:
+    """Merges a patch into a map; both may be changed."""
+    if DIRECTIVE in change:
+        directive = change[DIRECTIVE]
+        if directive == "replace":
+            del change[DIRECTIVE]
+            return change
+        if directive == "delete":
+            return {}
+        raise PatchError(f"unknown patch type: {_directive_text(directive)} in map: {gotext.text(change)}")
+    original = {} if original is None else original
+    _retain_keys(original, change)
+    _element_orders(original, change, type_)
+    for key, value in change.items():
+        deletion = key.startswith(DELETE_FROM)
+        if deletion:
+            key = _after_slash(key, DELETE_FROM, _PRIMITIVE_FORMAT)
+        if value is None:
+            original.pop(key, None)
+            continue
+        if key not in original or type(original[key]) is not type(value):
+            if not deletion:
+                _take(original, key, _without_nulls(value))
+            continue
+        if isinstance(value, dict):
+            field = _field(type_, key)
+            if _strategy(field) == "replace":
+                original[key] = value
+            else:
+                original[key] = _merge_maps(original[key], value, field.type if field else None)
+        elif isinstance(value, list):
+            field = _field(type_, key)
+            if field is not None and field.type.kind is not Kind.LIST and field.type.kind is not Kind.ANY:
+                raise PatchError("expected slice or array type, but got: struct")
+            if _strategy(field) == "merge" or deletion:
+                original[key] = _merge_lists(original[key], value, field, deletion)
+            else:
+                original[key] = value
+        else:
+            original[key] = value
+    return original
+
+
+def _take(original: Object, key: str, value: Any) -> None:
+    """Puts a value where there is none to merge with; what is only a directive puts nothing."""
+    if isinstance(value, dict) and DIRECTIVE in value:
+        original.pop(key, None)
+    else:
+        original[key] = _without_directives(value)
+
+
+def _without_directives(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _without_directives(item)
+            for key, item in value.items()
+            if not (isinstance(item, dict) and DIRECTIVE in item)
+        }
+    if isinstance(value, list):
+        return [_without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _directive_text(value: Any) -> str:
+    """A directive as ``%s`` shows it."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "%!s(<nil>)"
+    return f"%!s({gotext.type_name(value)}={gotext.text(value)})"
+
+
+def _after_slash(key: str, prefix: str, problem: str) -> str:
+    start, slash, name = key.partition("/")
+    if not slash or start != prefix:
+        raise BadFormat(problem)
+    return name
+
+
+def _retain_keys(original: Object, change: Object) -> None:
+    """Clears what ``$retainKeys`` does not list; the patch may only hold what it lists."""
+    if RETAIN_KEYS not in change:
+        return
+    listed = change.pop(RETAIN_KEYS)
+    if not isinstance(listed, list):
+        raise BadFormat(_RETAIN_FORMAT)
+    for key, value in change.items():
+        if value is not None and not key.startswith((DELETE_FROM, ELEMENT_ORDER)) and key not in listed:
+            raise BadFormat(_RETAIN_FORMAT)
+    for key in list(original):
+        if key not in listed:
+            del original[key]
+
+
+# -- order --------------------------------------------------------------------------------------------------------
+
+
+def _element_orders(original: Object, change: Object, type_: Type | None) -> None:
+    """Merges each list that has a ``$setElementOrder`` and puts it in that order; such lists leave the patch."""
+    for directive in [key for key in change if key.startswith(ELEMENT_ORDER)]:
+        wanted = change.pop(directive)
+        if not isinstance(wanted, list):
+            raise PatchError(f"expected a []interface {{}}, but received a {_received(wanted)}")
+        key = _after_slash(directive, ELEMENT_ORDER, _ORDER_FORMAT)
+        there, new = original.get(key), change.get(key)
+        for name, value in ((key, there), (key, new)):
+            holder = original if value is there else change
+            if name in holder and not isinstance(value, list):
+                raise PatchError(f"expected a []interface {{}}, but received a {_received(value)}")
+        field = _field(type_, key)
+        if field is not None and field.type.kind is not Kind.LIST and field.type.kind is not Kind.ANY:
+            raise PatchError("expected slice or array type, but got: struct")
+        strategy = _strategy(field)
+        merge_key = field.patch_merge_key if field is not None else ""
+        _check_order(new or [], wanted, merge_key)
+        if key in original and key not in change:
+            merged = there or []
+        elif key not in original and key in change:
+            merged = _without_directives(new)
+        elif key in original:
+            assert there is not None and new is not None
+            merged = _merge_lists(there, new, field, False) if strategy == "merge" else new
+        else:
+            continue
+        first, rest = _partition(merged, wanted, merge_key)
+        _same_kinds(there or [], new or [])
+        original[key] = _ordered(first, rest, wanted, there or [], merge_key)
+        change.pop(key, None)
+
+
+def _received(value: Any) -> str:
+    return "%!s(<nil>)" if value is None else gotext.type_name(value)
+
+
+def _check_order(new: list[Any], wanted: list[Any], merge_key: str) -> None:
+    """The items of a patch list must all be in its order list, and in that order; deletions do not count."""
+    if not wanted or not new:
+        return
+    items = [item for item in new if not (isinstance(item, dict) and DIRECTIVE in item)] if merge_key else new
+    if merge_key:
+        for item in new:
+            if not isinstance(item, dict):
+                raise PatchError(f"expected a map[string]interface {{}}, but received a {_received(item)}")
+    position = 0
+    for expected in wanted:
+        if position >= len(items):
+            break
+        if _merge_value(items[position], merge_key) == _merge_value(expected, merge_key):
+            position += 1
+    if position < len(items):
+        raise PatchError(
+            f"The order in patch list:\n{gotext.text(new)}\n doesn't match {ELEMENT_ORDER} list:\n{gotext.text(wanted)}\n"
+        )
+
+
+def _merge_value(item: Any, merge_key: str) -> Any:
+    if not merge_key:
+        return item
+    if not isinstance(item, dict):
+        raise PatchError(f"expected a map[string]interface {{}}, but received a {_received(item)}")
+    if merge_key not in item:
+        raise _no_merge_key(item, merge_key)
+    return item[merge_key]
+
+
+def _no_merge_key(item: Object, merge_key: str) -> PatchError:
+    return PatchError(f"map: {gotext.text(item)} does not contain declared merge key: {merge_key}")
+
+
+def _partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+    """Items that are in another list, and the others."""
+    inside: list[Any] = []
+    outside: list[Any] = []
+    for item in items:
+        if merge_key:
+            value = _merge_value(item, merge_key)
+            found = _find(by, merge_key, value) >= 0
+        else:
+            found = item in by
+        (inside if found else outside).append(item)
+    return inside, outside
+
+
+def _find(items: list[Any], merge_key: str, value: Any) -> int:
+    for i, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise PatchError(f"value for key {i} is not a map")
+        if merge_key in item and item[merge_key] == value and type(item[merge_key]) is type(value):
+            return i
+    return -1
+
+
+def _ordered(
+    patched: list[Any], others: list[Any], wanted: list[Any], live: list[Any], merge_key: str
+) -> list[Any]:
+    """Both lists in one: each keeps its own order, an item of the live list stands where the live order lets it."""
+
+    def place(order: list[Any], item: Any) -> int:
+        value = item.get(merge_key) if merge_key and isinstance(item, dict) else item
+        for i, other in enumerate(order):
+            if (other.get(merge_key) if merge_key and isinstance(other, dict) else other) == value:
+                return i
+        return -1
+
+    def arranged(items: list[Any], order: list[Any]) -> list[Any]:
+        placed = [(place(order, item), item) for item in items]
+        known = sorted((pair for pair in placed if pair[0] >= 0), key=lambda pair: pair[0])
+        return [item for _, item in known] + [item for at, item in placed if at < 0]
+
+    right = arranged(patched, wanted)
+    left = arranged(others, live)
+    result: list[Any] = []
+    i = j = 0
+    while i < len(left) or j < len(right):
+        if i >= len(left):
+            take_left = False
+        elif j >= len(right):
+            take_left = True
+        else:
+            one, other = place(live, left[i]), place(live, right[j])
+            take_left = 0 <= one < other
+        if take_left:
+            result.append(left[i])
+            i += 1
+        else:
+            result.append(right[j])
+            j += 1
+    return result
+
+
+# -- lists --------------------------------------------------------------------------------------------------------
+
+
+def _merge_lists(original: list[Any], new: list[Any], field: Field | None, deletion: bool) -> list[Any]:
+    """Merges lists with the merge strategy; both may be changed."""
+    if not original and not new:
+        return original
+    sample = _same_kinds(original, new)
+    merge_key = field.patch_merge_key if field is not None else ""
+    if not isinstance(sample, dict):
+        if deletion:
+            return [item for item in original if item not in new]
+        merged: list[Any] = []
+        for item in [*original, *new]:
+            if item not in merged:
+                merged.append(item)
+        first, rest = _partition(merged, new, merge_key)
+        return _ordered(first, rest, new, original, merge_key)
+    if not merge_key:
+        raise PatchError("cannot merge lists without merge key for struct")
+    original, new = _list_directives(original, new, merge_key)
+    item_type = _item_type(field)
+    result = list(original)
+    for item in new:
+        if merge_key not in item:
+            raise _no_merge_key(item, merge_key)
+        at = _find(result, merge_key, item[merge_key])
+        if at >= 0:
+            result[at] = _merge_maps(result[at], item, item_type)
+        else:
+            result.append(item)
+    first, rest = _partition(result, new, merge_key)
+    return _ordered(first, rest, new, original, merge_key)
+
+
+def _list_directives(original: list[Any], new: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+    """Obeys items that are directives: deletions of items, replacement of the list."""
+    plain: list[Any] = []
+    replaced = False
+    for item in new:
+        if DIRECTIVE not in item:
+            plain.append(item)
+            continue
+        directive = item[DIRECTIVE]
+        if directive == "delete":
+            if merge_key not in item:
+                raise _no_merge_key(item, merge_key)
+            while (at := _find(original, merge_key, item[merge_key])) >= 0:
+                original = original[:at] + original[at + 1 :]
+        elif directive == "replace":
+            replaced = True
+        elif directive == "merge":
+            raise PatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise PatchError(f"unknown patch type: {_directive_text(directive)} in map: {gotext.text(item)}")
+    return (plain, []) if replaced else (original, plain)
+
+
+def _same_kinds(*lists: list[Any]) -> Any:
+    """An item, all of which must be of one JSON type.  Raises PatchError."""
+    sample: Any = None
+    first = True
+    for items in lists:
+        for item in items:
+            if first:
+                if isinstance(item, list):
+                    raise ListOfLists()
+                sample, first = item, False
+            elif type(item) is not type(sample):
+                raise PatchError(f"list element types are not identical: {gotext.text(list(lists))}")
+    if first:
+        raise PatchError("no elements in any of the given slices")
+    return sample
