@@ -16,15 +16,17 @@ from kapi.endpoints.options import APPLY, WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
-from kapi.machinery.gvk import GroupKind
+from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.registry import metadata as meta
 from kapi.registry.operation import Operation
 from kapi.registry.update import update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema import jsonpatch, mergepatch, strategicmerge
-from kapi.schema.decode import StrictError, decode
+from kapi.schema.decode import decode
 from kapi.schema.gotext import go_map
+from kapi.schema.managedfields import FieldManager
+from kapi.schema.types import Type
 
 Object = dict[str, Any]
 JSON_PATCH = "application/json-patch+json"
@@ -87,25 +89,12 @@ Change = Callable[["Object | None"], Object]
 def _patch(
     ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes, kind: str
 ) -> Change:
-    """JSON, merge and strategic patches: the patched tree is decoded anew, as a body would be."""
-    validation = options.field_validation
+    """JSON, merge and strategic patches of a stored object, which is seen in the version of the request."""
 
     def change(existing: Object | None) -> Object:
         assert existing is not None
         current = scope.from_storage(tree.copy(existing))
-        patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH)
-        if kind == JSON_PATCH:
-            problems = ["json patch " + problem for problem in problems]
-            patched = jsonpatch.apply(current, patch)
-        elif kind == MERGE_PATCH:
-            patched = mergepatch.apply(current, patch)
-        else:
-            patched = strategicmerge.apply(current, patch, scope.type)
-        shown: Callable[[], str] = lambda: (
-            go_map(patch) if kind == STRATEGIC else orjson.dumps(patched).decode()
-        )
-        new = _decode_patched(ctx, scope, patched, problems, validation, shown)
-        new = scope.to_storage(new)
+        new = scope.to_storage(patched(ctx, options, data, kind, current, scope.kind, scope.type))
         scope.resource.strategy.default(new)
         scope.store.track_update(op, existing, new)
         return new
@@ -113,22 +102,56 @@ def _patch(
     return change
 
 
-def _decode_patched(
+def make_change(
     ctx: RequestContext,
-    scope: RequestScope,
-    patched: Object,
-    problems: list[str],
-    validation: str,
-    shown: Callable[[], str],
+    options: WriteOptions,
+    data: bytes,
+    kind: str,
+    gvk: GroupVersionKind,
+    type_: Type,
+    fields: FieldManager,
+    now: str,
+) -> Change:
+    """Any patch of a view that is not itself stored (a Scale); ``managedFields`` are kept on the view."""
+
+    def change(current: Object | None) -> Object:
+        assert current is not None
+        if kind == APPLY:
+            return applied(ctx, options, data, current, gvk, type_, fields, now)
+        new = patched(ctx, options, data, kind, tree.copy(current), gvk, type_)
+        fields.update(current, new, options.field_manager, now)
+        return new
+
+    return change
+
+
+def patched(
+    ctx: RequestContext,
+    options: WriteOptions,
+    data: bytes,
+    kind: str,
+    current: Object,
+    gvk: GroupVersionKind,
+    type_: Type,
 ) -> Object:
+    """``current`` (changed in place) with the patch applied and decoded anew, as a body would be."""
+    validation = options.field_validation
+    patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH)
+    if kind == JSON_PATCH:
+        problems = ["json patch " + problem for problem in problems]
+        result = jsonpatch.apply(current, patch)
+    elif kind == MERGE_PATCH:
+        result = mergepatch.apply(current, patch)
+    else:
+        result = strategicmerge.apply(current, patch, type_)
+
     def refuse(why: str) -> status.StatusError:
-        return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown(), why)])
+        shown = go_map(patch) if kind == STRATEGIC else orjson.dumps(result).decode()
+        return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown, why)])
 
     found: list[str] = list(problems)
     try:
-        new = decode(patched, scope.kind, scope.type, "Collect", found.append)
-    except StrictError as error:
-        raise refuse(str(error)) from None
+        new = decode(result, gvk, type_, "Collect", found.append)
     except status.BadRequest as error:
         raise refuse(error.message) from None
     if found and validation == "Strict":
@@ -140,22 +163,35 @@ def _decode_patched(
 
 
 def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes) -> Change:
-    """Server-side apply."""
+    """Server-side apply to a stored object."""
     manager = scope.store.field_manager(scope.resource, scope.subresource)
 
     def change(existing: Object | None) -> Object:
-        applied, problems = read_apply_body(data)
         live = None if existing is None else scope.from_storage(tree.copy(existing))
         now = scope.store.environment.now()
-        new = manager.apply(live, applied, options.field_manager, bool(options.force), now)
-        if problems and options.field_validation == "Strict":
-            raise status.bad_request(f"error strict decoding YAML: {problems[0]}")
-        if options.field_validation == "Warn":
-            for problem in problems:
-                ctx.warn(problem)
-        new = decode(new, scope.kind, scope.type, "Ignore", ctx.warn)
-        new = scope.to_storage(new)
+        new = scope.to_storage(applied(ctx, options, data, live, scope.kind, scope.type, manager, now))
         scope.resource.strategy.default(new)
         return new
 
     return change
+
+
+def applied(
+    ctx: RequestContext,
+    options: WriteOptions,
+    data: bytes,
+    live: Object | None,
+    gvk: GroupVersionKind,
+    type_: Type,
+    fields: FieldManager,
+    now: str,
+) -> Object:
+    """The live object with what the applier declares; ``managedFields`` up to date."""
+    declared, problems = read_apply_body(data)
+    new = fields.apply(live, declared, options.field_manager, bool(options.force), now)
+    if problems and options.field_validation == "Strict":
+        raise status.bad_request(f"error strict decoding YAML: {problems[0]}")
+    if options.field_validation == "Warn":
+        for problem in problems:
+            ctx.warn(problem)
+    return decode(new, gvk, type_, "Ignore", ctx.warn)

@@ -247,6 +247,30 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | N
     return LabelSelector(tuple(requirements))
 
 
+_TEXTS = {"=": "{0}={1}", "==": "{0}=={1}", "!=": "{0}!={1}", "exists": "{0}", "!": "!{0}", "gt": "{0}>{1}", "lt": "{0}<{1}"}
+
+
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """The selector as text: what a Scale's ``status.selector`` says.
+
+    A mapping without ``matchLabels`` and ``matchExpressions`` is a plain map of labels (ReplicationController).
+    """
+    if not selector:
+        return ""
+    if not isinstance(selector.get("matchLabels", {}), Mapping) or not (
+        "matchLabels" in selector or "matchExpressions" in selector
+    ):
+        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    parsed = from_label_selector(selector) or EVERYTHING
+    return ",".join(_term_text(term) for term in sorted(parsed.requirements, key=lambda term: term.key))
+
+
+def _term_text(term: LabelRequirement) -> str:
+    if term.operator in ("in", "notin"):
+        return f"{term.key} {term.operator} ({','.join(sorted(term.values))})"
+    return _TEXTS[term.operator].format(term.key, next(iter(term.values), ""))
+
+
 class FieldRequirement(NamedTuple):
     key: str
     operator: str  # = or !=

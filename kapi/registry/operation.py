@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ class Operation:
     options: Object = field(default_factory=dict)  # CreateOptions, UpdateOptions ... as admission shows them
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
 
     @property
@@ -40,6 +42,10 @@ class Operation:
 
     @property
     def kind(self) -> GroupVersionKind:
+        """The kind of the bodies: the subresource's own where it has one."""
+        sub = self.subresource
+        if sub is not None and sub.kind and sub.kind != self.resource.kind:
+            return GroupVersionKind(sub.group or self.resource.group, sub.version or self.resource.version, sub.kind)
         return GroupVersionKind(self.resource.group, self.resource.version, self.resource.kind)
 
     def warn(self, text: str) -> None:

@@ -68,9 +68,13 @@ async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> S
 async def _update_once(store: ResourceStore, op: Operation, existing: Object, entry: Any, obj: Object) -> Stored:
     resource, strategy = store.group_resource, op.strategy
     old_meta = existing["metadata"]
-    attributes = store.attributes(op, UPDATE, obj, existing)
-    await store.admission.admit(attributes)
-    obj = attributes.obj if attributes.obj is not None else obj
+    view = op.view
+    if view is None:
+        attributes = store.attributes(op, UPDATE, obj, existing)
+        await store.admission.admit(attributes)
+        obj = attributes.obj if attributes.obj is not None else obj
+    else:  # the transform has had its own kind admitted
+        attributes = store.attributes(op, UPDATE, None, view(existing))
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     metadata = obj.setdefault("metadata", {})
 
@@ -93,7 +97,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         _before_update(store, op, obj, existing, context)
         if only_timestamps_differ(obj, existing):
             metadata["managedFields"] = old_meta["managedFields"]
-        attributes.obj = obj
+        attributes.obj = obj if view is None else view(obj)
         await store.admission.validate(attributes)
         if _finished_deleting(obj, old_meta):
             outcome = await _delete_finalized(store, op, obj, entry)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
+from kapi.machinery.selectors import selector_text
 from kapi.request.user import UserInfo
 from kapi.schema.types import Type
 
@@ -121,6 +122,19 @@ class TableColumns:
     cells: Callable[[Object, float], list[Any]]
 
 
+def _label_selector_text(parent: Object) -> str:
+    return selector_text((parent.get("spec") or {}).get("selector"))
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleMapping:
+    """Where a Scale's values are in its parent; ``selector`` gives the text of ``status.selector``."""
+
+    spec_replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    selector: Callable[[Object], str] = _label_selector_text
+
+
 @dataclass(frozen=True, slots=True)
 class Subresource:
     """A subresource, e.g. ``status`` or ``scale``.
@@ -136,6 +150,7 @@ class Subresource:
     kind: str = ""
     strategy: Strategy | None = None
     handler: str = ""
+    scale: ScaleMapping | None = None  # of the scale subresource; None: the usual paths
 
 
 @dataclass(frozen=True, slots=True)

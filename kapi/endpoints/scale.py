@@ -1,0 +1,234 @@
+"""The scale subresource of whatever has replicas (upstream: ``registry/apps/deployment/storage`` ScaleREST and its kin).
+
+A Scale is a view of its parent: a write to it becomes an update of the parent's replicas, and who owns them moves
+between the two forms of ``managedFields`` (apimachinery ``managedfields/scalehandler.go``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.interface import UPDATE
+from kapi.codecs.negotiation import output_media_type
+from kapi.endpoints.body import check_names, decode_object, raw_body
+from kapi.endpoints.encoding import respond_object
+from kapi.endpoints.options import APPLY, write_options
+from kapi.endpoints.patch import make_change, patch_types, unsupported
+from kapi.endpoints.scope import RequestScope, request_name
+from kapi.machinery import status, tree
+from kapi.machinery.field import Path, invalid
+from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.registry import metadata as meta
+from kapi.registry import read
+from kapi.registry.operation import Operation
+from kapi.registry.update import update
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.resources.definition import Resource, ScaleMapping
+from kapi.schema import managedfields
+from kapi.schema.builtin import type_of
+
+Object = dict[str, Any]
+SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+_REPLICAS = {"f:spec": {"f:replicas": {}}}
+
+
+async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
+    """GET, PUT and PATCH of a Scale.  Raises StatusError."""
+    name = request_name(ctx)
+    info = ctx.info
+    assert info is not None
+    if ctx.method == "GET":
+        media = output_media_type(ctx, "get")
+        entry = await read.get(scope.store, info.namespace, name, ctx.first("resourceVersion"))
+        return respond_object(ctx, _view_scope(scope), 200, to_scale(scope.resource, entry.object), None, media)
+    if ctx.method not in ("PUT", "PATCH"):
+        raise status.method_not_allowed()
+    return await _write(ctx, scope, name)
+
+
+def _view_scope(scope: RequestScope) -> RequestScope:
+    """The scope whose rows and kind are those of a Scale."""
+    return RequestScope(SCALE_ROW, scope.store, scope.subresource)
+
+
+SCALE_ROW = Resource(
+    group="autoscaling", version="v1", kind="Scale", plural="scales", singular="scale", namespaced=True, verbs=()
+)
+
+
+def _mapping(resource: Resource) -> ScaleMapping:
+    sub = resource.subresource("scale")
+    assert sub is not None
+    return sub.scale or ScaleMapping()
+
+
+def to_scale(resource: Resource, parent: Object) -> Object:
+    """The parent as a Scale."""
+    mapping, metadata = _mapping(resource), parent["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    spec: Object = {}
+    replicas = tree.dig(parent, *mapping.spec_replicas) or 0
+    if replicas:
+        spec["replicas"] = replicas
+    state: Object = {"replicas": tree.dig(parent, *mapping.status_replicas) or 0}
+    selector = mapping.selector(parent)
+    if selector:
+        state["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "spec": spec,
+        "status": state,
+    }
+
+
+async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Response:
+    info = ctx.info
+    assert info is not None
+    kind = (ctx.header("content-type") or "").split(";", 1)[0] if ctx.method == "PATCH" else ""
+    if kind == "" and ctx.method == "PATCH" or kind and kind not in patch_types(scope):
+        raise unsupported(patch_types(scope))
+    media = output_media_type(ctx, "update")
+    data = raw_body(ctx)
+    options = write_options(ctx, "PatchOptions" if kind else "UpdateOptions", kind)
+    op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
+    op.view = lambda parent: to_scale(scope.resource, parent)
+    type_ = type_of(SCALE)
+    fields = managedfields.FieldManager(type_, SCALE, (), "scale")
+    if kind:
+        change = make_change(ctx, options, data, kind, SCALE, type_, fields, scope.store.environment.now())
+    else:
+        sent = decode_object(ctx, data, SCALE, type_, options.field_validation)
+        meta.ensure_namespace(sent, info.namespace, scope.gvr)
+        check_names(ctx, scope, sent)
+
+        def change(old: Object | None) -> Object:
+            new: Object = tree.copy(sent)
+            fields.update(old, new, options.field_manager, scope.store.environment.now())
+            return new
+
+    async def transform(parent: Object | None) -> Object:
+        if parent is None:
+            raise status.not_found(scope.store.group_resource, name)
+        return await _transform(scope, op, parent, change, kind)
+
+    stored = await update(scope.store, op, transform)
+    return respond_object(ctx, _view_scope(scope), 200, to_scale(scope.resource, stored.obj), None, media)
+
+
+async def _transform(scope: RequestScope, op: Operation, parent: Object, change: Any, kind: str) -> Object:
+    """The parent with the replicas that the write to its Scale asks for."""
+    resource, store = scope.resource, scope.store
+    mapping = _mapping(resource)
+    old = to_scale(resource, parent)
+    owned = _to_scale_fields(resource, mapping, parent["metadata"].get("managedFields") or [])
+    if owned:
+        old["metadata"]["managedFields"] = owned
+    new = change(tree.copy(old))
+    meta.ensure_namespace(new, op.namespace, scope.gvr)
+    if kind:
+        name = new["metadata"].get("name", "")
+        if name != op.name:
+            raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({op.name})")
+    attributes = store.attributes(op, UPDATE, new, old)
+    await store.admission.admit(attributes)
+    new = attributes.obj or new
+    replicas = (new.get("spec") or {}).get("replicas", 0)
+    if replicas < 0:
+        cause = invalid(Path("spec").child("replicas"), replicas, "must be greater than or equal to 0")
+        raise status.invalid(GroupKind("autoscaling", "Scale"), op.name, [cause])
+    metadata = new["metadata"]
+    uid = metadata.get("uid", "")
+    if uid:
+        meta.check_uid(uid, parent, store.group_resource, op.name)
+    out: Object = tree.copy(parent)
+    node = out
+    for part in mapping.spec_replicas[:-1]:
+        node = node.setdefault(part, {})
+    node[mapping.spec_replicas[-1]] = replicas
+    if kind == APPLY or kind == "":
+        version = metadata.get("resourceVersion", "")
+        out["metadata"]["resourceVersion"] = version if version not in ("", "0") else parent["metadata"]["resourceVersion"]
+    else:
+        out["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or parent["metadata"]["resourceVersion"]
+    entries = _to_parent_fields(
+        resource, mapping, parent["metadata"].get("managedFields") or [], metadata.get("managedFields") or []
+    )
+    if entries:
+        out["metadata"]["managedFields"] = entries
+    else:
+        out["metadata"].pop("managedFields", None)
+    return out
+
+
+def _replicas_set(mapping: ScaleMapping) -> Object:
+    owned: Object = {}
+    for part in reversed(mapping.spec_replicas):
+        owned = {f"f:{part}": owned}
+    return owned
+
+
+def _owns(entry: Object, path: tuple[str, ...]) -> bool:
+    node = entry.get("fieldsV1") or {}
+    for part in path:
+        node = node.get(f"f:{part}")
+        if node is None:
+            return False
+    return True
+
+
+def _without(fields: Object, path: tuple[str, ...]) -> Object:
+    """The field set less one leaf; sets that become empty go with it."""
+    key = f"f:{path[0]}"
+    if key not in fields:
+        return fields
+    rest = {name: value for name, value in fields.items() if name != key}
+    if len(path) > 1:
+        below = _without(fields[key], path[1:])
+        if below:
+            return {name: (below if name == key else value) for name, value in fields.items()}
+    return rest
+
+
+def _identity(entry: Object) -> tuple[str, str, str, str]:
+    return (
+        entry.get("manager", ""),
+        entry.get("operation", ""),
+        entry.get("subresource", ""),
+        "" if entry.get("operation") == "Apply" else entry.get("time", ""),
+    )
+
+
+def _to_scale_fields(resource: Resource, mapping: ScaleMapping, entries: list[Object]) -> list[Object]:
+    """The parent's entries that own the replicas, as entries of the Scale."""
+    return [
+        {**entry, "apiVersion": "autoscaling/v1", "fieldsV1": _REPLICAS}
+        for entry in entries
+        if _owns(entry, mapping.spec_replicas)
+    ]
+
+
+def _to_parent_fields(
+    resource: Resource, mapping: ScaleMapping, parent: list[Object], scale_entries: list[Object]
+) -> list[Object]:
+    """The parent's entries after a write to its Scale: an owner of the replicas that lost them there loses them here."""
+    left = {_identity(entry): entry for entry in scale_entries if _owns(entry, ("spec", "replicas"))}
+    out: list[Object] = []
+    for entry in parent:
+        if not _owns(entry, mapping.spec_replicas):
+            out.append(entry)
+        elif _identity(entry) in left:
+            del left[_identity(entry)]
+            out.append(entry)
+        else:
+            fields = _without(entry["fieldsV1"], mapping.spec_replicas)
+            if fields:
+                out.append({**entry, "fieldsV1": fields})
+    for entry in left.values():
+        # upstream looks a new owner's time up among the parent's entries, where it is not: it carries none
+        new = {key: value for key, value in entry.items() if key != "time"}
+        new.update(apiVersion=str(resource.group_version), fieldsV1=_replicas_set(mapping))
+        out.append(new)
+    return sorted(out, key=lambda e: (e.get("operation") != "Apply", e.get("time", ""), e.get("manager", "")))
