@@ -36,8 +36,12 @@ def validate_metadata(
     namespaced: bool = True,
     name: NameRule = subdomain_name,
     path: Path = METADATA,
+    qualified_finalizers: bool = True,
 ) -> None:
-    """Appends what is wrong with an object's metadata on create; ``name`` is the rule for its name."""
+    """Appends what is wrong with an object's metadata on create; ``name`` is the rule for its name.
+
+    ``qualified_finalizers``: finalizers without a domain must be standard ones (the types of kube-apiserver proper).
+    """
     meta = obj.get("metadata") or {}
     generate = meta.get("generateName")
     if generate:
@@ -75,10 +79,17 @@ def validate_metadata(
     managed = meta.get("managedFields")
     if managed:
         validate_managed_fields(managed, path.child("managedFields"), errors)
+    if finalizers and qualified_finalizers:
+        _validate_qualified_finalizers(finalizers, path.child("finalizers"), errors)
 
 
 def validate_metadata_update(
-    new: Mapping[str, Any], old: Mapping[str, Any], errors: Errors, *, path: Path = METADATA
+    new: Mapping[str, Any],
+    old: Mapping[str, Any],
+    errors: Errors,
+    *,
+    path: Path = METADATA,
+    qualified_finalizers: bool = True,
 ) -> None:
     """Appends what is wrong with the change of an object's metadata."""
     meta: Mapping[str, Any] = new.get("metadata") or {}
@@ -110,6 +121,8 @@ def validate_metadata_update(
     managed = meta.get("managedFields")
     if managed:
         validate_managed_fields(managed, path.child("managedFields"), errors)
+    if meta.get("finalizers") and qualified_finalizers:
+        _validate_qualified_finalizers(meta["finalizers"], path.child("finalizers"), errors)
 
 
 #: fields no update may change, with the value an absent one has
@@ -179,6 +192,13 @@ def validate_finalizers(finalizers: list[str], path: Path, errors: Errors) -> No
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
         text = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
         errors.append(field.invalid(path, finalizers, text))
+
+
+def _validate_qualified_finalizers(finalizers: list[str], path: Path, errors: Errors) -> None:
+    for i, finalizer in enumerate(finalizers):
+        if "/" not in finalizer and finalizer not in (_ORPHAN, _FOREGROUND, "kubernetes"):
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            errors.append(field.invalid(path.index(i), finalizer, text))
 
 
 def validate_managed_fields(entries: list[dict[str, Any]], path: Path, errors: Errors) -> None:

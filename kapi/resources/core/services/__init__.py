@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from kapi.resources.core.services.columns import TABLE
+from kapi.resources.core.services.strategy import ServiceStatusStrategy, ServiceStrategy
+from kapi.resources.definition import Resource, Subresource, selectable
+
+_STATUS = ServiceStatusStrategy()
 
 RESOURCE = Resource(
     group="",
@@ -11,13 +15,15 @@ RESOURCE = Resource(
     plural="services",
     singular="service",
     namespaced=True,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("svc",),
     categories=("all",),
     storage_version_hash="0/CO1lhkEBI=",
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), kind="ServiceProxyOptions", handler="proxy"),
-        Subresource("status", ("get", "patch", "update"), kind="Service"),
+        Subresource("status", ("get", "patch", "update"), kind="Service", strategy=_STATUS),
     ),
+    strategy=ServiceStrategy(),
+    table=TABLE,
+    selectable_fields={"spec.clusterIP": selectable("spec.clusterIP"), "spec.type": selectable("spec.type")},
 )

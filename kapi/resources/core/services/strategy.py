@@ -1,0 +1,167 @@
+"""How Services are created and updated (upstream: ``pkg/registry/core/service/strategy.go``, ``pkg/api/service/warnings.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery.field import FieldError, Path
+from kapi.resources.core.services import defaults
+from kapi.resources.core.services.access import (
+    CLUSTER_IP,
+    EXTERNAL_NAME,
+    HEADLESS,
+    LOAD_BALANCER,
+    cluster_ips,
+    families,
+    family_policy,
+    is_externally_accessible,
+    may_have_node_ports,
+    needs_health_check,
+    node_ports,
+    ports,
+    spec_of,
+    type_of,
+    wants_cluster_ip,
+)
+from kapi.resources.core.services.validation import (
+    TOPOLOGY_HINTS,
+    TOPOLOGY_MODE,
+    validate_change,
+    validate_load_balancer_status,
+    validate_service,
+)
+from kapi.resources.definition import Strategy, StrategyContext
+from kapi.resources.shared.addresses import cidr_warnings, ip_warnings
+from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import label_name
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+
+
+
+class ServiceStrategy(Strategy):
+    """Services; addresses and ports are taken by the lifecycle before ``prepare_for_create`` runs."""
+
+    allow_create_on_update = True
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        defaults.default(obj)
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        obj["status"] = {"loadBalancer": {}}
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        validate_metadata(obj, errors, name=label_name)
+        validate_service(obj, None, errors)
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return warnings(obj)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        obj["status"] = old.get("status") or {"loadBalancer": {}}
+        drop_fields_of_old_type(obj, old)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        validate_metadata_update(obj, old, errors)
+        validate_change(obj, old, errors)
+        validate_service(obj, old, errors)
+        return errors
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return warnings(obj)
+
+
+class ServiceStatusStrategy(ServiceStrategy):
+    """``services/status``."""
+
+    allow_create_on_update = False
+    reset_fields = ("spec",)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        obj["spec"] = old["spec"]
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        validate_metadata_update(obj, old, errors)
+        validate_load_balancer_status(obj, old, errors)
+        return errors
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        texts: list[str] = []
+        path = Path("status").child("loadBalancer", "ingress")
+        for i, ingress in enumerate(((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []):
+            if ingress.get("ip"):
+                texts += ip_warnings(path.index(i), ingress["ip"])
+        return texts
+
+
+def drop_fields_of_old_type(new: Object, old: Object) -> None:
+    """Clears what only the old type has, where the client sent it back unchanged."""
+    spec, before = spec_of(new), old.get("spec") or {}
+    if wants_cluster_ip(old) and not wants_cluster_ip(new):
+        if spec.get("clusterIP") == before.get("clusterIP") and cluster_ips(new) == cluster_ips(old):
+            spec.pop("clusterIP", None)
+            spec.pop("clusterIPs", None)
+        if families(new) == families(old):
+            spec.pop("ipFamilies", None)
+        if family_policy(new) == family_policy(old):
+            spec.pop("ipFamilyPolicy", None)
+    if may_have_node_ports(old) and not may_have_node_ports(new) and set(node_ports(new)) <= set(node_ports(old)):
+        for port in ports(new):
+            port.pop("nodePort", None)
+    unchanged = [
+        ("healthCheckNodePort", needs_health_check(old) and not needs_health_check(new)),
+        ("loadBalancerClass", type_of(old) == LOAD_BALANCER != type_of(new)),
+        ("externalTrafficPolicy", is_externally_accessible(old) and not is_externally_accessible(new)),
+    ]
+    allocate = spec.get("allocateLoadBalancerNodePorts")
+    if allocate is not None:
+        unchanged.append(("allocateLoadBalancerNodePorts", type_of(old) == LOAD_BALANCER != type_of(new)))
+    for name, gone in unchanged:
+        if gone and spec.get(name) == before.get(name):
+            spec.pop(name, None)
+    if type_of(new) != LOAD_BALANCER:
+        status = dict(new.get("status") or {})
+        status["loadBalancer"] = {}
+        new["status"] = status
+
+
+def warnings(service: Object) -> list[str]:
+    """What to tell the client of fields that are deprecated, ignored or oddly written."""
+    spec = service.get("spec") or {}
+    texts: list[str] = []
+    if TOPOLOGY_HINTS in ((service.get("metadata") or {}).get("annotations") or {}):
+        texts.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
+    given = spec.get("clusterIP") or ""
+    if given and given != HEADLESS:
+        for i, ip in enumerate(cluster_ips(service)):
+            texts += ip_warnings(_SPEC.child("clusterIPs").index(i), ip)
+    headless = type_of(service) == CLUSTER_IP and given == HEADLESS
+    external = spec.get("externalIPs") or []
+    if headless:
+        if spec.get("loadBalancerIP"):
+            texts.append("spec.loadBalancerIP is ignored for headless services")
+        if external:
+            texts.append("spec.externalIPs is ignored for headless services")
+        if spec.get("sessionAffinity") != "None":
+            texts.append("spec.SessionAffinity is ignored for headless services")
+    for i, ip in enumerate(external):
+        texts += ip_warnings(_SPEC.child("externalIPs").index(i), ip)
+    if external and not headless and type_of(service) != EXTERNAL_NAME:
+        texts.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+    if spec.get("loadBalancerIP"):
+        texts += ip_warnings(_SPEC.child("loadBalancerIP"), spec["loadBalancerIP"])
+    for i, cidr in enumerate(spec.get("loadBalancerSourceRanges") or []):
+        texts += cidr_warnings(_SPEC.child("loadBalancerSourceRanges").index(i), cidr)
+    if type_of(service) == EXTERNAL_NAME and external:
+        texts.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+    if type_of(service) != EXTERNAL_NAME and spec.get("externalName"):
+        texts.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if spec.get("trafficDistribution") == "PreferClose":
+        texts.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+    return texts
