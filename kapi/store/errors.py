@@ -1,0 +1,58 @@
+"""What can go wrong in a store; translated to API errors in one place, ``kapi.registry.errors``.
+
+::
+
+    StoreError
+     ├─ KeyExists           create of a key that is there
+     ├─ KeyMissing          update or delete of a key that is not there
+     ├─ RevisionConflict    compare-and-swap lost: somebody wrote in between
+     ├─ Compacted           the history asked for is gone
+     ├─ StoreUnavailable    not reachable now; the outcome of a write in flight is unknown
+     └─ UnsuitableStore     a server that must not be used; told once, at start
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """The root."""
+
+
+class KeyExists(StoreError):
+    def __init__(self, key: str, revision: int = 0) -> None:
+        super().__init__(f"{key} exists")
+        self.key = key
+        self.revision = revision
+
+
+class KeyMissing(StoreError):
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} does not exist")
+        self.key = key
+
+
+class RevisionConflict(StoreError):
+    """``revision`` is the one that is stored now."""
+
+    def __init__(self, key: str, expected: int, revision: int) -> None:
+        super().__init__(f"{key} is at revision {revision}, not {expected}")
+        self.key = key
+        self.expected = expected
+        self.revision = revision
+
+
+class Compacted(StoreError):
+    """``oldest`` is the first revision that can still be asked for."""
+
+    def __init__(self, requested: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {requested} ({oldest})")
+        self.requested = requested
+        self.oldest = oldest
+
+
+class StoreUnavailable(StoreError):
+    """``str(error)`` says why, in words for an operator."""
+
+
+class UnsuitableStore(StoreError):
+    """The server cannot or must not be used; ``str(error)`` is the one line for an operator."""

@@ -1,0 +1,85 @@
+"""The store: bytes under keys, one revision counter, one ordered history (upstream: apiserver ``storage/interfaces.go``).
+
+Stored bytes are ``head + str(revision) + tail``: the store alone knows the revision, so it splices it in.  Every write
+takes exactly one revision and makes exactly one change; revisions have no gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+CREATED = "c"
+UPDATED = "u"
+DELETED = "d"
+
+
+class StoredObject(NamedTuple):
+    """An object as it is stored, the revision spliced in."""
+
+    key: str
+    revision: int
+    data: bytes
+
+
+class Change(NamedTuple):
+    """One write.  ``data`` of a deletion is the last state with the deletion's revision spliced in."""
+
+    revision: int
+    kind: str  # CREATED, UPDATED or DELETED
+    key: str
+    data: bytes
+
+
+class Follower(Protocol):
+    """Who wants to know all that is stored: the watch cache.  All calls come on the reactor's thread."""
+
+    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+        """Everything there is at ``revision``, and the changes up to it that are still known, oldest first.
+
+        Called once at the beginning, and again when changes were missed (the connection was away for
+        longer than the history lasts, or the server lost its data).
+        """
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Further changes, in order and without gaps; at most once a reactor turn when many writes run."""
+
+
+class Store(Protocol):
+    """Create, compare-and-swap, delete, get; and a feed of everything."""
+
+    #: True when no other process writes: then a change reaches the follower before its write is acknowledged.
+    exclusive: bool
+
+    def create(self, key: str, head: bytes, tail: bytes, *, expires: float | None = None) -> Awaitable[int]:
+        """The new revision.  ``expires`` is unix seconds.  Raises KeyExists, StoreUnavailable."""
+
+    def update(
+        self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None
+    ) -> Awaitable[int]:
+        """The new revision; ``expires`` None keeps the one there is.  Raises RevisionConflict, KeyMissing, StoreUnavailable."""
+
+    def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> Awaitable[int]:
+        """The deletion's revision; ``head`` and ``tail`` are the last state, for the event.  Raises as update does."""
+
+    def get(self, key: str) -> Awaitable[StoredObject | None]:
+        """What is stored now.  Raises StoreUnavailable."""
+
+    def revision(self) -> Awaitable[int]:
+        """The newest revision given out.  Raises StoreUnavailable."""
+
+    def compact(self, revision: int) -> Awaitable[None]:
+        """Forgets changes up to and including ``revision``; the newest change always stays."""
+
+    def start(self, follower: Follower | None = None) -> Awaitable[None]:
+        """Connects, checks the server, and feeds the follower; done when ``reset`` has been called.
+
+        Raises UnsuitableStore, StoreUnavailable.
+        """
+
+    def stop(self) -> Awaitable[None]:
+        """Ends the feed and the connections."""
+
+    @property
+    def available(self) -> bool:
+        """Whether the store answers at the moment: a health check."""

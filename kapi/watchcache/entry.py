@@ -1,0 +1,1 @@
+"""One cached object: its bytes, decoded only when somebody looks inside."""
