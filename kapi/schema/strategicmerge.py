@@ -36,6 +36,7 @@ class ListOfLists(PatchError):
         super().__init__("lists of lists are not supported")
 
 
+_SMALL = 20  # items that Go's stable sort handles by insertion alone
 _PRIMITIVE_FORMAT = "invalid patch format of primitive list"
 _RETAIN_FORMAT = "invalid patch format of retainKeys"
 _ORDER_FORMAT = "invalid patch format of setElementOrder list"
@@ -142,8 +143,6 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
                 original[key] = _merge_maps(original[key], value, field.type if field else None)
         elif isinstance(value, list):
             field = _field(type_, key)
-            if field is not None and field.type.kind is not Kind.LIST and field.type.kind is not Kind.ANY:
-                raise PatchError("expected slice or array type, but got: struct")
             if _strategy(field) == "merge" or deletion:
                 original[key] = _merge_lists(original[key], value, field, deletion)
             else:
@@ -228,8 +227,6 @@ def _element_orders(original: Object, change: Object, type_: Type | None) -> Non
             if name in holder and not isinstance(value, list):
                 raise PatchError(f"expected a []interface {{}}, but received a {_received(value)}")
         field = _field(type_, key)
-        if field is not None and field.type.kind is not Kind.LIST and field.type.kind is not Kind.ANY:
-            raise PatchError("expected slice or array type, but got: struct")
         strategy = _strategy(field)
         merge_key = field.patch_merge_key if field is not None else ""
         _check_order(new or [], wanted, merge_key)
@@ -324,8 +321,15 @@ def _ordered(
 
     def arranged(items: list[Any], order: list[Any]) -> list[Any]:
         placed = [(place(order, item), item) for item in items]
-        known = sorted((pair for pair in placed if pair[0] >= 0), key=lambda pair: pair[0])
-        return [item for _, item in known] + [item for at, item in placed if at < 0]
+        if all(at >= 0 for at, _ in placed) or len(placed) > _SMALL:
+            return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
+        # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
+        for i in range(1, len(placed)):
+            j = i
+            while j > 0 and (min(placed[j][0], placed[j - 1][0]) < 0 or placed[j][0] < placed[j - 1][0]):
+                placed[j], placed[j - 1] = placed[j - 1], placed[j]
+                j -= 1
+        return [item for _, item in placed]
 
     right = arranged(patched, wanted)
     left = arranged(others, live)
@@ -368,6 +372,7 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
         return _ordered(first, rest, new, original, merge_key)
     if not merge_key:
         raise PatchError("cannot merge lists without merge key for struct")
+    given = original
     original, new = _list_directives(original, new, merge_key)
     item_type = _item_type(field)
     result = list(original)
@@ -379,6 +384,12 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
             result[at] = _merge_maps(result[at], item, item_type)
         else:
             result.append(item)
+    if original is not given and original:
+        # Upstream deletes in place: a caller that orders by the given list sees new items in the places that became
+        # free, as long as they suffice, and what they should follow.  Clients see the resulting order.
+        kept = len(original)
+        added = result[kept : len(given)]
+        given[:] = [*original, *added, *given[kept + len(added) :]]
     first, rest = _partition(result, new, merge_key)
     return _ordered(first, rest, new, original, merge_key)
 
