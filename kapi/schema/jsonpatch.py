@@ -63,16 +63,16 @@ def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]
     return operations, unknown
 
 
-def patch(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+def apply(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
     """The patched document; the given one stays as it is.  Raises Invalid (422) as upstream answers."""
     try:
-        return apply(document, operations, max_copied=max_copied)
+        return patched(document, operations, max_copied=max_copied)
     except PatchError as error:
         raise Invalid("the server rejected our request due to an error in our request", details={}) from error
 
 
-def apply(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
-    """Like ``patch`` but raises PatchError with the library's text."""
+def patched(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+    """Like ``apply`` but raises PatchError with the library's text."""
     run = _Run(tree.copy(document), max_copied)
     for operation in operations:
         run.one(operation)

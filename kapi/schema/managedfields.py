@@ -156,20 +156,22 @@ def readable(entries: Any) -> bool:
     return True
 
 
-def ignore_times(new: Object, old: Object) -> None:
-    """When only times in ``managedFields`` differ from the old object's, takes the old ones, so that nothing changes."""
+def only_timestamps_differ(new: Object, old: Object) -> bool:
+    """Whether nothing but times in ``managedFields`` (and the resourceVersion) tells an object from the stored one.
+
+    Such a write keeps the stored entries, so that it is no change at all.
+    """
     metadata, before = new.get("metadata") or {}, old.get("metadata") or {}
-    entries, olds = metadata.get("managedFields"), before.get("managedFields")
-    if not entries or not olds or len(entries) != len(olds) or entries == olds:
-        return
-    for entry, stored in zip(entries, olds, strict=True):
-        if entry != stored and {**entry, "time": None} != {**stored, "time": None}:
-            return
-    if {**new, "metadata": None} != {**old, "metadata": None}:
-        return
+    entries, stored = metadata.get("managedFields"), before.get("managedFields")
+    if not entries or not stored or len(entries) != len(stored) or entries == stored:
+        return False
+    for entry, known in zip(entries, stored, strict=True):
+        if entry != known and {**entry, "time": None} != {**known, "time": None}:
+            return False
+    if any(new.get(key) != old.get(key) for key in {*new, *old} if key != "metadata"):
+        return False
     ignored = {"managedFields": None, "resourceVersion": None}
-    if {**metadata, **ignored} == {**before, **ignored}:
-        metadata["managedFields"] = olds
+    return bool({**metadata, **ignored} == {**before, **ignored})
 
 
 class FieldManager:

@@ -23,7 +23,7 @@ def decode(value: Any, *, strict: bool) -> dict[str, Any]:
     return value
 
 
-def patch(document: Any, change: Any) -> Any:
+def apply(document: Any, change: Any) -> Any:
     """The document with the change merged in; neither argument is changed, parts are shared."""
     if not isinstance(change, dict):
         return change
@@ -42,7 +42,7 @@ def patch(document: Any, change: Any) -> Any:
 
 def _merge(document: Any, change: Any) -> Any:
     if isinstance(document, dict) and isinstance(change, dict):
-        return patch(document, change)
+        return apply(document, change)
     return change if isinstance(document, dict) else without_nulls(change)
 
 

@@ -53,10 +53,10 @@ def decode(value: Any) -> Object:
     return value
 
 
-def patch(document: Object, change: Object, type_: Type | None) -> Object:
+def apply(document: Object, change: Object, type_: Type | None) -> Object:
     """The patched document; neither argument is changed.  Raises StatusError as upstream answers."""
     try:
-        return apply(document, change, type_)
+        return patched(document, change, type_)
     except BadFormat as error:
         raise BadRequest(str(error)) from None
     except ListOfLists as error:
@@ -65,8 +65,8 @@ def patch(document: Object, change: Object, type_: Type | None) -> Object:
         raise StatusError(str(error)) from None
 
 
-def apply(document: Object, change: Object, type_: Type | None) -> Object:
-    """Like ``patch`` but raises PatchError with upstream's text."""
+def patched(document: Object, change: Object, type_: Type | None) -> Object:
+    """Like ``apply`` but raises PatchError with upstream's text."""
     return _merge_maps(tree.copy(document), tree.copy(change), type_)
 
 

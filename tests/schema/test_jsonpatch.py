@@ -44,7 +44,7 @@ def vectors() -> list[Any]:
 def test_vector(name: str, number: int, case: dict[str, Any]) -> None:
     before = json.dumps(case["doc"])
     try:
-        result: Any = jsonpatch.apply(case["doc"], case["patch"])
+        result: Any = jsonpatch.patched(case["doc"], case["patch"])
         failed = False
     except jsonpatch.PatchError:
         result, failed = None, True
@@ -55,7 +55,7 @@ def test_vector(name: str, number: int, case: dict[str, Any]) -> None:
 
 def test_failed_patch_is_unprocessable_without_saying_why() -> None:
     with pytest.raises(Invalid) as caught:
-        jsonpatch.patch({"a": 1}, [{"op": "test", "path": "/a", "value": 2}])
+        jsonpatch.apply({"a": 1}, [{"op": "test", "path": "/a", "value": 2}])
     assert caught.value.status["message"] == "the server rejected our request due to an error in our request"
     assert caught.value.code == 422 and caught.value.status["details"] == {}
 
@@ -78,12 +78,12 @@ def test_failed_patch_is_unprocessable_without_saying_why() -> None:
 )  # fmt: skip
 def test_texts(operation: dict[str, Any], text: str) -> None:
     with pytest.raises(jsonpatch.PatchError) as caught:
-        jsonpatch.apply({"a": 1, "l": [1, 2]}, [operation])
+        jsonpatch.patched({"a": 1, "l": [1, 2]}, [operation])
     assert str(caught.value) == text
 
 
 def test_replace_creates_missing_members_of_objects() -> None:
-    assert jsonpatch.apply({}, [{"op": "replace", "path": "/z", "value": 1}]) == {"z": 1}
+    assert jsonpatch.patched({}, [{"op": "replace", "path": "/z", "value": 1}]) == {"z": 1}
 
 
 def test_ten_thousand_operations_and_no_more() -> None:
@@ -97,7 +97,7 @@ def test_ten_thousand_operations_and_no_more() -> None:
 def test_copies_are_bounded() -> None:
     operations = [{"op": "copy", "from": "/a", "path": f"/a/{i}"} for i in range(40)]
     with pytest.raises(jsonpatch.PatchError, match="Unable to complete the copy, the accumulated size increase"):
-        jsonpatch.apply({"a": {"x": "y" * 100}}, operations)
+        jsonpatch.patched({"a": {"x": "y" * 100}}, operations)
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,4 @@ values = st.recursive(
 def test_a_made_patch_leads_where_it_should(before: dict[str, Any], after: dict[str, Any]) -> None:
     """Patches another library makes have the same effect here."""
     made = oracle.make_patch(before, after).patch
-    assert jsonpatch.apply(before, made) == after
+    assert jsonpatch.patched(before, made) == after

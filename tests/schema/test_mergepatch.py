@@ -29,7 +29,7 @@ from kapi.schema import mergepatch
     ],
 )
 def test_examples(document: Any, change: Any, result: Any) -> None:
-    assert mergepatch.patch(document, change) == result
+    assert mergepatch.apply(document, change) == result
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ objects = st.recursive(
 @settings(max_examples=80, deadline=None)
 @given(objects, objects)
 def test_the_difference_leads_to_the_other_object(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert mergepatch.patch(before, mergepatch.difference(before, after)) == after
+    assert mergepatch.apply(before, mergepatch.difference(before, after)) == after

@@ -78,9 +78,9 @@ def test_vector(document: Any, change: Any, result: Any, error: str | None) -> N
     given = copy.deepcopy((document, change))
     if error:
         with pytest.raises(strategicmerge.PatchError, match=error):
-            strategicmerge.apply(document, change, ITEM)
+            strategicmerge.patched(document, change, ITEM)
     else:
-        assert strategicmerge.apply(document, change, ITEM) == result
+        assert strategicmerge.patched(document, change, ITEM) == result
     assert (document, change) == given, "what is given must not change"
 
 
@@ -104,7 +104,7 @@ def test_vector(document: Any, change: Any, result: Any, error: str | None) -> N
 )  # fmt: skip
 def test_texts(document: Any, change: Any, code: int, text: str) -> None:
     with pytest.raises(StatusError) as caught:
-        strategicmerge.patch(document, change, ITEM)
+        strategicmerge.apply(document, change, ITEM)
     assert (caught.value.code, caught.value.message) == (code, text)
 
 

@@ -1,0 +1,97 @@
+"""Field sets, validation, merge and comparison over structured-merge-diff's own schemas and objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from kapi.schema.apply import fieldset, typed
+from kapi.schema.apply.shape import Shape, shape_of
+from tests.schema.smd_schema import VECTORS, Parser
+
+
+def load(name: str) -> Any:
+    return yaml.load((VECTORS / name).read_text(), yaml.CSafeLoader)
+
+
+def plain(value: Any) -> Any:
+    """YAML's dates as the text they were."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
+
+
+K8S = Parser.load("k8s-schema.yaml")
+SCHEMA = Parser.load("schema.yaml")
+
+
+def k8s(name: str) -> Shape:
+    return shape_of(K8S.type(name), {})
+
+
+def schema() -> Shape:
+    return shape_of(SCHEMA.type("schema"), {})
+
+
+SETS = [
+    ("io.k8s.api.core.v1.Pod", "pod.yaml", "podset.json"),
+    ("io.k8s.api.core.v1.Node", "node.yaml", "nodeset.json"),
+    ("io.k8s.api.core.v1.Endpoints", "endpoints.yaml", "endpointsset.json"),
+    (
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1.CustomResourceDefinition",
+        "prometheus-crd.yaml",
+        "prometheus-crdset.json",
+    ),
+]
+
+
+@pytest.mark.parametrize(("type_name", "object_file", "set_file"), SETS)
+def test_the_set_of_a_new_object(type_name: str, object_file: str, set_file: str) -> None:
+    """All that an object adds to nothing, in upstream's order to the byte."""
+    added = typed.compare(k8s(type_name), {}, plain(load(object_file))).added
+    assert json.dumps(fieldset.canonical(added), separators=(",", ":")) == (VECTORS / set_file).read_text().strip()
+
+
+@pytest.mark.parametrize("set_file", [row[2] for row in SETS])
+def test_sets_survive_decoding(set_file: str) -> None:
+    text = (VECTORS / set_file).read_text().strip()
+    assert json.dumps(fieldset.decode(json.loads(text)), separators=(",", ":")) == text
+
+
+@pytest.mark.parametrize(
+    ("type_name", "object_file"),
+    [row[:2] for row in SETS] + [("io.k8s.api.apps.v1.Deployment", "k8s-deployment.yaml")],
+)
+def test_an_object_merged_with_itself_is_itself(type_name: str, object_file: str) -> None:
+    shape, value = k8s(type_name), plain(load(object_file))
+    typed.validate(shape, value, allow_duplicates=True)
+    assert typed.merge(shape, value, value) == value
+    assert typed.merge(shape, {}, value) == value
+    assert typed.merge(shape, value, {}) == value
+    same = typed.compare(shape, value, value)
+    assert not same.added and not same.modified and not same.removed
+
+
+def test_the_schema_of_schemas_describes_itself() -> None:
+    typed.validate(schema(), load("schema.yaml"))
+
+
+def test_a_wrong_schema_is_refused() -> None:
+    with pytest.raises(typed.SchemaError):
+        typed.validate(schema(), load("bad-schema.yaml"))
+
+
+def test_merging_and_comparing_schemas() -> None:
+    shape = schema()
+    merged = typed.merge(shape, load("struct.yaml"), load("list.yaml"))
+    assert [type_["name"] for type_ in merged["types"]] == ["struct", "structField", "list"]
+    assert typed.merge(shape, load("bad-scalar.yaml"), load("scalar.yaml")) == load("scalar.yaml")
+    assert typed.merge(shape, load("scalar.yaml"), load("bad-scalar.yaml")) == load("bad-scalar.yaml")
+    changed = typed.compare(shape, load("scalar.yaml"), load("bad-scalar.yaml")).modified
+    shown = ["- Modified Fields:", *map(fieldset.show, fieldset.walk(changed))]
+    assert shown == (VECTORS / "scalar-compare-output.txt").read_text().split("\n")[:2]
