@@ -57,7 +57,7 @@ def table(
 ) -> Object:
     """A ``meta.k8s.io`` Table.  ``include`` is includeObject: None, Metadata or Object.  Raises BadRequest."""
     if include not in ("None", "Metadata", "Object", ""):
-        raise status.bad_request(f"unrecognized includeObject value: {include!r}".replace("'", '"'))
+        raise status.bad_request(bad_include(include))
     columns = resource.table or DEFAULT_COLUMNS
     moment = time.time() if now is None else now
     rows = [row(columns, obj, include, version, moment) for obj in objects]
@@ -65,6 +65,13 @@ def table(
     out["columnDefinitions"] = [column_definition(column) for column in columns.columns] if headers else None
     out["rows"] = rows
     return out
+
+
+def bad_include(include: str) -> str:
+    return (
+        f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+        "must be 'Metadata', 'Object', 'None', or empty"
+    )
 
 
 def row(columns: TableColumns, obj: Object, include: str, version: str, now: float) -> Object:

@@ -16,6 +16,7 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.schema import mergepatch
+from kapi.watchcache.cache import Batch, Cache, Watch
 
 Object = dict[str, Any]
 
@@ -110,7 +111,33 @@ class StoreClient:
                 continue
 
     def watch(self, handler: EventHandler) -> Callable[[], None]:
-        return self._store.cache.subscribe(handler)
+        def on_batch(batch: Batch) -> None:
+            for event in batch.events:
+                if event.entry is not None:
+                    handler(event.type, event.entry.object, None if event.previous is None else event.previous.object)
+
+        return Subscription(self._store.cache, on_batch).stop
+
+
+class Subscription:
+    """A watch inside the process that begins anew when the cache ends it (a lost history)."""
+
+    def __init__(self, cache: Cache, on_batch: Callable[[Batch], None]) -> None:
+        self._cache = cache
+        self._on_batch = on_batch
+        self._stopped = False
+        self._watch = self._start()
+
+    def _start(self) -> Watch:
+        return self._cache.watch(None, self._on_batch, self._on_end, initial_events=True)
+
+    def _on_end(self, error: Exception | None) -> None:
+        if error is not None and not self._stopped:
+            self._watch = self._start()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._watch.stop()
 
 
 class RegistryClient:

@@ -1,0 +1,235 @@
+"""WATCH: batches of events from the cache, as bytes, to one client (upstream: ``endpoints/handlers/watch.go``).
+
+An event is encoded once for all watchers that ask for the same form; here its bytes are only written.  The client's
+socket pauses the watch, and the cache cuts off a watch that stays paused for too long.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import orjson
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from zope.interface import implementer
+
+from kapi.codecs.negotiation import MediaType, output_media_type
+from kapi.endpoints import transform
+from kapi.endpoints.errors import to_status
+from kapi.endpoints.options import ListOptions, list_options
+from kapi.endpoints.scope import RequestScope
+from kapi.endpoints.selection import predicate_of
+from kapi.machinery import status
+from kapi.registry.read import parse_revision
+from kapi.request.context import RequestContext
+from kapi.request.response import Response, StreamResponse
+from kapi.store.errors import Compacted
+from kapi.watchcache.cache import Batch, WatchEvent
+
+Object = dict[str, Any]
+MIN_REQUEST_TIMEOUT = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
+    """A stream of events.  Raises StatusError for what is wrong before the stream begins."""
+    info = ctx.info
+    assert info is not None
+    media = output_media_type(ctx, "watch")
+    options = list_options(ctx, watch=True)
+    name = info.name
+    predicate = predicate_of(scope, options, name)
+    since = parse_revision(options.resource_version)
+    form = Form(ctx, scope, media)
+    cache = scope.store.cache
+    initial = options.send_initial_events
+    if initial is None:
+        initial = since == 0
+    error: status.StatusError | None = None
+    try:
+        waiting = None
+        if initial and since and options.send_initial_events:
+            waiting = cache.wait_for(since)
+        elif options.resource_version == "":
+            waiting = cache.wait_fresh()
+        if waiting is not None:
+            await waiting
+    except status.Timeout as timeout:
+        error = timeout
+    stream = WatchStream(ctx, scope, form, options, timeout_of(ctx, options))
+    if error is not None:
+        stream.error = error
+    else:
+        stream.arguments = {
+            "since": None if initial or since == 0 else since,
+            "namespace": info.namespace if scope.resource.namespaced else "",
+            "name": (predicate.fields.exact("metadata.name") or "") if predicate is not None else "",
+            "predicate": predicate,
+            "initial_events": initial,
+            "initial_end": bool(options.send_initial_events and options.allow_watch_bookmarks),
+            "bookmarks": options.allow_watch_bookmarks,
+        }
+    ctx.extra["long_running"] = True
+    return StreamResponse(stream.run, content_type=media.content_type, headers=())
+
+
+def timeout_of(ctx: RequestContext, options: ListOptions) -> float:
+    """Seconds until the stream ends by itself."""
+    if options.timeout_seconds:
+        return float(max(options.timeout_seconds, 0))
+    return MIN_REQUEST_TIMEOUT * (1 + random.random())
+
+
+class Form:
+    """How this client wants events: the key under which bytes are shared, and the encoder."""
+
+    def __init__(self, ctx: RequestContext, scope: RequestScope, media: MediaType) -> None:
+        self.scope = scope
+        self.media = media
+        self.include = ctx.first("includeObject", "Metadata")
+        resource = scope.resource
+        self.table = media.as_kind == "Table"
+        if self.table and self.include not in ("None", "Metadata", "Object", ""):
+            raise status.bad_request(transform.bad_include(self.include))
+        self.stored = media.plain and scope.same_version
+        self.key = (resource.group, resource.version, media.as_kind, media.as_version, self.include if self.table else "")
+
+    def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
+        """One framed event."""
+        if event.entry is None:
+            return self._frame("BOOKMARK", self._bookmark(event))
+        if self.stored:
+            return event.json
+        obj = self.scope.from_storage(event.entry.object)
+        if self.table:
+            meta = {"resourceVersion": str(event.revision)}
+            tree = transform.table(
+                self.scope.resource,
+                [obj],
+                meta,
+                version=self.media.as_version,
+                include=self.include,
+                headers=headers,
+            )
+        elif self.media.as_kind:
+            tree = transform.partial(obj, self.media.as_version)
+        else:
+            tree = obj
+        return self._frame(event.type, tree)
+
+    def _bookmark(self, event: WatchEvent) -> Object:
+        metadata: Object = {"resourceVersion": str(event.revision)}
+        if event.initial_end:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        if self.media.as_kind and not self.table:
+            return transform.partial({"metadata": metadata}, self.media.as_version)
+        resource = self.scope.resource
+        obj = {"kind": resource.kind, "apiVersion": str(resource.group_version), "metadata": metadata}
+        if self.table:
+            return transform.table(
+                resource,
+                [obj],
+                {"resourceVersion": str(event.revision)},
+                version=self.media.as_version,
+                include=self.include,
+                headers=False,
+            )
+        return obj
+
+    @staticmethod
+    def _frame(kind: str, tree: Object) -> bytes:
+        return b'{"type":"' + kind.encode() + b'","object":' + orjson.dumps(tree) + b"}\n"
+
+
+@implementer(IPushProducer)
+class WatchStream:
+    """Writes one watch to one client until either side ends it."""
+
+    def __init__(
+        self, ctx: RequestContext, scope: RequestScope, form: Form, options: ListOptions, timeout: float
+    ) -> None:
+        self._ctx = ctx
+        self._scope = scope
+        self._form = form
+        self._timeout = timeout
+        self._watch: Any = None
+        self._http: Any = None
+        self._call: Any = None
+        self._headers_sent = not form.table
+        self.error: status.StatusError | None = None
+        self.arguments: dict[str, Any] = {}
+        self.done: Deferred[None] = Deferred()
+
+    def run(self, http: Any) -> Deferred[None]:
+        """Begins to write; fires when the stream has ended."""
+        self._http = http
+        reactor = self._ctx.extra["reactor"]
+        http.registerProducer(self, True)
+        http.write(b"")  # the headers go out before the first event
+        try:
+            if self.error is not None:
+                raise self.error
+            self._watch = self._scope.store.cache.watch(on_batch=self._on_batch, on_end=self._on_end, **self.arguments)
+        except (status.StatusError, Compacted) as error:
+            self._write_error(error)
+            self._finish()
+            return self.done
+        self._call = reactor.callLater(self._timeout, self._finish)
+        ending = self._ctx.extra.get("watches")
+        if ending is not None:
+            ending.add(self)
+            self.done.addBoth(lambda _: ending.discard(self))
+        return self.done
+
+    def _on_batch(self, batch: Batch) -> None:
+        form = self._form
+        if not self._headers_sent:
+            events = batch.events
+            data = b"".join([form.encode(event, headers=position == 0) for position, event in enumerate(events)])
+            self._headers_sent = True
+        else:
+            data = batch.encoded(form.key, form.encode)
+        self._http.write(data)
+
+    def _on_end(self, error: Exception | None) -> None:
+        if error is not None:
+            self._write_error(error)
+        self._finish()
+
+    def _write_error(self, error: Exception) -> None:
+        if isinstance(error, Compacted):
+            error = status.expired(str(error))
+        self._http.write(Form._frame("ERROR", to_status(error).status))
+
+    def end(self) -> None:
+        """Ends the stream properly: the server is shutting down."""
+        self._finish()
+
+    def _finish(self) -> None:
+        if self.done.called:
+            return
+        self._stop()
+        self._http.unregisterProducer()
+        self._http.finish()
+        self.done.callback(None)
+
+    def _stop(self) -> None:
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
+    def pauseProducing(self) -> None:  # noqa: N802
+        if self._watch is not None:
+            self._watch.pause()
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        if self._watch is not None:
+            self._watch.resume()
+
+    def stopProducing(self) -> None:  # noqa: N802
+        self._stop()
+        if not self.done.called:
+            self.done.callback(None)
