@@ -1,0 +1,131 @@
+"""Amounts of resources as validations need them: compare, add, round, print (upstream: apimachinery ``api/resource``).
+
+Objects carry quantities as canonical strings; here a quantity becomes an exact number and a format.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+_FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([numkMGTPE]?i?|[eE][+-]?[0-9]+)\Z").match
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
+_BINARY_SUFFIX = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
+_NANO = Fraction(1, 10**9)
+
+
+class Amount(NamedTuple):
+    """An exact value and the family of suffixes it is written in: binary, decimal or exponent."""
+
+    value: Fraction
+    form: str
+
+    def __str__(self) -> str:
+        return _canonical(self)
+
+
+@lru_cache(8192)
+def parse(text: str) -> Amount:
+    """Raises ValueError for what is not a quantity."""
+    found = _FORM(text)
+    if found is None or not (found[2] or found[3]):
+        raise ValueError(f"quantities must match the regular expression: {text!r}")
+    sign, whole, part, suffix = found.groups()
+    value = Fraction(Decimal(f"{whole or '0'}.{part or '0'}"))
+    form = "decimal"
+    if suffix in _BINARY:
+        form = "binary"
+        value *= 1 << _BINARY[suffix]
+    elif suffix in _DECIMAL:
+        value *= Fraction(10) ** _DECIMAL[suffix]
+    elif suffix[0] in "eE" and len(suffix) > 1:
+        form = "exponent"
+        value *= Fraction(10) ** int(suffix[1:])
+    else:
+        raise ValueError(f"unable to parse quantity's suffix: {text!r}")
+    rest = value % _NANO
+    if rest:
+        value += _NANO - rest
+    return Amount(-value if sign == "-" else value, form)
+
+
+def value_of(text: str | int | float) -> Fraction:
+    """The exact number; integers and floats as they stand."""
+    return parse(str(text)).value
+
+
+def compare(a: str, b: str) -> int:
+    """-1, 0 or 1."""
+    if a == b:
+        return 0
+    left, right = parse(a).value, parse(b).value
+    return (left > right) - (left < right)
+
+
+def add(a: str, b: str) -> str:
+    """The sum, written in the first one's form (the second's when the first is zero)."""
+    left, right = parse(a), parse(b)
+    form = right.form if left.value == 0 else left.form
+    return str(Amount(left.value + right.value, form))
+
+
+@lru_cache(8192)
+def is_whole(text: str) -> bool:
+    """No fraction of a unit."""
+    return parse(text).value.denominator == 1
+
+
+@lru_cache(8192)
+def rounded_to_milli(text: str) -> str:
+    """The quantity rounded up (away from zero) to a thousandth, as defaulting does; the same text when it fits."""
+    amount = parse(text)
+    scaled = amount.value * 1000
+    if scaled.denominator == 1:
+        return text
+    whole = abs(scaled).__ceil__()
+    return str(Amount(Fraction(whole if scaled > 0 else -whole, 1000), amount.form))
+
+
+def ceiling(text: str) -> int:
+    """The value in whole units, rounded up (Go's Quantity.Value)."""
+    value = parse(text).value
+    return value.__ceil__() if value >= 0 else -((-value).__ceil__())
+
+
+def milli(text: str) -> int:
+    """The value in thousandths, rounded up (Go's Quantity.MilliValue)."""
+    value = parse(text).value * 1000
+    return value.__ceil__() if value >= 0 else -((-value).__ceil__())
+
+
+def _canonical(amount: Amount) -> str:
+    value, form = amount
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    value = abs(value)
+    if form == "binary" and (value < 1024 or value.denominator != 1):
+        form = "decimal"
+    if form == "binary":
+        number, power = int(value), 0
+        while number % 1024 == 0 and power < 60:
+            number //= 1024
+            power += 10
+        return f"{sign}{number}{_BINARY_SUFFIX[power]}"
+    power = 0
+    while value.denominator != 1 and power > -9:
+        value *= 1000
+        power -= 3
+    number = value.__ceil__()
+    limit = 18
+    while number % 1000 == 0 and power < limit:
+        number //= 1000
+        power += 3
+    if form == "exponent":
+        return f"{sign}{number}" if power == 0 else f"{sign}{number}e{power}"
+    return f"{sign}{number}{_SUFFIX[power]}"

@@ -1,0 +1,114 @@
+"""Label selectors: validation and matching (upstream: ``apis/meta/v1/validation``, ``apis/meta/v1.LabelSelectorAsSelector``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.shared.metadata import validate_label_name, validate_labels
+from kapi.resources.shared.names import is_label_key, is_label_value
+from kapi.resources.shared.rules import Errors
+
+Selector = Mapping[str, Any]
+
+
+def validate_label_selector(
+    selector: Selector | None,
+    path: Path,
+    errors: Errors,
+    *,
+    allow_invalid_values: bool = False,
+    allow_unknown_operators: bool = False,
+) -> None:
+    if not selector:
+        return
+    labels = selector.get("matchLabels")
+    if labels:
+        validate_labels(labels, path.child("matchLabels"), errors)
+    for i, term in enumerate(selector.get("matchExpressions") or ()):
+        here = path.child("matchExpressions").index(i)
+        operator, values = term.get("operator", ""), term.get("values") or []
+        if operator in ("In", "NotIn"):
+            if not values:
+                text = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(field.required(here.child("values"), text))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(field.forbidden(here.child("values"), text))
+        elif not allow_unknown_operators:
+            errors.append(field.invalid(here.child("operator"), operator, "not a valid selector operator"))
+        validate_label_name(term.get("key", ""), here.child("key"), errors)
+        if not allow_invalid_values:
+            for j, value in enumerate(values):
+                for text in is_label_value(value):
+                    errors.append(field.invalid(here.child("values").index(j), value, text))
+
+
+def has_invalid_values(selector: Selector | None) -> bool:
+    """A selector stored before values were checked may stay as it is."""
+    terms = (selector or {}).get("matchExpressions") or ()
+    return any(is_label_value(value) for term in terms for value in term.get("values") or ())
+
+
+def is_convertible(selector: Selector) -> bool:
+    """Whether a selector can be evaluated: known operators, right number of values, valid keys and values."""
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if is_label_key(key) or is_label_value(value):
+            return False
+    for term in selector.get("matchExpressions") or ():
+        operator, values = term.get("operator"), term.get("values") or []
+        if operator in ("In", "NotIn"):
+            if not values:
+                return False
+        elif operator not in ("Exists", "DoesNotExist") or values:
+            return False
+        if is_label_key(term.get("key", "")) or any(is_label_value(value) for value in values):
+            return False
+    return True
+
+
+def is_empty(selector: Selector | None) -> bool:
+    """Nothing is asked for: matches everything (or, when absent, nothing)."""
+    return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
+
+
+def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    """An absent selector matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            return False
+    for term in selector.get("matchExpressions") or ():
+        key, operator, values = term.get("key", ""), term.get("operator"), term.get("values") or ()
+        if operator == "In":
+            ok = key in labels and labels[key] in values
+        elif operator == "NotIn":
+            ok = key not in labels or labels[key] not in values
+        elif operator == "Exists":
+            ok = key in labels
+        else:
+            ok = key not in labels
+        if not ok:
+            return False
+    return True
+
+
+def format_selector(selector: Selector | None) -> str:
+    """The text of a selector as the scale subresource and field labels show it: sorted terms, comma separated."""
+    if not selector:
+        return ""
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for term in selector.get("matchExpressions") or ():
+        key, values = term.get("key", ""), ",".join(sorted(term.get("values") or ()))
+        shown = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        terms.append((key, shown.get(term.get("operator", ""), key)))
+    return ",".join(text for _, text in sorted(terms, key=lambda pair: pair[0]))
