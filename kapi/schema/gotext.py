@@ -76,4 +76,7 @@ def json_kind(value: Any) -> str:
     return "number"
 
 
-__all__ = ["json_kind", "number", "quote", "text", "type_name"]
+#: ``%+v`` of a decoded patch is the same text.
+go_map = text
+
+__all__ = ["go_map", "json_kind", "number", "quote", "text", "type_name"]

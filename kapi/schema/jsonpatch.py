@@ -56,15 +56,24 @@ def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]
                         f"jsonPatchOp.{key} of type string"
                     )
         operations.append(operation)
+    check_size(operations)
+    return operations, unknown
+
+
+def check_size(operations: list[dict[str, Any]]) -> None:
+    """Raises RequestTooLarge for more than 10,000 operations."""
     if len(operations) > MAX_OPERATIONS:
         raise RequestTooLarge(
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         )
-    return operations, unknown
 
 
 def apply(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
-    """The patched document; the given one stays as it is.  Raises Invalid (422) as upstream answers."""
+    """The patched document; the given one stays as it is.
+
+    Raises RequestTooLarge for too many operations and Invalid (422) where upstream answers so.
+    """
+    check_size(operations)
     try:
         return patched(document, operations, max_copied=max_copied)
     except PatchError as error:
