@@ -61,6 +61,7 @@ class Field:
     required: bool = False
     pointer: bool = True  # Go holds a pointer (or nil-able): a zero value given explicitly is kept
     omitempty: bool = True  # False: always emitted, as its zero value if need be
+    omitzero: bool = False  # a struct held by value is left out when empty, too (without it Go always writes it)
     default: Any = None
     has_default: bool = False
     patch_strategy: str = ""  # "", merge, replace, retainKeys, "merge,retainKeys"

