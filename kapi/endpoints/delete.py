@@ -31,7 +31,7 @@ def _delete_options(ctx: RequestContext) -> Object:
     if not data:
         options = delete_options_from_query(ctx)
     else:
-        media = input_media_type(ctx.header("content-type"), default_json=True)
+        media = input_media_type(ctx.header("content-type"))
         try:
             body = read_body(data, media, _OPTIONS, "Ignore")
             options = decode(body, _OPTIONS, type_of(_OPTIONS), "Ignore", ctx.warn)

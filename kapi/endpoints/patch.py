@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from kapi.codecs.negotiation import output_media_type
+from kapi.codecs.negotiation import check_patch_route, output_media_type
 from kapi.codecs.reading import read_apply_body, read_patch
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, raw_body
@@ -33,7 +33,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 _KINDS = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
-_MAX_OPERATIONS = 10_000
 
 
 def patch_types(scope: RequestScope) -> tuple[str, ...]:
@@ -43,18 +42,9 @@ def patch_types(scope: RequestScope) -> tuple[str, ...]:
     return _KINDS
 
 
-def unsupported(types: tuple[str, ...]) -> status.StatusError:
-    return status.UnsupportedMediaType(
-        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(types)
-    )
-
-
 async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     """200 with the stored object; 201 when an apply created it.  Raises StatusError."""
-    kind = (ctx.header("content-type") or "").split(";", 1)[0]
-    types = patch_types(scope)
-    if kind not in types:
-        raise unsupported(types)
+    kind = check_patch_route(ctx.header("content-type"), patch_types(scope))
     name = request_name(ctx)
     media = output_media_type(ctx, "patch")
     data = raw_body(ctx)

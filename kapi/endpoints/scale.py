@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.admission.interface import UPDATE
-from kapi.codecs.negotiation import output_media_type
+from kapi.codecs.negotiation import check_patch_route, output_media_type
 from kapi.endpoints.body import check_names, decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import APPLY, write_options
-from kapi.endpoints.patch import make_change, patch_types, unsupported
+from kapi.endpoints.patch import make_change, patch_types
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
@@ -87,9 +87,7 @@ def to_scale(resource: Resource, parent: Object) -> Object:
 async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Response:
     info = ctx.info
     assert info is not None
-    kind = (ctx.header("content-type") or "").split(";", 1)[0] if ctx.method == "PATCH" else ""
-    if kind == "" and ctx.method == "PATCH" or kind and kind not in patch_types(scope):
-        raise unsupported(patch_types(scope))
+    kind = check_patch_route(ctx.header("content-type"), patch_types(scope)) if ctx.method == "PATCH" else ""
     media = output_media_type(ctx, "update")
     data = raw_body(ctx)
     options = write_options(ctx, "PatchOptions" if kind else "UpdateOptions", kind)

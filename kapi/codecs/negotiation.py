@@ -1,0 +1,149 @@
+"""Media types: what a client accepts and what it sends (upstream: ``endpoints/handlers/negotiation``).
+
+Two layers refuse, with words of their own: routing knows which representations a route has at all (``406: Not
+Acceptable``), the serializers which form of them (``only the following media types are accepted``).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from kapi.machinery import status
+
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_SUPPORTED = (JSON, YAML, PROTOBUF)
+_STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+_FORMS = frozenset(["Table", "PartialObjectMetadata", "PartialObjectMetadataList"])
+_TRUE = frozenset(["1", "true", "t", "T", "TRUE", "True"])
+
+
+class MediaType(NamedTuple):
+    """The form of an answer.  ``plain`` means that stored bytes can be sent as they are."""
+
+    yaml: bool = False
+    pretty: bool = False
+    as_kind: str = ""  # Table, PartialObjectMetadata, PartialObjectMetadataList or ""
+    as_version: str = ""  # of meta.k8s.io
+    content_type: bytes = b"application/json"
+    plain: bool = True
+
+
+class _Clause(NamedTuple):
+    media: str
+    quality: float
+    parameters: dict[str, str]
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """The clauses of an Accept header, best quality first."""
+    found = []
+    for part in accept.split(","):
+        media, *rest = part.split(";")
+        parameters: dict[str, str] = {}
+        quality = 1.0
+        for item in rest:
+            name, _, value = item.strip().partition("=")
+            if name == "q":
+                try:
+                    quality = float(value)
+                except ValueError:
+                    quality = 1.0
+            else:
+                parameters[name.strip()] = value.strip()
+        found.append(_Clause(media.strip(), quality, parameters))
+    return sorted(found, key=lambda clause: -clause.quality)
+
+
+def _not_on_route(verb: str) -> status.StatusError:
+    known = _SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
+    return status.NotAcceptable(
+        "406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={}
+    )
+
+
+def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
+    return status.NotAcceptable("only the following media types are accepted: " + ", ".join(media_types))
+
+
+@lru_cache(1024)
+def _negotiate(accept: str, verb: str, pretty: bool) -> MediaType:
+    if accept.strip() == "":
+        accept = "*/*"
+    names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
+    if not any(name == "*/*" or name in _SUPPORTED for name in names):
+        raise _not_on_route(verb)
+    watching = verb == "watch"
+    for clause in _clauses(accept):
+        if clause.media not in (JSON, YAML, "*/*", "application/*") or watching and clause.media == YAML:
+            continue
+        kind = clause.parameters.get("as", "")
+        version = clause.parameters.get("v", "")
+        if kind:
+            if kind not in _FORMS or version not in ("v1", "v1beta1") or clause.parameters.get("g") != "meta.k8s.io":
+                continue
+        yaml = clause.media == YAML
+        fancy = pretty or clause.parameters.get("pretty", "") in _TRUE
+        content_type = b"application/yaml" if yaml else b"application/json"
+        return MediaType(yaml, fancy, kind, version if kind else "", content_type, not (yaml or fancy or kind))
+    raise not_accepted(_STREAMS if watching else _SUPPORTED)
+
+
+_PLAIN = MediaType()
+
+
+def output_media_type(ctx: Any, verb: str) -> MediaType:
+    """What to answer.  ``verb`` is the API verb: lists and watches have more representations.  Raises NotAcceptable."""
+    accept = ctx.header("accept")
+    wanted = ctx.query.get("pretty") if ctx.query else None
+    if wanted is None:
+        if accept is None or accept == JSON:
+            agent = ctx.header("user-agent")
+            if agent is None or not _for_eyes(agent):
+                return _PLAIN
+            return _negotiate(JSON, verb, verb != "watch")
+        pretty = verb != "watch" and _for_eyes(ctx.header("user-agent") or "")
+    else:
+        pretty = wanted[0] in _TRUE and verb != "watch"
+    return _negotiate(accept or "*/*", verb, pretty)
+
+
+def _for_eyes(agent: str) -> bool:
+    """Agents of people who read what they get: they get it indented."""
+    return agent.startswith(("curl/", "Wget/", "Mozilla/5.0"))
+
+
+@lru_cache(1024)
+def error_media_type(accept: str) -> MediaType:
+    """The form of a Status: YAML for whom accepts only that, JSON for everybody else."""
+    try:
+        media = _negotiate(accept, "get", False)
+    except status.StatusError:
+        return _PLAIN
+    return MediaType(True, content_type=b"application/yaml", plain=False) if media.yaml else _PLAIN
+
+
+def input_media_type(content_type: str | None) -> str:
+    """JSON or YAML; nothing said is JSON.  Raises UnsupportedMediaType."""
+    media = (content_type or "").split(";", 1)[0].strip()
+    if media in ("", JSON):
+        return JSON
+    if media == YAML:
+        return YAML
+    raise status.UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(_SUPPORTED)
+    )
+
+
+def check_patch_route(content_type: str | None, types: tuple[str, ...]) -> str:
+    """The patch type of a PATCH.  Raises UnsupportedMediaType in the words of the layer that refuses."""
+    given = content_type or ""
+    names = [part.split(";", 1)[0].strip() for part in given.split(",")]
+    if not any(name in types for name in names):
+        raise status.UnsupportedMediaType("415: Unsupported Media Type", details={})
+    kind = given.split(";", 1)[0]
+    if kind not in types:
+        raise status.UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(types)
+        )
+    return kind
