@@ -1,8 +1,108 @@
-"""Endpoints (v1)."""
+"""Endpoints (v1), which EndpointSlice replaces.
+
+Upstream: ``pkg/apis/core/validation``: ValidateEndpoints; ``pkg/registry/core/endpoint``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, required
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings
+from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
+from kapi.resources.shared.names import is_dns1123_label, is_label_key, is_port_number, subdomain_name
+from kapi.resources.shared.rules import Errors, at, check, each, enum, same, struct, unless_empty
+from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_MANAGED_BY, _CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+_SHOWN = 3  # addresses a table cell lists
+
+
+def _address_ip(address: Object, path: Path, errors: Errors, ctx: Any) -> None:
+    errors += check_ip_legacy(path.child("ip"), address.get("ip", ""))
+
+
+def _address_kind(address: Object, path: Path, errors: Errors, ctx: Any) -> None:
+    validate_endpoint_ip(address.get("ip", ""), path.child("ip"), errors)
+
+
+def _some_address(subset: Object, path: Path, errors: Errors, ctx: Any) -> None:
+    if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+        errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
+
+
+def _ports(subset: Object, path: Path, errors: Errors, ctx: Any) -> None:
+    ports = subset.get("ports") or []
+    for i, port in enumerate(ports):
+        here = path.child("ports").index(i)
+        if len(ports) > 1 and not port.get("name"):
+            errors.append(required(here.child("name")))
+        _PORT(port, here, errors, ctx)
+
+
+_ADDRESS = struct(
+    _address_ip,
+    unless_empty("hostname", check(is_dns1123_label)),
+    at("nodeName", check(subdomain_name)),
+    _address_kind,
+)
+_PORT = struct(
+    unless_empty("name", check(is_dns1123_label)),
+    at("port", check(is_port_number), zero=0),
+    require("protocol", then=enum("TCP", "UDP", "SCTP")),
+    at("appProtocol", check(is_label_key)),
+)
+_SUBSET = struct(_some_address, at("addresses", each(_ADDRESS)), at("notReadyAddresses", each(_ADDRESS)), _ports)
+
+
+class EndpointsStrategy(PlainStrategy):
+    allow_create_on_update = True
+    create_rules_on_update = "after"
+
+    def default(self, obj: Object) -> None:
+        for subset in obj.get("subsets") or []:
+            for port in subset.get("ports") or []:
+                port["protocol"] = port.get("protocol") or "TCP"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        found: Errors = []
+        each(_SUBSET)(obj.get("subsets") or [], Path("subsets"), found, None)
+        # subsets that were accepted once may stay
+        if found and (old is None or not same(old.get("subsets"), obj.get("subsets"))):
+            errors += found
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) == _CONTROLLER:
+            return []
+        warnings: list[str] = []
+        for i, subset in enumerate(obj.get("subsets") or []):
+            for part in ("addresses", "notReadyAddresses"):
+                for j, address in enumerate(subset.get(part) or []):
+                    path = Path("subsets").index(i).child(part).index(j).child("ip")
+                    warnings += ip_warnings(path, address.get("ip", ""))
+        return warnings
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
+
+def _listed(endpoints: Object, now: float) -> str:
+    found: list[str] = []
+    for subset in endpoints.get("subsets") or []:
+        ips = [address.get("ip", "") for address in subset.get("addresses") or []]
+        ports = subset.get("ports") or []
+        if not ports:
+            found += ips
+        for port in ports:
+            found += [f"[{ip}]:{port['port']}" if ":" in ip else f"{ip}:{port['port']}" for ip in ips]
+    if not endpoints.get("subsets"):
+        return printing.NONE
+    text = ",".join(found[:_SHOWN])
+    return f"{text} + {len(found) - _SHOWN} more..." if len(found) > _SHOWN else text
+
 
 RESOURCE = Resource(
     group="",
@@ -14,4 +114,7 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("ep",),
     storage_version_hash="fWeeMqaN/OA=",
+    strategy=EndpointsStrategy(),
+    table=printing.table("Endpoints", printing.name, _listed, printing.age),
+    deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )

@@ -1,8 +1,204 @@
-"""EndpointSlice (discovery.k8s.io/v1)."""
+"""EndpointSlice (discovery.k8s.io/v1).
+
+Upstream: ``pkg/apis/discovery/validation``, ``pkg/registry/discovery/endpointslice``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, duplicate, invalid, required, too_many
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6
+from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
+from kapi.resources.shared.metadata import validate_immutable, validate_labels, validate_metadata
+from kapi.resources.shared.names import (
+    is_dns1123_label,
+    is_dns1123_subdomain,
+    is_label_key,
+    is_label_value,
+    subdomain_name,
+)
+from kapi.resources.shared.rules import Errors, Rule, at, check, enum, not_supported, same, struct
+from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_TOPOLOGY, _MAX_HINTS = 1000, 100, 20000, 16, 8
+_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+_CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
+_SHOWN = 3  # entries a table cell lists
+
+
+def _fully_qualified(name: str, path: Path, errors: Errors) -> None:
+    if not name:
+        errors.append(required(path))
+        return
+    name = name.removesuffix(".")
+    problems = is_dns1123_subdomain(name)
+    if problems:
+        errors.append(invalid(path, name, ",".join(problems)))
+        return
+    if "." not in name:
+        errors.append(invalid(path, name, "should be a domain with at least two segments separated by dots"))
+        return
+    for label in name.split("."):
+        problems = is_dns1123_label(label)
+        if problems:
+            errors.append(invalid(path, label, ",".join(problems)))
+
+
+def _address(address: str, kind: str, path: Path, listed: Path, errors: Errors) -> None:
+    if kind == "FQDN":
+        _fully_qualified(address, path, errors)
+    elif kind in ("IPv4", "IPv6"):
+        found = check_ip_legacy(path, address) if kind == "IPv4" else check_ip(path, address)
+        errors += found
+        if found:
+            return
+        if is_ipv6(address) != (kind == "IPv6"):
+            errors.append(invalid(listed, address, f"must be an {kind} address"))
+        validate_endpoint_ip(address, path, errors)
+
+
+def _hints(hints: Object, path: Path, errors: Errors, ctx: Any) -> None:
+    rules: tuple[tuple[str, Rule], ...] = (("forZones", check(is_label_value)), ("forNodes", check(subdomain_name)))
+    for part, rule in rules:
+        named = hints.get(part) or []
+        if len(named) > _MAX_HINTS:
+            errors.append(too_many(path.child(part), len(named), _MAX_HINTS))
+            return
+        seen: set[str] = set()
+        for i, hint in enumerate(named):
+            name, here = hint.get("name", ""), path.child(part).index(i).child("name")
+            if name in seen:
+                errors.append(duplicate(here, name))
+            seen.add(name)
+            rule(name, here, errors, ctx)
+
+
+_NODE_NAME = at("nodeName", check(subdomain_name))
+_HOSTNAME_AND_HINTS = struct(at("hostname", check(is_dns1123_label)), at("hints", _hints))
+_PORT_TAIL = struct(
+    require("protocol", then=enum("TCP", "UDP", "SCTP")),
+    at("appProtocol", check(is_label_key)),
+)
+
+
+def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors) -> None:
+    if len(endpoints) > _MAX_ENDPOINTS:
+        errors.append(too_many(path, len(endpoints), _MAX_ENDPOINTS))
+        return
+    for i, endpoint in enumerate(endpoints):
+        here = path.index(i)
+        addresses, listed = endpoint.get("addresses") or [], here.child("addresses")
+        if not addresses:
+            errors.append(required(listed, "must contain at least 1 address"))
+        elif len(addresses) > _MAX_ADDRESSES:
+            errors.append(too_many(listed, len(addresses), _MAX_ADDRESSES))
+        for j, address in enumerate(addresses):
+            _address(address, kind, listed.index(j), listed, errors)
+        _NODE_NAME(endpoint, here, errors, None)
+        topology = endpoint.get("deprecatedTopology") or {}
+        if len(topology) > _MAX_TOPOLOGY:
+            errors.append(too_many(here.child("deprecatedTopology"), len(topology), _MAX_TOPOLOGY))
+        validate_labels(topology, here.child("deprecatedTopology"), errors)
+        _HOSTNAME_AND_HINTS(endpoint, here, errors, None)
+
+
+def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
+    if len(ports) > _MAX_PORTS:
+        errors.append(too_many(path, len(ports), _MAX_PORTS))
+        return
+    seen: set[str] = set()
+    for i, port in enumerate(ports):
+        here, name = path.index(i), port.get("name") or ""
+        if name:
+            check(is_dns1123_label)(name, here.child("name"), errors, None)
+        if name in seen:
+            errors.append(duplicate(here.child("name"), name))
+        seen.add(name)
+        _PORT_TAIL(port, here, errors, None)
+
+
+class EndpointSliceStrategy(PlainStrategy):
+    def default(self, obj: Object) -> None:
+        for port in obj.get("ports") or []:
+            if port.get("name") is None:
+                port["name"] = ""
+            if port.get("protocol") is None:
+                port["protocol"] = "TCP"
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        obj["metadata"]["generation"] = 1
+        self._drop_topology(obj)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        parts = {*obj, *old} - {"metadata", "kind", "apiVersion"}
+        labels_differ = not same(obj["metadata"].get("labels"), old["metadata"].get("labels"))
+        if labels_differ or any(not same(obj.get(part), old.get(part)) for part in parts):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        if not same(obj.get("endpoints"), old.get("endpoints")):
+            self._drop_topology(obj)
+
+    def _drop_topology(self, obj: Object) -> None:
+        for endpoint in obj.get("endpoints") or []:
+            endpoint.pop("deprecatedTopology", None)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        kind = obj.get("addressType") or ""
+        if not kind:
+            errors.append(required(Path("addressType")))
+        elif kind not in _ADDRESS_TYPES:
+            errors.append(not_supported(Path("addressType"), kind, _ADDRESS_TYPES))
+        _ports(obj.get("ports") or [], Path("ports"), errors)
+        found: Errors = []
+        _endpoints(obj.get("endpoints") or [], kind, Path("endpoints"), found)
+        # endpoints that were accepted once may stay
+        if found and (old is None or not same(old.get("endpoints"), obj.get("endpoints"))):
+            errors += found
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        validate_immutable(obj.get("addressType"), old.get("addressType"), Path("addressType"), errors)
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        deprecated = ["spec.addressType: FQDN endpoints are deprecated"] if obj.get("addressType") == "FQDN" else []
+        return deprecated + self._address_warnings(obj)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self._address_warnings(obj)
+
+    def _address_warnings(self, obj: Object) -> list[str]:
+        if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) in _CONTROLLERS:
+            return []
+        warnings: list[str] = []
+        for i, endpoint in enumerate(obj.get("endpoints") or []):
+            for j, address in enumerate(endpoint.get("addresses") or []):
+                warnings += ip_warnings(Path("endpoints").index(i).child("addresses").index(j), address)
+        return warnings
+
+
+def _some(entries: list[str]) -> str:
+    text = ",".join(entries[:_SHOWN])
+    if len(entries) > _SHOWN:
+        return f"{text} + {len(entries) - _SHOWN} more..."
+    return text or printing.UNSET
+
+
+def _port(port: Object) -> str:
+    if port.get("port") is not None:
+        return str(port["port"])
+    return "*" if port.get("name") is None else str(port["name"])
+
+
+def _addresses(endpoint_slice: Object, now: float) -> str:
+    return _some([ip for endpoint in endpoint_slice.get("endpoints") or [] for ip in endpoint.get("addresses") or []])
+
 
 RESOURCE = Resource(
     group="discovery.k8s.io",
@@ -13,4 +209,13 @@ RESOURCE = Resource(
     namespaced=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="qgS0xkrxYAI=",
+    strategy=EndpointSliceStrategy(),
+    table=printing.table(
+        "EndpointSlice",
+        printing.name,
+        lambda obj, now: obj.get("addressType", ""),
+        lambda obj, now: _some([_port(port) for port in obj.get("ports") or []]),
+        _addresses,
+        printing.age,
+    ),
 )

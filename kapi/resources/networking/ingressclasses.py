@@ -1,8 +1,98 @@
-"""IngressClass (networking.k8s.io/v1)."""
+"""IngressClass (networking.k8s.io/v1).
+
+Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ingressclass``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, forbidden, invalid, required, too_long
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.networking.ingresses import REFERENCE
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import is_dns1123_subdomain, is_http_path, label_name
+from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_MAX_CONTROLLER = 250  # bytes
+_DEFAULT_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+
+
+def _controller(name: str, path: Path, errors: Errors) -> None:
+    """A path with a domain before it: ``acme.io/foo``."""
+    if not name:
+        errors.append(required(path))
+        return
+    host, slash, rest = name.partition("/")
+    if not slash or not host or not rest:
+        errors.append(invalid(path, name, 'must be a domain-prefixed path (such as "acme.io/foo")'))
+        return
+    check(is_dns1123_subdomain)(host, path, errors, None)
+    if not is_http_path(rest):
+        errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
+
+
+def _parameters(parameters: Object, path: Path, errors: Errors) -> None:
+    REFERENCE(parameters, path, errors, None)
+    scope, namespace = parameters.get("scope"), parameters.get("namespace")
+    if scope is None:
+        errors.append(required(path.child("scope")))
+    elif scope == "Namespace":
+        if namespace is None:
+            errors.append(required(path.child("namespace"), "`parameters.scope` is set to 'Namespace'"))
+        else:
+            check(label_name)(namespace, path.child("namespace"), errors, None)
+    elif scope != "Cluster":
+        errors.append(not_supported(path.child("scope"), scope, ("Cluster", "Namespace")))
+    elif namespace is not None:
+        errors.append(forbidden(path.child("namespace"), "`parameters.scope` is set to 'Cluster'"))
+
+
+class IngressClassStrategy(PlainStrategy):
+    namespaced = False
+    generation_parts = ("spec",)
+
+    def default(self, obj: Object) -> None:
+        parameters = obj.setdefault("spec", {}).get("parameters")
+        if parameters is not None and parameters.get("scope") is None:
+            parameters["scope"] = "Cluster"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        controller, path = spec.get("controller") or "", _SPEC.child("controller")
+        if len(controller.encode()) > _MAX_CONTROLLER:
+            errors.append(too_long(path, _MAX_CONTROLLER))
+        _controller(controller, path, errors)
+        if spec.get("parameters") is not None:
+            _parameters(spec["parameters"], _SPEC.child("parameters"), errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata_update(obj, old, errors)
+        before = (old.get("spec") or {}).get("controller")
+        validate_immutable((obj.get("spec") or {}).get("controller"), before, _SPEC.child("controller"), errors)
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        return errors
+
+
+def _name(obj: Object, now: float) -> str:
+    default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT_ANNOTATION) == "true"
+    return printing.name(obj, now) + (" (default)" if default else "")
+
+
+def _reference(obj: Object, now: float) -> str:
+    parameters = (obj.get("spec") or {}).get("parameters")
+    if parameters is None:
+        return printing.NONE
+    group = parameters.get("apiGroup")
+    kind = parameters.get("kind", "")
+    return f"{kind if group is None else kind + '.' + group}/{parameters.get('name', '')}"
+
 
 RESOURCE = Resource(
     group="networking.k8s.io",
@@ -13,4 +103,8 @@ RESOURCE = Resource(
     namespaced=False,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="l/iqIbDgFyQ=",
+    strategy=IngressClassStrategy(),
+    table=printing.table(
+        "IngressClass", _name, lambda obj, now: (obj.get("spec") or {}).get("controller", ""), _reference, printing.age
+    ),
 )

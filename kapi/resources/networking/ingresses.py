@@ -1,8 +1,210 @@
-"""Ingress (networking.k8s.io/v1)."""
+"""Ingress (networking.k8s.io/v1).
+
+Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ingress``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any, ClassVar
+
+from kapi.machinery.field import Path, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, parse
+from kapi.resources.shared.names import (
+    is_dns1123_subdomain,
+    is_path_segment_name,
+    is_port_name,
+    is_port_number,
+    is_wildcard_dns1123_subdomain,
+    label_name,
+    subdomain_name,
+)
+from kapi.resources.shared.rules import Errors, at, check, not_supported, struct
+from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+_BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
+_BAD_SUFFIXES = ("/..", "/.")
+_NOT_AN_IP = "must be a DNS name, not an IP address"
+_SHOWN = 3  # hosts a table cell lists
+
+#: a reference to an object of any kind in the same namespace
+REFERENCE = struct(
+    at("apiGroup", check(is_dns1123_subdomain)),
+    require("kind", then=check(is_path_segment_name)),
+    require("name", then=check(is_path_segment_name)),
+)
+
+
+def _host(host: str, path: Path, errors: Errors) -> None:
+    check(is_wildcard_dns1123_subdomain if "*" in host else is_dns1123_subdomain)(host, path, errors, None)
+
+
+def _backend(backend: Object, path: Path, errors: Errors) -> None:
+    resource, service = backend.get("resource"), backend.get("service")
+    if resource is not None and service is not None:
+        errors.append(invalid(path, "", "cannot set both resource and service backends"))
+    elif resource is not None:
+        REFERENCE(resource, path.child("resource"), errors, None)
+    elif service is not None:
+        _service_backend(service, path, errors)
+    else:
+        errors.append(invalid(path, "", "resource or service backend is required"))
+
+
+def _service_backend(service: Object, path: Path, errors: Errors) -> None:
+    require("name", then=check(label_name))(service, path.child("service"), errors, None)
+    port = service.get("port") or {}
+    name, number = port.get("name") or "", port.get("number") or 0
+    if name and number:
+        errors.append(invalid(path, "", "cannot set both port name & port number"))
+    elif name:
+        check(is_port_name)(name, path.child("service", "port", "name"), errors, None)
+    elif number:
+        check(is_port_number)(number, path.child("service", "port", "number"), errors, None)
+    else:
+        errors.append(required(path, "port name or number is required"))
+
+
+def _http_path(item: Object, path: Path, errors: Errors) -> None:
+    kind, text = item.get("pathType"), item.get("path") or ""
+    if kind is None:
+        errors.append(required(path.child("pathType"), "pathType must be specified"))
+        return
+    here = path.child("path")
+    if kind in ("Exact", "Prefix"):
+        if not text.startswith("/"):
+            errors.append(invalid(here, text, "must be an absolute path"))
+        errors += [invalid(here, text, f"must not contain '{bad}'") for bad in _BAD_SEQUENCES if bad in text]
+        errors += [invalid(here, text, f"cannot end with '{bad}'") for bad in _BAD_SUFFIXES if text.endswith(bad)]
+    elif kind == "ImplementationSpecific":
+        if text and not text.startswith("/"):
+            errors.append(invalid(here, text, "must be an absolute path"))
+    else:
+        errors.append(not_supported(path.child("pathType"), kind, _PATH_TYPES))
+    _backend(item.get("backend") or {}, path.child("backend"), errors)
+
+
+def _rule_value(rule: Object, path: Path, errors: Errors) -> None:
+    http = rule.get("http")
+    if http is None:
+        return
+    paths = path.child("http", "paths")
+    if not http.get("paths"):
+        errors.append(required(paths))
+    for i, item in enumerate(http.get("paths") or []):
+        _http_path(item, paths.index(i), errors)
+
+
+def _rules(rules: list[Object], path: Path, lax_wildcards: bool, errors: Errors) -> None:
+    for i, rule in enumerate(rules):
+        host = rule.get("host") or ""
+        if host:
+            if parse(host) is not None:
+                errors.append(invalid(path.index(i).child("host"), host, _NOT_AN_IP))
+            _host(host, path.index(i).child("host"), errors)
+        if "*" not in host or not lax_wildcards:
+            _rule_value(rule, path.index(i), errors)
+
+
+def _tls(entries: list[Object], path: Path, lax_secrets: bool, errors: Errors) -> None:
+    for i, entry in enumerate(entries):
+        for j, host in enumerate(entry.get("hosts") or []):
+            _host(host, path.index(i).child("hosts").index(j), errors)
+        secret = entry.get("secretName") or ""
+        if secret and not lax_secrets:
+            check(subdomain_name)(secret, path.index(i).child("secretName"), errors, None)
+
+
+def _had_bad_secret(old: Object | None) -> bool:
+    entries = ((old or {}).get("spec") or {}).get("tls") or []
+    return any(entry.get("secretName") and subdomain_name(entry["secretName"]) for entry in entries)
+
+
+def _had_bad_wildcard_rule(old: Object | None) -> bool:
+    for rule in ((old or {}).get("spec") or {}).get("rules") or []:
+        found: Errors = []
+        _rule_value(rule, Path(), found)
+        if found and "*" in (rule.get("host") or ""):
+            return True
+    return False
+
+
+class IngressStrategy(PlainStrategy):
+    generation_parts = ("spec",)
+    empty_status: ClassVar[Object | None] = {"loadBalancer": {}}
+    reset_fields = ("status",)
+    create_rules_on_update = "after"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        rules, default = spec.get("rules") or [], spec.get("defaultBackend")
+        if not rules and default is None:
+            errors.append(invalid(_SPEC, spec.get("rules"), "either `defaultBackend` or `rules` must be specified"))
+        if default is not None:
+            _backend(default, _SPEC.child("defaultBackend"), errors)
+        _rules(rules, _SPEC.child("rules"), _had_bad_wildcard_rule(old), errors)
+        _tls(spec.get("tls") or [], _SPEC.child("tls"), _had_bad_secret(old), errors)
+        at("ingressClassName", check(subdomain_name))(spec, _SPEC, errors, None)
+        if old is None:
+            annotation = (obj["metadata"].get("annotations") or {}).get(_CLASS_ANNOTATION)
+            name = spec.get("ingressClassName")
+            if annotation is not None and name is not None and annotation != name:
+                path = Path("annotations").child(_CLASS_ANNOTATION)
+                errors.append(invalid(path, annotation, "must match `ingressClassName` when both are specified"))
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        annotations = obj["metadata"].get("annotations") or {}
+        if _CLASS_ANNOTATION in annotations and (obj.get("spec") or {}).get("ingressClassName") is None:
+            return [f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"]
+        return []
+
+
+class IngressStatusStrategy(PlainStatusStrategy):
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        accepted = [ingress["ip"] for ingress in _ingresses(old) if ingress.get("ip")]
+        for i, ingress in enumerate(_ingresses(obj)):
+            path = Path("status").child("loadBalancer", "ingress").index(i)
+            ip, host = ingress.get("ip") or "", ingress.get("hostname") or ""
+            if ip:
+                errors += check_ip_legacy(path.child("ip"), ip, accepted)
+            if host:
+                check(is_dns1123_subdomain)(host, path.child("hostname"), errors, None)
+                if parse(host) is not None:
+                    errors.append(invalid(path.child("hostname"), host, _NOT_AN_IP))
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        warnings: list[str] = []
+        for i, ingress in enumerate(_ingresses(obj)):
+            path = Path("status").child("loadBalancer", "ingress").index(i)
+            warnings += ip_warnings(path, ingress["ip"]) if ingress.get("ip") else []
+        return warnings
+
+
+def _ingresses(obj: Object) -> list[Object]:
+    return ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+
+
+def _hosts(obj: Object, now: float) -> str:
+    rules = (obj.get("spec") or {}).get("rules") or []
+    hosts: list[str] = []
+    for rule in rules:
+        if len(hosts) == _SHOWN:
+            return f"{','.join(hosts)} + {len(rules) - _SHOWN} more..."
+        if rule.get("host"):
+            hosts.append(rule["host"])
+    return ",".join(hosts) or "*"
+
+
+def _address(obj: Object, now: float) -> str:
+    return ",".join(sorted({entry.get("ip") or entry.get("hostname") or "" for entry in _ingresses(obj)} - {""}))
+
+
+_STRATEGY = IngressStrategy()
 
 RESOURCE = Resource(
     group="networking.k8s.io",
@@ -15,6 +217,16 @@ RESOURCE = Resource(
     short_names=("ing",),
     storage_version_hash="39NQlfNR+bo=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="Ingress"),
+        Subresource("status", ("get", "patch", "update"), kind="Ingress", strategy=IngressStatusStrategy(_STRATEGY)),
+    ),
+    strategy=_STRATEGY,
+    table=printing.table(
+        "Ingress",
+        printing.name,
+        lambda obj, now: (obj.get("spec") or {}).get("ingressClassName", printing.NONE),
+        _hosts,
+        _address,
+        lambda obj, now: "80, 443" if (obj.get("spec") or {}).get("tls") else "80",
+        printing.age,
     ),
 )

@@ -1,8 +1,77 @@
-"""IPAddress (networking.k8s.io/v1)."""
+"""IPAddress (networking.k8s.io/v1): an address of a ServiceCIDR that is taken (KEP-1880).
+
+Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ipaddress``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, TableColumns
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_ip
+from kapi.resources.shared.columns import COLUMNS
+from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import is_dns1123_subdomain, is_path_segment_name
+from kapi.resources.shared.rules import Errors, check, struct, unless_empty
+from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_PARENT = Path("spec").child("parentRef")
+_REFERENCE = struct(
+    unless_empty("group", check(is_dns1123_subdomain)),
+    require("resource", then=check(is_path_segment_name)),
+    require("name", then=check(is_path_segment_name)),
+    unless_empty("namespace", check(is_path_segment_name)),
+)
+
+
+def address_name(name: str, prefix: bool) -> list[str]:
+    """The name is the address in canonical form."""
+    return [error.detail for error in check_ip(Path(), name)]
+
+
+class IPAddressStrategy(PlainStrategy):
+    namespaced = False
+    name_rule = staticmethod(address_name)
+    generates_names = False
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        parent = (obj.get("spec") or {}).get("parentRef")
+        if parent is None:
+            errors.append(required(_PARENT))
+        else:
+            _REFERENCE(parent, _PARENT, errors, None)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False, name=address_name)
+        self.check(obj, old, errors, ctx)
+        validate_metadata_update(obj, old, errors)
+        parent = (obj.get("spec") or {}).get("parentRef")
+        if parent != (old.get("spec") or {}).get("parentRef"):
+            # the internal type's fields, as Go writes a value that has no JSON names
+            shown = parent and {
+                part.title(): parent.get(part, "") for part in ("group", "resource", "namespace", "name")
+            }
+            errors.append(invalid(_PARENT, shown, IMMUTABLE))
+        return errors
+
+
+def _parent(obj: Object, now: float) -> str:
+    parent = (obj.get("spec") or {}).get("parentRef")
+    if parent is None:
+        return printing.NONE
+    group, resource = parent.get("group", ""), parent.get("resource", "")
+    text = (f"{resource}.{group}" if group else resource).lower()
+    return "/".join([text, *([parent["namespace"]] if parent.get("namespace") else []), parent.get("name", "")])
+
+
+#: upstream's rows end in an age that no column announces
+_TABLE = TableColumns(
+    COLUMNS["IPAddress"], lambda obj, now: [printing.name(obj, now), _parent(obj, now), printing.age(obj, now)]
+)
 
 RESOURCE = Resource(
     group="networking.k8s.io",
@@ -14,4 +83,6 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("ip",),
     storage_version_hash="3f/plJFChNE=",
+    strategy=IPAddressStrategy(),
+    table=_TABLE,
 )

@@ -1,8 +1,144 @@
-"""NetworkPolicy (networking.k8s.io/v1)."""
+"""NetworkPolicy (networking.k8s.io/v1).
+
+Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/networkpolicy``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from collections.abc import Iterator
+from typing import Any
+
+from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
+from kapi.resources.shared.names import is_port_name, is_port_number
+from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.selectors import validate_label_selector
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_DIRECTIONS = (("ingress", "from"), ("egress", "to"))
+
+
+def _port(port: Object, path: Path, errors: Errors) -> None:
+    protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
+    if protocol is not None and protocol not in ("TCP", "UDP", "SCTP"):
+        errors.append(not_supported(path.child("protocol"), protocol, ("TCP", "UDP", "SCTP")))
+    if number is None:
+        if end is not None:
+            errors.append(invalid(path.child("endPort"), end, "may not be specified when `port` is not specified"))
+    elif isinstance(number, str):
+        if end is not None:
+            errors.append(invalid(path.child("endPort"), end, "may not be specified when `port` is non-numeric"))
+        check(is_port_name)(number, path.child("port"), errors, None)
+    else:
+        check(is_port_number)(number, path.child("port"), errors, None)
+        if end is not None:
+            if end < number:
+                # upstream shows the port here, not the end port
+                errors.append(invalid(path.child("endPort"), number, "must be greater than or equal to `port`"))
+            check(is_port_number)(end, path.child("endPort"), errors, None)
+
+
+def _ip_block(block: Object, path: Path, accepted: list[str], errors: Errors) -> None:
+    cidr = block.get("cidr") or ""
+    if not cidr:
+        errors.append(required(path.child("cidr")))
+        return
+    errors += check_cidr_legacy(path.child("cidr"), cidr, accepted)
+    outer = parse_network(cidr)
+    if outer is None:
+        return
+    for i, text in enumerate(block.get("except") or []):
+        here = path.child("except").index(i)
+        errors += check_cidr_legacy(here, text, accepted)
+        inner = parse_network(text)
+        if inner is None:
+            continue
+        network, hole = outer[1], inner[1]
+        inside = network.version == hole.version and hole.network_address in network
+        if not inside or network.prefixlen >= hole.prefixlen:
+            errors.append(invalid(here, text, "must be a strict subset of `cidr`"))
+
+
+def _peer(peer: Object, path: Path, accepted: list[str], lax: bool, errors: Errors) -> None:
+    for part in ("podSelector", "namespaceSelector"):
+        if peer.get(part) is not None:
+            validate_label_selector(peer[part], path.child(part), errors, allow_invalid_values=lax)
+    block = peer.get("ipBlock")
+    if block is not None:
+        _ip_block(block, path.child("ipBlock"), accepted, errors)
+    count = sum(peer.get(part) is not None for part in ("podSelector", "namespaceSelector", "ipBlock"))
+    if not count:
+        errors.append(required(path, "must specify a peer"))
+    elif count > 1 and block is not None:
+        errors.append(forbidden(path, "may not specify both ipBlock and another peer"))
+
+
+def _blocks(policy: Object) -> Iterator[tuple[Path, Object]]:
+    """Every ipBlock with its path."""
+    spec = policy.get("spec") or {}
+    for direction, peers in _DIRECTIONS:
+        for i, rule in enumerate(spec.get(direction) or []):
+            for j, peer in enumerate(rule.get(peers) or []):
+                if peer.get("ipBlock") is not None:
+                    path = _SPEC.child(direction).index(i).child(peers).index(j).child("ipBlock")
+                    yield path, peer["ipBlock"]
+
+
+class NetworkPolicyStrategy(PlainStrategy):
+    generation_parts = ("spec",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("podSelector", {})
+        for direction, _ in _DIRECTIONS:
+            for rule in spec.get(direction) or []:
+                for port in rule.get("ports") or []:
+                    if port.get("protocol") is None:
+                        port["protocol"] = "TCP"
+        if not spec.get("policyTypes"):
+            spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        accepted: list[str] = []
+        lax = False
+        if old is not None:
+            accepted = [text for _, block in _blocks(old) for text in (block.get("cidr"), *(block.get("except") or ()))]
+            found: Errors = []
+            validate_label_selector((old.get("spec") or {}).get("podSelector") or {}, Path(), found)
+            lax = bool(found)
+        validate_label_selector(
+            spec.get("podSelector") or {}, _SPEC.child("podSelector"), errors, allow_invalid_values=lax
+        )
+        for direction, peers in _DIRECTIONS:
+            for i, rule in enumerate(spec.get(direction) or []):
+                here = _SPEC.child(direction).index(i)
+                for j, port in enumerate(rule.get("ports") or []):
+                    _port(port, here.child("ports").index(j), errors)
+                for j, peer in enumerate(rule.get(peers) or []):
+                    _peer(peer, here.child(peers).index(j), accepted, lax, errors)
+        types, path = spec.get("policyTypes") or [], _SPEC.child("policyTypes")
+        if len(types) > 2:
+            errors.append(invalid(path, types, "may not specify more than two policyTypes"))
+            return
+        for i, kind in enumerate(types):
+            if kind not in ("Ingress", "Egress"):
+                errors.append(not_supported(path.index(i), kind, ("Ingress", "Egress")))
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        warnings: list[str] = []
+        for path, block in _blocks(obj):
+            warnings += cidr_warnings(path.child("cidr"), block.get("cidr", ""))
+            for i, text in enumerate(block.get("except") or []):
+                warnings += cidr_warnings(path.child("except").index(i), text)
+        return warnings
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
 
 RESOURCE = Resource(
     group="networking.k8s.io",
@@ -14,4 +150,11 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("netpol",),
     storage_version_hash="YpfwF18m1G8=",
+    strategy=NetworkPolicyStrategy(),
+    table=printing.table(
+        "NetworkPolicy",
+        printing.name,
+        lambda obj, now: printing.label_selector((obj.get("spec") or {}).get("podSelector") or {}),
+        printing.age,
+    ),
 )

@@ -1,8 +1,70 @@
-"""ServiceCIDR (networking.k8s.io/v1)."""
+"""ServiceCIDR (networking.k8s.io/v1): a range that cluster IPs come from (KEP-1880).
+
+Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/servicecidr``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any, ClassVar
+
+from kapi.machinery.field import Path, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_cidr, parse_network
+from kapi.resources.shared.metadata import IMMUTABLE
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_CIDRS = Path("spec").child("cidrs")
+
+
+def _cidrs(obj: Object) -> list[str]:
+    return (obj.get("spec") or {}).get("cidrs") or []
+
+
+class ServiceCIDRStrategy(PlainStrategy):
+    namespaced = False
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        cidrs = _cidrs(obj)
+        if not cidrs:
+            errors.append(required(_CIDRS, "at least one CIDR required"))
+            return
+        if len(cidrs) > 2:
+            # the internal type's field, as Go writes a value that has no JSON names
+            errors.append(invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values"))
+            return
+        for i, cidr in enumerate(cidrs):
+            errors += check_cidr(_CIDRS.index(i), cidr)
+        parsed = [parse_network(cidr) for cidr in cidrs]
+        versions = [network[1].version for network in parsed if network is not None]
+        if len(versions) == 2 and versions[0] == versions[1]:
+            detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+            errors.append(invalid(_CIDRS, cidrs, detail))
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        new, before = _cidrs(obj), _cidrs(old)
+        if len(new) == len(before):
+            for i, (cidr, was) in enumerate(zip(new, before, strict=True)):
+                if cidr != was:
+                    errors.append(invalid(_CIDRS.index(i), cidr, IMMUTABLE))
+        elif len(before) == 1 and len(new) == 2:
+            # a second family may be added
+            if new[0] != before[0]:
+                errors.append(invalid(_CIDRS.index(0), new[0], IMMUTABLE))
+            self.check(obj, old, errors, ctx)
+        else:
+            errors.append(invalid(_CIDRS, new or None, IMMUTABLE))
+
+
+class ServiceCIDRStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("metadata", "spec")
+    keeps_metadata = True
+
+
+_STRATEGY = ServiceCIDRStrategy()
 
 RESOURCE = Resource(
     group="networking.k8s.io",
@@ -14,6 +76,10 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="gNLvruQhW2g=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="ServiceCIDR"),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="ServiceCIDR", strategy=ServiceCIDRStatusStrategy(_STRATEGY)
+        ),
     ),
+    strategy=_STRATEGY,
+    table=printing.table("ServiceCIDR", printing.name, lambda obj, now: ",".join(_cidrs(obj)), printing.age),
 )

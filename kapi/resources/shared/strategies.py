@@ -1,0 +1,121 @@
+"""The usual strategy of a type, written as attributes: what most rooms extend (upstream: ``pkg/registry/*/*/strategy.go``)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kapi.machinery import tree
+from kapi.machinery.field import FieldError
+from kapi.resources.definition import Strategy, StrategyContext
+from kapi.resources.shared.metadata import NameRule, validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import subdomain_name
+from kapi.resources.shared.rules import Errors, same
+
+Object = dict[str, Any]
+
+
+class PlainStrategy(Strategy):
+    """A type with metadata, maybe a spec and a status.  A room overrides ``default``, ``prepare``, ``check`` ...
+
+    Class attributes say what the base does around them.
+    """
+
+    namespaced: ClassVar[bool] = True
+    name_rule: ClassVar[NameRule] = staticmethod(subdomain_name)
+    #: top-level parts whose change raises metadata.generation; empty: the type has no generation
+    generation_parts: ClassVar[tuple[str, ...]] = ()
+    #: the status of a new object; None: clients write the whole object
+    empty_status: ClassVar[Object | None] = None
+    #: an update is held against the rules for new metadata too: "", "before" or "after" the rules for changed metadata
+    create_rules_on_update: ClassVar[str] = ""
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """What a room does to the object before validation; ``old`` is None on create."""
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        """Appends what is wrong with the object apart from metadata, on create and on update."""
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        """Appends what is wrong with a change; by default what is wrong with the new object."""
+        self.check(obj, old, errors, ctx)
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        if self.empty_status is not None:
+            obj["status"] = tree.copy(self.empty_status)
+        if self.generation_parts:
+            obj["metadata"]["generation"] = 1
+        self.prepare(obj, None, ctx)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        if self.empty_status is not None:
+            keep(obj, old, "status")
+        self.prepare(obj, old, ctx)
+        if any(not same(obj.get(part), old.get(part)) for part in self.generation_parts):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        validate_metadata(obj, errors, namespaced=self.namespaced, name=type(self).name_rule)
+        self.check(obj, None, errors, ctx)
+        return errors
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        if self.create_rules_on_update == "before":
+            validate_metadata(obj, errors, namespaced=self.namespaced, name=type(self).name_rule)
+        validate_metadata_update(obj, old, errors)
+        if self.create_rules_on_update == "after":
+            validate_metadata(obj, errors, namespaced=self.namespaced, name=type(self).name_rule)
+        self.check_update(obj, old, errors, ctx)
+        return errors
+
+
+class PlainStatusStrategy(Strategy):
+    """A status subresource: everything but the status, and what the room says, stays as it was."""
+
+    reset_fields = ("spec",)
+    #: top-level parts a status write never changes
+    kept: ClassVar[tuple[str, ...]] = ("spec",)
+    #: labels, annotations, finalizers and owners stay as well
+    keeps_metadata: ClassVar[bool] = False
+
+    def __init__(self, parent: Strategy) -> None:
+        self.parent = parent
+        self.allow_unconditional_update = parent.allow_unconditional_update
+
+    def default(self, obj: Object) -> None:
+        self.parent.default(obj)
+
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        """What a room does beside keeping parts."""
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        """Appends what is wrong with the new status."""
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        for part in self.kept:
+            keep(obj, old, part)
+        if self.keeps_metadata:
+            keep_metadata(obj, old)
+        self.prepare(obj, old, ctx)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        validate_metadata_update(obj, old, errors)
+        self.check_update(obj, old, errors, ctx)
+        return errors
+
+
+def keep(obj: Object, old: Object, part: str) -> None:
+    """Gives the object the old one's part, or none where the old one has none."""
+    if part in old:
+        obj[part] = tree.copy(old[part])
+    else:
+        obj.pop(part, None)
+
+
+def keep_metadata(obj: Object, old: Object) -> None:
+    """Undoes metadata changes of a status write, managedFields excepted (upstream: ResetObjectMetaForStatus)."""
+    metadata, before = obj["metadata"], old["metadata"]
+    for name in ("deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences"):
+        keep(metadata, before, name)
