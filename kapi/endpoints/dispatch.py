@@ -46,12 +46,12 @@ class ResourceTable:
         self._groups: dict[tuple[str, str], int] = {}
         self.handlers = handlers if handlers is not None else {}
 
-    def add(self, resource: Resource, store: ResourceStore) -> None:
-        """Serves a resource (one version of it) from now on."""
+    def add(self, resource: Resource, store: ResourceStore | None) -> None:
+        """Serves a resource (one version of it) from now on; ``store`` is None for kinds that are not stored."""
         key = (resource.group, resource.version, resource.plural)
-        self._scopes[key] = RequestScope(resource, store)
+        self._scopes[key] = RequestScope(resource, store)  # type: ignore[arg-type]
         for sub in resource.subresources:
-            self._subresources[(*key, sub.name)] = RequestScope(resource, store, sub)
+            self._subresources[(*key, sub.name)] = RequestScope(resource, store, sub)  # type: ignore[arg-type]
         self._groups[key[:2]] = self._groups.get(key[:2], 0) + 1
 
     def remove(self, group: str, version: str, plural: str) -> None:

@@ -13,6 +13,7 @@ from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.resources.definition import Resource
 
 Object = dict[str, Any]
 
@@ -38,14 +39,23 @@ def respond_object(
         return Response(code, data + b"\n", media.content_type)
     if obj is None:
         obj = orjson.loads(data or b"null")
+    tree = obj
     if media.as_kind == "Table":
-        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")} if "metadata" in obj else {}
+        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         include = ctx.first("includeObject", "Metadata")
         tree = transform.table(scope.resource, [obj], meta, version=media.as_version, include=include)
     elif media.as_kind == "PartialObjectMetadata":
         tree = transform.partial(obj, media.as_version)
     elif media.as_kind:
-        raise status.NotAcceptable("the object cannot be converted")
-    else:
-        tree = obj
+        raise status.NotAcceptable(
+            f"you requested {media.as_kind}, but the requested object is not a list ({go_type(scope.resource)})"
+        )
     return respond_tree(code, tree, media)
+
+
+def go_type(resource: Resource, suffix: str = "") -> str:
+    """How upstream's messages name the internal type of a resource."""
+    if resource.typed_items:
+        return "*unstructured.Unstructured" + suffix
+    package = "core" if resource.group in ("", "events.k8s.io") else resource.group.split(".", 1)[0]
+    return f"*{package}.{resource.kind}{suffix}"

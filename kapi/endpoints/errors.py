@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import orjson
-
+from kapi.codecs.negotiation import error_media_type
+from kapi.endpoints.encoding import encode
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import StatusError, internal
 from kapi.registry.errors import interpret
+from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.store.errors import StoreError
 
 
-def status_response(error: StatusError) -> Response:
-    """The answer that carries an API error."""
+def status_response(ctx: RequestContext, error: StatusError) -> Response:
+    """The answer that carries an API error, in YAML for whom reads nothing else."""
+    media = error_media_type(ctx.header("accept") or "")
     headers = [(name.encode(), value.encode()) for name, value in error.headers]
     if error.retry_after:
         headers.append((b"retry-after", str(error.retry_after).encode()))
-    return Response(error.code, orjson.dumps(error.status) + b"\n", headers=headers)
+    return Response(error.code, encode(error.status, media), media.content_type, headers)
 
 
 def to_status(error: BaseException) -> StatusError:

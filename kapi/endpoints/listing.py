@@ -8,10 +8,11 @@ import orjson
 
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
-from kapi.endpoints.encoding import respond_tree
+from kapi.endpoints.encoding import go_type, respond_tree
 from kapi.endpoints.options import ListOptions, list_options
 from kapi.endpoints.scope import RequestScope
 from kapi.endpoints.selection import predicate_of
+from kapi.machinery import status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -55,6 +56,9 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
     if media.as_kind == "Table":
         include = ctx.first("includeObject", "Metadata")
         tree = transform.table(resource, objects, meta, version=media.as_version, include=include)
+    elif media.as_kind == "PartialObjectMetadata":
+        name = go_type(resource, "List")
+        raise status.NotAcceptable(f"you requested {media.as_kind}, but the requested object is a list ({name})")
     elif media.as_kind:
         tree = transform.partial_list(objects, meta, media.as_version)
     else:

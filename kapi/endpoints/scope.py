@@ -21,7 +21,7 @@ class RequestScope:
     """A served resource (of one version) or one of its subresources."""
 
     resource: Resource
-    store: ResourceStore
+    store: ResourceStore  # unset for kinds that are not stored: their handlers never look
     subresource: Subresource | None = None
 
     @property

@@ -93,10 +93,13 @@ class Form:
         if self.table and self.include not in ("None", "Metadata", "Object", ""):
             raise status.bad_request(transform.bad_include(self.include))
         self.stored = media.plain and scope.same_version
+        self.as_list = media.as_kind.endswith("List")
         self.key = (resource.group, resource.version, media.as_kind, media.as_version, self.include if self.table else "")
 
     def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
-        """One framed event."""
+        """One framed event; nothing for a form that a watch cannot have (a list)."""
+        if self.as_list:
+            return b""
         if event.entry is None:
             return self._frame("BOOKMARK", self._bookmark(event))
         if self.stored:

@@ -1,0 +1,28 @@
+"""Which server of the chain serves which built-in resource, and its installation (upstream: ``controlplane`` InstallAPIs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.registry.registry import Registry
+from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.definition import Resource
+
+AGGREGATOR_GROUP = "apiregistration.k8s.io"
+EXTENSIONS_GROUP = "apiextensions.k8s.io"
+
+
+def core_rows() -> list[Resource]:
+    """All that is neither the aggregator's nor the extensions server's."""
+    return [row for row in BUILT_IN if row.group not in (AGGREGATOR_GROUP, EXTENSIONS_GROUP)]
+
+
+def rows_of(group: str) -> list[Resource]:
+    return [row for row in BUILT_IN if row.group == group]
+
+
+def install(table: ResourceTable, registry: Registry, rows: Iterable[Resource]) -> None:
+    """Serves the rows from the registry; kinds that are not stored are answered by their handlers alone."""
+    for row in rows:
+        table.add(row, None if row.handler else registry.add(row))
