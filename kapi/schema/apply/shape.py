@@ -73,6 +73,8 @@ class Shape:
                     field = type_.elem.fields.get(key)
                     if field is not None and field.has_default:
                         self.key_defaults[key] = field.default
+                    elif field is not None and field.type.go_type == "v1.Protocol":
+                        self.key_defaults[key] = "TCP"  # the one default of a key field that the API has
                     elif field is not None and not field.pointer and not field.omitempty:
                         self.key_defaults[key] = "" if field.type.kind is Kind.STRING else 0
         elif kind is Kind.ANY:
@@ -153,14 +155,18 @@ def shape_of(type_: Type, shapes: dict[int, Shape]) -> Shape:
 
 
 def zero_value(type_: Type) -> Any:
-    """What an empty object of a type holds: the fields that are written even when they hold nothing."""
+    """What an empty object of a type holds: the fields that Go writes even when they hold nothing.
+
+    ``omitempty`` has no effect on a struct that is held by value; ``omitzero`` has.
+    """
     if type_.kind is not Kind.STRUCT:
         return _ZEROES.get(type_.kind)
-    return {
-        name: None if field.pointer and field.type.kind is not Kind.STRUCT else zero_value(field.type)
-        for name, field in type_.fields.items()
-        if not field.omitempty and not (field.pointer and field.type.kind is Kind.STRUCT)
-    }
+    zero: dict[str, Any] = {}
+    for name, field in type_.fields.items():
+        if field.omitzero or (field.omitempty and (field.pointer or field.type.kind is not Kind.STRUCT)):
+            continue
+        zero[name] = None if field.pointer else zero_value(field.type)
+    return zero
 
 
 _ZEROES: dict[Kind, Any] = {
