@@ -1,8 +1,69 @@
-"""ConfigMap (v1)."""
+"""ConfigMap (v1).
+
+Upstream: ``pkg/apis/core/validation``: ValidateConfigMap; ``pkg/registry/core/configmap``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, forbidden, invalid, too_long
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import is_config_map_key
+from kapi.resources.shared.rules import Errors, check, same
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+MAX_SIZE = 1024 * 1024  # bytes of values
+FROZEN = "field is immutable when `immutable` is set"
+
+
+def decoded_size(text: str) -> int:
+    """Bytes that a base64 text stands for."""
+    return len(text) * 3 // 4 - text.endswith("=") - text.endswith("==")
+
+
+def validate_frozen(obj: Object, old: Object, parts: tuple[str, ...], errors: Errors) -> None:
+    """Forbids changes of an object that was made immutable."""
+    if old.get("immutable") is not True:
+        return
+    if obj.get("immutable") is not True:
+        errors.append(forbidden(Path("immutable"), FROZEN))
+    for part in parts:
+        if not same(obj.get(part), old.get(part)):
+            errors.append(forbidden(Path(part), FROZEN))
+
+
+class ConfigMapStrategy(PlainStrategy):
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+        key_rule = check(is_config_map_key)
+        size = 0
+        for key, value in data.items():
+            path = Path("data").key(key)
+            key_rule(key, path, errors, ctx)
+            if key in binary:
+                errors.append(invalid(path, key, "duplicate of key present in binaryData"))
+            size += len((value or "").encode())
+        for key, value in binary.items():
+            key_rule(key, Path("binaryData").key(key), errors, ctx)
+            size += decoded_size(value or "")
+        if size > MAX_SIZE:
+            errors.append(too_long(Path(), MAX_SIZE))
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata_update(obj, old, errors)
+        validate_frozen(obj, old, ("data", "binaryData"), errors)
+        validate_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        return errors
+
+
+def _count(obj: Object, now: float) -> int:
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+
 
 RESOURCE = Resource(
     group="",
@@ -14,4 +75,6 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("cm",),
     storage_version_hash="qFsyl6wFWjQ=",
+    strategy=ConfigMapStrategy(),
+    table=printing.table("ConfigMap", printing.name, _count, printing.age),
 )

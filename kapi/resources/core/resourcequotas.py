@@ -1,8 +1,159 @@
-"""ResourceQuota (v1)."""
+"""ResourceQuota (v1).
+
+Upstream: ``pkg/apis/core/validation``: ValidateResourceQuota; ``pkg/registry/core/resourcequota``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any, ClassVar
+
+from kapi.machinery.field import Path, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import IMMUTABLE
+from kapi.resources.shared.quantities import compare
+from kapi.resources.shared.resource_names import (
+    check_quota_resource_name,
+    check_resource_quantity,
+    is_standard_quota_resource,
+    round_resource_list,
+)
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_POD_SCOPES = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
+_EXISTS_ONLY = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
+_SCOPES = (*_POD_SCOPES, "BestEffort", "VolumeAttributesClass")
+_POD_COMPUTE = {"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
+_CONFLICTS = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+_MUST_EXIST = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+
+
+def _covers(scope: str, resource: str) -> bool:
+    """Whether a scope can restrict a resource; unknown scopes are told apart elsewhere."""
+    if scope in _POD_SCOPES:
+        return resource in _POD_COMPUTE
+    if scope == "BestEffort":
+        return resource == "pods"
+    if scope == "VolumeAttributesClass":
+        return resource in ("persistentvolumeclaims", "requests.storage")
+    return True
+
+
+def _amounts(amounts: Object | None, path: Path, errors: Errors) -> None:
+    for name, value in (amounts or {}).items():
+        here = path.key(name)
+        errors += check_quota_resource_name(name, here)
+        errors += check_resource_quantity(name, value, here)
+
+
+def _uncovered(scope: str, hard: list[str]) -> int:
+    return sum(is_standard_quota_resource(name) and not _covers(scope, name) for name in hard)
+
+
+def _scopes(spec: Object, errors: Errors) -> None:
+    scopes, path = spec.get("scopes") or [], _SPEC.child("scopes")
+    hard = sorted(spec.get("hard") or {})
+    for scope in scopes:
+        if scope not in _SCOPES:
+            errors.append(invalid(path, scopes, "unsupported scope"))
+        errors += [invalid(path, scopes, "unsupported scope applied to resource")] * _uncovered(scope, hard)
+    _conflicts(scopes, scopes, errors)
+
+
+def _conflicts(scopes: list[str], shown: list[str] | None, errors: Errors) -> None:
+    for pair in _CONFLICTS:
+        if set(pair) <= set(scopes):
+            errors.append(invalid(_SPEC.child("scopes"), shown, "conflicting scopes"))
+
+
+def _scope_selector(spec: Object, errors: Errors) -> None:
+    selector = spec.get("scopeSelector")
+    if selector is None:
+        return
+    path = _SPEC.child("scopeSelector", "matchExpressions")
+    hard = sorted(spec.get("hard") or {})
+    terms = selector.get("matchExpressions") or []
+    for term in terms:
+        scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
+        if scope not in _SCOPES:
+            errors.append(invalid(path.child("scopeName"), scope, "unsupported scope"))
+        # the internal type's fields, as Go writes a value that has no JSON names
+        shown = {
+            "MatchExpressions": [
+                {"ScopeName": t.get("scopeName", ""), "Operator": t.get("operator", ""), "Values": t.get("values")}
+                for t in terms
+            ]
+        }
+        errors += [invalid(path, shown, "unsupported scope applied to resource")] * _uncovered(scope, hard)
+        if scope in _EXISTS_ONLY and operator != "Exists":
+            errors.append(invalid(path.child("operator"), operator, _MUST_EXIST))
+        if operator in ("In", "NotIn"):
+            if not values:
+                detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                errors.append(required(path.child("values"), detail))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                errors.append(invalid(path.child("values"), values, detail))
+        else:
+            errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
+    _conflicts([term.get("scopeName", "") for term in terms], spec.get("scopes"), errors)
+
+
+class ResourceQuotaStrategy(PlainStrategy):
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        round_resource_list((obj.get("spec") or {}).get("hard"))
+        status = obj.get("status") or {}
+        round_resource_list(status.get("hard"))
+        round_resource_list(status.get("used"))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        _amounts(spec.get("hard"), _SPEC.child("hard"), errors)
+        _scopes(spec, errors)
+        _scope_selector(spec, errors)
+        scopes = spec.get("scopes")
+        if old is not None and set(scopes or ()) != set((old.get("spec") or {}).get("scopes") or ()):
+            errors.append(invalid(_SPEC.child("scopes"), scopes, IMMUTABLE))
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        hard = (obj.get("spec") or {}).get("hard") or {}
+        warnings: list[str] = []
+        for resource in ("cpu", "memory", "storage", "ephemeral-storage"):
+            request, limit = f"requests.{resource}", f"limits.{resource}"
+            if request not in hard and resource in ("cpu", "memory"):
+                request = resource
+            if request in hard and limit in hard and compare(hard[request], hard[limit]) > 0:
+                warnings.append(
+                    f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
+                )
+        return warnings
+
+
+class ResourceQuotaStatusStrategy(PlainStatusStrategy):
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status = obj.get("status") or {}
+        _amounts(status.get("hard"), _STATUS.child("hard"), errors)
+        _amounts(status.get("used"), _STATUS.child("used"), errors)
+
+
+def _used(obj: Object, limits: bool) -> str:
+    status = obj.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    return ", ".join(
+        f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard) if name.startswith("limits.") is limits
+    )
+
+
+_STRATEGY = ResourceQuotaStrategy()
 
 RESOURCE = Resource(
     group="",
@@ -11,11 +162,21 @@ RESOURCE = Resource(
     plural="resourcequotas",
     singular="resourcequota",
     namespaced=True,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("quota",),
     storage_version_hash="8uhSgffRX6w=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="ResourceQuota"),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="ResourceQuota", strategy=ResourceQuotaStatusStrategy(_STRATEGY)
+        ),
+    ),
+    strategy=_STRATEGY,
+    returns_deleted=True,
+    table=printing.table(
+        "ResourceQuota",
+        printing.name,
+        lambda obj, now: _used(obj, False),
+        lambda obj, now: _used(obj, True),
+        printing.age,
     ),
 )

@@ -1,8 +1,100 @@
-"""Secret (v1)."""
+"""Secret (v1).
+
+Upstream: ``pkg/apis/core/validation``: ValidateSecret; ``pkg/registry/core/secret``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+import base64
+from typing import Any
+
+from kapi.machinery.field import Path, invalid, required, too_long
+from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
+from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.shared import printing
+from kapi.resources.shared.go_json import object_error
+from kapi.resources.shared.key_pairs import key_pair_error
+from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import is_config_map_key
+from kapi.resources.shared.rules import Errors, check
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_DATA = Path("data")
+_TLS = "kubernetes.io/tls"
+_ACCOUNT_TOKEN, _ACCOUNT_NAME = "kubernetes.io/service-account-token", "kubernetes.io/service-account.name"
+#: types whose one key holds a JSON object
+_DOCKER = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+
+
+def _value(secret: Object, key: str) -> bytes:
+    return base64.b64decode((secret.get("data") or {}).get(key) or "")
+
+
+def _validate_type(secret: Object, errors: Errors) -> None:
+    """What a well-known type must hold."""
+    kind, data = secret.get("type") or "", secret.get("data") or {}
+    if kind == _ACCOUNT_TOKEN:
+        if not (secret["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME):
+            errors.append(required(Path("metadata").child("annotations").key(_ACCOUNT_NAME)))
+    elif kind in _DOCKER:
+        key = _DOCKER[kind]
+        if key not in data:
+            errors.append(required(_DATA.key(key)))
+            return
+        problem = object_error(_value(secret, key))
+        if problem:
+            errors.append(invalid(_DATA.key(key), "<secret contents redacted>", problem))
+    elif kind == "kubernetes.io/basic-auth":
+        if "username" not in data and "password" not in data:
+            errors.append(required(_DATA.key("username")))
+            errors.append(required(_DATA.key("password")))
+    elif kind == "kubernetes.io/ssh-auth":
+        if not data.get("ssh-privatekey"):
+            errors.append(required(_DATA.key("ssh-privatekey")))
+    elif kind == _TLS:
+        errors += [required(_DATA.key(key)) for key in ("tls.crt", "tls.key") if key not in data]
+
+
+class SecretStrategy(PlainStrategy):
+    def default(self, obj: Object) -> None:
+        texts = obj.pop("stringData", None)
+        if texts:
+            data = dict(obj.get("data") or {})
+            data.update((key, base64.b64encode(text.encode()).decode()) for key, text in texts.items())
+            obj["data"] = data
+        obj["type"] = obj.get("type") or "Opaque"
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        if old is not None and not obj.get("type"):
+            obj["type"] = old.get("type", "")
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        size = 0
+        for key, value in (obj.get("data") or {}).items():
+            check(is_config_map_key)(key, _DATA.key(key), errors, ctx)
+            size += decoded_size(value or "")
+        if size > MAX_SIZE:
+            errors.append(too_long(_DATA, MAX_SIZE))
+        _validate_type(obj, errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata_update(obj, old, errors)
+        validate_immutable(obj.get("type"), old.get("type"), Path("type"), errors)
+        validate_frozen(obj, old, ("data",), errors)
+        validate_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        if obj.get("type") != _TLS:
+            return []
+        problem = key_pair_error(_value(obj, "tls.crt"), _value(obj, "tls.key"))
+        return [problem] if problem else []
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
 
 RESOURCE = Resource(
     group="",
@@ -13,4 +105,13 @@ RESOURCE = Resource(
     namespaced=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="S6u1pOWzb84=",
+    strategy=SecretStrategy(),
+    selectable_fields={"type": selectable("type")},
+    table=printing.table(
+        "Secret",
+        printing.name,
+        lambda obj, now: obj.get("type", ""),
+        lambda obj, now: len(obj.get("data") or ()),
+        printing.age,
+    ),
 )

@@ -1,8 +1,41 @@
-"""ServiceAccount (v1)."""
+"""ServiceAccount (v1).
+
+Upstream: ``pkg/apis/core/validation``: ValidateServiceAccount; ``pkg/registry/core/serviceaccount``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_ENFORCE_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
+
+
+class ServiceAccountStrategy(PlainStrategy):
+    create_rules_on_update = "after"
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        # a reference keeps nothing but its name
+        if obj.get("secrets"):
+            obj["secrets"] = [{"name": secret["name"]} if secret.get("name") else {} for secret in obj["secrets"]]
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        if _ENFORCE_MOUNTABLE not in (obj["metadata"].get("annotations") or {}):
+            return []
+        text = (
+            f"metadata.annotations[{_ENFORCE_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate "
+            "access to mounted secrets"
+        )
+        return [text]
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if _ENFORCE_MOUNTABLE in (old["metadata"].get("annotations") or {}):
+            return []
+        return self.warnings_on_create(obj, ctx)
+
 
 RESOURCE = Resource(
     group="",
@@ -11,11 +44,15 @@ RESOURCE = Resource(
     plural="serviceaccounts",
     singular="serviceaccount",
     namespaced=True,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("sa",),
     storage_version_hash="pbx9ZvyFpBE=",
     subresources=(
-        Subresource("token", ("create",), group="authentication.k8s.io", version="v1", kind="TokenRequest", handler="token"),
+        Subresource(
+            "token", ("create",), group="authentication.k8s.io", version="v1", kind="TokenRequest", handler="token"
+        ),
     ),
+    strategy=ServiceAccountStrategy(),
+    returns_deleted=True,
+    table=printing.table("ServiceAccount", printing.name, printing.age),
 )

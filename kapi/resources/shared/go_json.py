@@ -1,0 +1,148 @@
+"""What Go's ``encoding/json`` says of text that should be a JSON object (messages of ``json.Unmarshal``)."""
+
+from __future__ import annotations
+
+_SPACE = " \t\r\n"
+_LITERALS = {"t": "true", "f": "false", "n": "null"}
+_NAMES = {"[": "array", '"': "string", "t": "bool", "f": "bool"}
+
+
+class _Fault(Exception):
+    """The text is not JSON; the message is Go's."""
+
+
+def object_error(data: bytes) -> str:
+    """Go's complaint about decoding into ``map[string]interface{}``; "" when it is an object (or null)."""
+    text = data.decode("utf-8", "replace")
+    scanner = _Scanner(text)
+    try:
+        first = scanner.skip()
+        scanner.value()
+        if scanner.skip():
+            scanner.fail("after top-level value")
+    except _Fault as fault:
+        return str(fault)
+    if first in ("{", "n"):
+        return ""
+    name = _NAMES.get(first, "number")
+    return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
+
+
+class _Scanner:
+    """Walks JSON text and stops at the first character that Go would not take."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.text[self.at] if self.at < len(self.text) else ""
+
+    def skip(self) -> str:
+        while self.peek() and self.peek() in _SPACE:
+            self.at += 1
+        return self.peek()
+
+    def fail(self, where: str) -> None:
+        char = self.peek()
+        if not char:
+            raise _Fault("unexpected end of JSON input")
+        shown = {"'": "'\\''", '"': "'\"'"}.get(char) or f"'{char if char.isprintable() else repr(char)[1:-1]}'"
+        raise _Fault(f"invalid character {shown} {where}")
+
+    def value(self) -> None:
+        char = self.skip()
+        if char == "{":
+            self._object()
+        elif char == "[":
+            self._array()
+        elif char == '"':
+            self._string()
+        elif char in _LITERALS and char:
+            self._literal(_LITERALS[char])
+        elif char and (char in "-0123456789"):
+            self._number()
+        else:
+            self.fail("looking for beginning of value")
+
+    def _literal(self, word: str) -> None:
+        for expected in word:
+            if self.peek() != expected:
+                self.fail(f"in literal {word} (expecting '{expected}')")
+            self.at += 1
+
+    def _string(self) -> None:
+        self.at += 1
+        while True:
+            char = self.peek()
+            if char == '"':
+                self.at += 1
+                return
+            if not char or ord(char) < 0x20:
+                self.fail("in string literal")
+            if char == "\\":
+                self.at += 1
+                if self.peek() == "u":
+                    for _ in range(4):
+                        self.at += 1
+                        if self.peek() not in tuple("0123456789abcdefABCDEF"):
+                            self.fail("in \\u hexadecimal character escape")
+                elif self.peek() not in tuple('"\\/bfnrt'):
+                    self.fail("in string escape code")
+            self.at += 1
+
+    def _digits(self, where: str) -> None:
+        if not self.peek().isdigit():
+            self.fail(where)
+        while self.peek().isdigit():
+            self.at += 1
+
+    def _number(self) -> None:
+        if self.peek() == "-":
+            self.at += 1
+        if self.peek() == "0":
+            self.at += 1
+        else:
+            self._digits("in numeric literal")
+        if self.peek() == ".":
+            self.at += 1
+            self._digits("after decimal point in numeric literal")
+        if self.peek() and self.peek() in "eE":
+            self.at += 1
+            if self.peek() and self.peek() in "+-":
+                self.at += 1
+            self._digits("in exponent of numeric literal")
+
+    def _object(self) -> None:
+        self.at += 1
+        if self.skip() == "}":
+            self.at += 1
+            return
+        while True:
+            if self.skip() != '"':
+                self.fail("looking for beginning of object key string")
+            self._string()
+            if self.skip() != ":":
+                self.fail("after object key")
+            self.at += 1
+            self.value()
+            if self.skip() == "}":
+                self.at += 1
+                return
+            if self.peek() != ",":
+                self.fail("after object key:value pair")
+            self.at += 1
+
+    def _array(self) -> None:
+        self.at += 1
+        if self.skip() == "]":
+            self.at += 1
+            return
+        while True:
+            self.value()
+            if self.skip() == "]":
+                self.at += 1
+                return
+            if self.peek() != ",":
+                self.fail("after array element")
+            self.at += 1
