@@ -1,0 +1,148 @@
+"""Where a store is: URLs, and the endpoints they lead to.
+
+::
+
+    unix:///run/valkey.sock?db=1            redis://user:password@host:6379/1
+    rediss://host:6380/0?ca=ca.pem&cert=c.pem&key=k.pem        TLS; the certificate is always verified
+    redis+sentinel://host1:26379,host2:26379/mymaster/0        (rediss+sentinel: TLS to Sentinels and server)
+
+``password-file=`` in the query keeps the password out of the command line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.ssl import Certificate, KeyPair, PrivateCertificate, optionsForClientTLS, trustRootFromCertificates
+
+from kapi.store.errors import UnsuitableStore
+
+_QUERY = {"db", "ca", "cert", "key", "server-name", "password-file"}
+_SCHEMES = {"unix", "redis", "rediss", "redis+sentinel", "rediss+sentinel"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A parsed URL.  ``str`` of it is safe to log."""
+
+    path: str = ""  # unix socket
+    hosts: tuple[tuple[str, int], ...] = ()  # one, or the Sentinels
+    master: str = ""  # Sentinel's name of the service
+    database: int = 0
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tls: bool = False
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    server_name: str = ""
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"unix://{self.path}"
+        scheme = ("rediss" if self.tls else "redis") + ("+sentinel" if self.master else "")
+        hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
+        return f"{scheme}://{hosts}" + (f"/{self.master}" if self.master else "")
+
+    def endpoint(self, reactor: Any, host: str = "", port: int = 0) -> IStreamClientEndpoint:
+        """The endpoint of the server (or of the one a Sentinel named).  Raises UnsuitableStore for unreadable TLS files."""
+        if self.path:
+            return UNIXClientEndpoint(reactor, self.path, timeout=5)
+        if not host:
+            host, port = self.hosts[0]
+        plain = HostnameEndpoint(reactor, host.encode("ascii"), port, timeout=5)
+        return wrapClientTLS(self._tls_options(host), plain) if self.tls else plain
+
+    def _tls_options(self, host: str) -> Any:
+        """Verifies the server's certificate and name; txredisapi's own context would not."""
+        try:
+            trust: Any = None
+            if self.ca:
+                trust = trustRootFromCertificates(_certificates(self.ca))
+            client = None
+            if self.cert:
+                pair = KeyPair.load(Path(self.key or self.cert).read_bytes(), _pem())
+                client = PrivateCertificate.fromCertificateAndKeyPair(_certificates(self.cert)[0], pair)
+            return optionsForClientTLS(self.server_name or host, trust, client)
+        except Exception as error:
+            raise UnsuitableStore(f"{self}: TLS files cannot be used: {error}") from error
+
+
+def _pem() -> Any:
+    from OpenSSL.crypto import FILETYPE_PEM
+
+    return FILETYPE_PEM
+
+
+def _certificates(path: str) -> list[Certificate]:
+    blocks = Path(path).read_text().split("-----END CERTIFICATE-----")
+    found = [Certificate.loadPEM((block + "-----END CERTIFICATE-----\n").encode()) for block in blocks[:-1]]
+    if not found:
+        raise ValueError(f"no certificate in {path}")
+    return found
+
+
+def parse(url: str) -> Address:
+    """Raises ValueError with what is wrong; never quotes a password."""
+    parts = urlsplit(url)
+    scheme = parts.scheme
+    if scheme not in _SCHEMES:
+        raise ValueError(f"unknown scheme {scheme!r}: one of {', '.join(sorted(_SCHEMES))}")
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = set(query) - _QUERY
+    if unknown:
+        raise ValueError(f"unknown option {sorted(unknown)[0]!r}: one of {', '.join(sorted(_QUERY))}")
+    login, at, where = parts.netloc.rpartition("@")
+    username, _, password = login.partition(":") if at else ("", "", "")
+    username, password = unquote(username), unquote(password)
+    if "password-file" in query:
+        try:
+            password = Path(query["password-file"]).read_text().strip()
+        except OSError as error:
+            raise ValueError(f"password-file: {error}") from None
+    common: dict[str, Any] = {
+        "username": username,
+        "password": password,
+        "tls": scheme.startswith("rediss"),
+        "ca": query.get("ca", ""),
+        "cert": query.get("cert", ""),
+        "key": query.get("key", ""),
+        "server_name": query.get("server-name", ""),
+    }
+    if scheme == "unix":
+        path = unquote(where + parts.path)
+        if not path.startswith("/"):
+            raise ValueError("unix:// needs an absolute path")
+        return Address(path=path, database=_number("db", query.get("db", "0")), **common)
+    segments = [unquote(segment) for segment in parts.path.split("/") if segment]
+    sentinel = scheme.endswith("+sentinel")
+    master = ""
+    if sentinel:
+        if not segments:
+            raise ValueError("the name of the Sentinel service is missing: redis+sentinel://host:26379/NAME")
+        master = segments.pop(0)
+    if len(segments) > 1:
+        raise ValueError("too many path segments")
+    database = _number("db", segments[0] if segments else query.get("db", "0"))
+    hosts = tuple(_host(item, 26379 if sentinel else 6379) for item in where.split(","))
+    if len(hosts) > 1 and not sentinel:
+        raise ValueError("several hosts make sense with redis+sentinel:// only")
+    return Address(hosts=hosts, master=master, database=database, **common)
+
+
+def _host(text: str, default: int) -> tuple[str, int]:
+    split = urlsplit("//" + text)
+    if not split.hostname:
+        raise ValueError("the host is missing")
+    return split.hostname, split.port or default
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isdigit():
+        raise ValueError(f"{name} must be a number")
+    return int(text)

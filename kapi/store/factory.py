@@ -1,0 +1,47 @@
+"""Makes the store a configuration asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kapi.store.address import Address, parse
+from kapi.store.embedded import EmbeddedValkey
+from kapi.store.errors import UnsuitableStore
+from kapi.store.interface import Follower
+from kapi.store.redis_store import RedisStore
+
+
+class EmbeddedStore(RedisStore):
+    """A Redis store whose server is ours: started before it and stopped after it."""
+
+    def __init__(self, directory: str | Path, reactor: Any, **more: Any) -> None:
+        self.server = EmbeddedValkey(directory, reactor)
+        more.setdefault("exclusive", True)
+        super().__init__(Address(path=self.server.socket_path), reactor, **more)
+
+    async def start(self, follower: Follower | None = None) -> None:
+        await self.server.start()
+        try:
+            await super().start(follower)
+        except BaseException:
+            await self.server.stop()
+            raise
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.server.stop()
+
+
+def embedded_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi", exclusive: bool = True) -> EmbeddedStore:
+    """The store in a data directory.  ``exclusive`` False when worker processes share it through ``server.socket_path``."""
+    return EmbeddedStore(directory, reactor, prefix=prefix, exclusive=exclusive)
+
+
+def external_store(url: str, reactor: Any, *, prefix: str = "kapi") -> RedisStore:
+    """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read."""
+    try:
+        address = parse(url)
+    except ValueError as error:
+        raise UnsuitableStore(f"--redis-servers: {error}") from None
+    return RedisStore(address, reactor, prefix=prefix)

@@ -1,0 +1,105 @@
+"""A store in memory: what tests and throw-away servers use; same contract as the Redis store."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
+from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Follower, StoredObject
+from kapi.store.sweeper import Due, Sweeper
+
+
+class MemoryStore:
+    """``reactor`` is wanted for expiry only; ``clock`` gives unix seconds."""
+
+    exclusive = True
+
+    def __init__(self, reactor: Any = None, clock: Callable[[], float] = time.time) -> None:
+        self._objects: dict[str, tuple[int, bytes, bytes]] = {}
+        self._expires: dict[str, float] = {}
+        self._changes: deque[Change] = deque()
+        self._revision = 0
+        self._follower: Follower | None = None
+        self._sweeper = Sweeper(self, reactor, clock) if reactor is not None else None
+
+    @property
+    def available(self) -> bool:
+        return True
+
+    async def start(self, follower: Follower | None = None) -> None:
+        self._follower = follower
+        if follower is not None:
+            objects = [StoredObject(key, rev, _splice(head, rev, tail)) for key, (rev, head, tail) in self._objects.items()]
+            follower.reset(objects, list(self._changes), self._revision)
+        if self._sweeper is not None:
+            self._sweeper.start()
+
+    async def stop(self) -> None:
+        self._follower = None
+        if self._sweeper is not None:
+            self._sweeper.stop()
+
+    async def create(self, key: str, head: bytes, tail: bytes, *, expires: float | None = None) -> int:
+        stored = self._objects.get(key)
+        if stored is not None:
+            raise KeyExists(key, stored[0])
+        return self._write(CREATED, key, head, tail, expires)
+
+    async def update(
+        self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None
+    ) -> int:
+        self._compare(key, expected)
+        return self._write(UPDATED, key, head, tail, expires)
+
+    async def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> int:
+        self._compare(key, expected)
+        return self._write(DELETED, key, head, tail, None)
+
+    async def get(self, key: str) -> StoredObject | None:
+        stored = self._objects.get(key)
+        if stored is None:
+            return None
+        revision, head, tail = stored
+        return StoredObject(key, revision, _splice(head, revision, tail))
+
+    async def revision(self) -> int:
+        return self._revision
+
+    async def compact(self, revision: int) -> None:
+        changes = self._changes
+        while len(changes) > 1 and changes[0].revision <= revision:
+            changes.popleft()
+
+    async def due(self, now: float, limit: int) -> list[Due]:
+        """What has expired, for the sweeper."""
+        keys = [key for key, expires in self._expires.items() if expires <= now][:limit]
+        return [Due(key, *self._objects[key]) for key in keys]
+
+    def _compare(self, key: str, expected: int) -> None:
+        stored = self._objects.get(key)
+        if stored is None:
+            raise KeyMissing(key)
+        if stored[0] != expected:
+            raise RevisionConflict(key, expected, stored[0])
+
+    def _write(self, kind: str, key: str, head: bytes, tail: bytes, expires: float | None) -> int:
+        self._revision = revision = self._revision + 1
+        if kind == DELETED:
+            del self._objects[key]
+            self._expires.pop(key, None)
+        else:
+            self._objects[key] = (revision, head, tail)
+            if expires is not None:
+                self._expires[key] = expires
+        change = Change(revision, kind, key, _splice(head, revision, tail))
+        self._changes.append(change)
+        if self._follower is not None:
+            self._follower.changed([change])
+        return revision
+
+
+def _splice(head: bytes, revision: int, tail: bytes) -> bytes:
+    return head + str(revision).encode() + tail

@@ -1,0 +1,344 @@
+"""The store on a Redis or Valkey server: a stream is the revision log.
+
+Two connections: one carries commands, pipelined; the other one waits in XREAD for what all processes write.  A store that
+nobody else writes to (``exclusive``: the embedded server) needs no XREAD: the replies to its own writes, in order, are the changes.
+When a connection goes, both are made anew with back-off and the follower is brought up to date before writes go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import txredisapi
+from twisted.internet import defer
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+
+from kapi.store.address import Address
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending
+from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreError, StoreUnavailable, UnsuitableStore
+from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Follower, StoredObject
+from kapi.store.loading import Progress, synchronize
+from kapi.store.script import SHA, SOURCE, Keys, read_entry, read_halves, read_value
+from kapi.store.sentinel import find_primary
+from kapi.store.suitability import check, refusal
+from kapi.store.sweeper import Due, Sweeper
+
+log = Logger()
+
+REPLY_TIMEOUT = 10.0  # seconds without any reply while one is owed
+BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
+BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
+_READ_AT_ONCE = 2000  # changes
+
+
+class RedisStore:
+    """``clock`` gives unix seconds, for expiry."""
+
+    def __init__(
+        self,
+        address: Address,
+        reactor: Any,
+        *,
+        prefix: str = "kapi",
+        exclusive: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.address = address
+        self.exclusive = exclusive
+        self._reactor = reactor
+        self._keys = Keys.under(prefix)
+        self._connection: Connection | None = None  # the one that commands go through; None while away
+        self._connections: list[Connection] = []
+        self._why = f"{address}: not connected yet"
+        self._progress: Progress | None = None
+        self._stopping = False
+        self._started = False
+        self._pause: defer.Deferred[None] | None = None
+        self._running: defer.Deferred[None] | None = None
+        self._sweeper = Sweeper(self, reactor, clock)
+        self._watchdog = LoopingCall(self._look_for_silence)
+        self._watchdog.clock = reactor
+        self._heard: dict[Connection, tuple[int, float]] = {}
+
+    @property
+    def available(self) -> bool:
+        return self._connection is not None
+
+    # -- life
+
+    async def start(self, follower: Follower | None = None) -> None:
+        """One attempt: what cannot be reached or used at the start is an error there and then."""
+        if follower is not None:
+            self._progress = Progress(follower)
+        self._watchdog.start(1.0, now=False)
+        try:
+            await self._connect()
+        except BaseException:
+            self._watchdog.stop()
+            self._drop()
+            raise
+        self._started = True
+        self._running = defer.Deferred.fromCoroutine(self._keep_connected())
+        self._sweeper.start()
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._sweeper.stop()
+        if self._watchdog.running:
+            self._watchdog.stop()
+        self._why = f"{self.address}: stopped"
+        if self._pause is not None:
+            self._pause.cancel()
+        connections = list(self._connections)
+        for connection in connections:
+            if connection.pending and connection is self._connection:
+                continue  # let what is on its way be answered
+            connection.transport.loseConnection()
+        if self._connection is not None and self._connection.pending:
+            await deferLater(self._reactor, 0.2, lambda: None)
+        self._drop()
+        if self._running is not None:
+            await self._running
+
+    async def _keep_connected(self) -> None:
+        attempt = 0
+        while not self._stopping:
+            if self._connection is None:
+                delay = min(BACK_OFF[0] * 2 ** min(attempt, 20), BACK_OFF[1])
+                attempt += 1
+                self._pause = deferLater(self._reactor, delay, lambda: None)
+                try:
+                    await self._pause
+                except defer.CancelledError:
+                    return
+                finally:
+                    self._pause = None
+                try:
+                    await self._connect()
+                except StoreError as error:
+                    self._drop()
+                    if self._why != str(error):
+                        self._why = str(error)
+                        log.error("store not available: {why}", why=self._why)
+                    continue
+                except Exception as error:
+                    self._drop()
+                    self._why = f"{self.address}: {error}"
+                    log.failure("connecting to the store failed")
+                    continue
+                attempt = 0
+                log.info("store available again: {where}", where=str(self.address))
+            ended = [connection.lost for connection in self._connections]
+            gone, _ = await defer.DeferredList(ended, fireOnOneCallback=True)
+            self._drop()
+            if not self._stopping:
+                self._why = f"{self.address}: connection lost: {gone}"
+                log.error("store not available: {why}", why=self._why)
+
+    def _drop(self) -> None:
+        """Ends all connections; what waits for them fails with StoreUnavailable."""
+        self._connection = None
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.abort()
+        self._heard.clear()
+
+    async def _connect(self) -> None:
+        connection = await self._open()
+        try:
+            await check(connection, str(self.address))
+            await connection.execute_command("SCRIPT", "LOAD", SOURCE)
+            if self.exclusive and self._started:
+                # nothing that an earlier connection left unread may be executed after we have caught up
+                await connection.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            reader = connection if self.exclusive else await self._open()
+            if self._progress is not None:
+                await synchronize(reader, self._keys, self._progress)
+        except (ConnectionGone, txredisapi.ResponseError) as error:
+            raise self._interpret(error) from None
+        connection.on_replies = self._replies
+        connection.error = StoreUnavailable(f"{self.address}: the connection was lost; the outcome of the write is unknown")
+        self._connection = connection
+        if not self.exclusive and self._progress is not None:
+            self._read_on(reader, self._progress)
+
+    async def _open(self) -> Connection:
+        """A connection that is logged in.  Raises StoreUnavailable, UnsuitableStore."""
+        address = self.address
+        host, port = "", 0
+        if address.master:
+            host, port = await find_primary(self._reactor, address)
+        try:
+            connection: Connection = await address.endpoint(self._reactor, host, port).connect(ConnectionFactory())
+        except defer.CancelledError:
+            raise
+        except UnsuitableStore:
+            raise
+        except Exception as error:
+            raise StoreUnavailable(f"{address}: cannot connect: {error or type(error).__name__}") from None
+        self._connections.append(connection)
+        try:
+            await log_in(connection, address)
+        except txredisapi.ResponseError as error:
+            raise refusal(str(address), error) from None
+        except ConnectionGone as error:
+            raise StoreUnavailable(f"{address}: {error}") from None
+        return connection
+
+    def _look_for_silence(self) -> None:
+        """Ends a connection that owes a reply and says nothing: a stopped server, a dead network."""
+        now = self._reactor.seconds()
+        for connection in self._connections:
+            heard, since = self._heard.get(connection, (-1, now))
+            if heard != connection.heard or not connection.pending:
+                heard, since = connection.heard, now
+            self._heard[connection] = (heard, since)
+            if now - since >= REPLY_TIMEOUT:
+                self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
+                connection.abort()
+
+    # -- the feed
+
+    def _read_on(self, reader: Connection, progress: Progress) -> None:
+        """Asks for the next changes, again and again."""
+
+        def read() -> None:
+            asked: defer.Deferred[Any] = reader.execute_command(
+                "XREAD", "COUNT", _READ_AT_ONCE, "BLOCK", int(BLOCK * 1000), "STREAMS", self._keys.stream, f"{progress.revision}-0"
+            )
+            asked.addCallbacks(received, failed)
+
+        def received(reply: Any) -> None:
+            if reply:
+                changes = [read_entry(entry) for entry in reply[0][1]]
+                if not progress.advance(changes):
+                    log.error("the store's history has a gap; loading everything again")
+                    reader.abort()
+                    return
+            read()
+
+        def failed(failure: Any) -> None:
+            if not failure.check(ConnectionGone):
+                log.error("reading the store's history failed: {error}", error=failure.getErrorMessage())
+            reader.abort()
+
+        read()
+
+    def _replies(self, batch: list[tuple[Pending, Any]]) -> None:
+        """Replies on the command connection: changes go to the follower first, then the writers go on."""
+        if self.exclusive and self._progress is not None:
+            changes = [
+                Change(reply, write[0], write[1], write[3] + b"%d" % reply + write[4])
+                for (_, write), reply in batch
+                if write is not None and type(reply) is int and reply > 0
+            ]
+            if changes and not self._progress.advance(changes):
+                log.error("the store was written to by somebody else")
+                self._drop()
+                for (deferred, _), _reply in batch:
+                    deferred.errback(StoreUnavailable(f"{self.address}: out of step with the server"))
+                return
+        for (deferred, write), reply in batch:
+            if write is None:
+                if isinstance(reply, Exception):
+                    deferred.errback(self._interpret(reply))
+                else:
+                    deferred.callback(reply)
+            elif type(reply) is int and reply > 0:
+                deferred.callback(reply)
+            else:
+                deferred.errback(self._refused(write, reply))
+
+    def _refused(self, write: tuple[str, str, int, bytes, bytes], reply: Any) -> Exception:
+        kind, key, expected, _, _ = write
+        if isinstance(reply, Exception):
+            return self._interpret(reply)
+        if kind == CREATED:
+            return KeyExists(key, -reply)
+        if reply == 0:
+            return KeyMissing(key)
+        return RevisionConflict(key, expected, -reply)
+
+    def _interpret(self, error: Exception) -> StoreError:
+        """What the server or the connection said, as a store error."""
+        text = str(error)
+        if text.startswith(("NOSCRIPT", "READONLY", "LOADING", "NOAUTH", "NOPERM")) and self._connection is not None:
+            self._connection.abort()  # connecting anew checks the server and loads the script
+        return StoreUnavailable(f"{self.address}: {text}")
+
+    # -- the operations
+
+    def create(
+        self, key: str, head: bytes, tail: bytes, *, expires: float | None = None
+    ) -> defer.Deferred[int]:
+        return self._write(CREATED, key, 0, head, tail, expires)
+
+    def update(
+        self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None
+    ) -> defer.Deferred[int]:
+        return self._write(UPDATED, key, expected, head, tail, expires)
+
+    def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> defer.Deferred[int]:
+        return self._write(DELETED, key, expected, head, tail, None)
+
+    async def get(self, key: str) -> StoredObject | None:
+        name = key.encode()
+        value = await self._command("HGET", self._keys.objects, name)
+        return None if value is None else read_value(name, value)
+
+    async def revision(self) -> int:
+        return int(await self._command("GET", self._keys.revision) or 0)
+
+    async def compact(self, revision: int) -> None:
+        newest = await self.revision()
+        oldest = min(revision + 1, newest)
+        if oldest > 0:
+            await self._command("XTRIM", self._keys.stream, "MINID", "=", f"{oldest}-0")
+
+    async def due(self, now: float, limit: int) -> list[Due]:
+        """What has expired, for the sweeper."""
+        keys = await self._command("ZRANGEBYSCORE", self._keys.expires, "-inf", f"{now:.3f}", "LIMIT", 0, limit)
+        if not keys:
+            return []
+        found: list[Due] = []
+        for key, value in zip(keys, await self._command("HMGET", self._keys.objects, *keys), strict=True):
+            if value is not None:
+                found.append(Due(key.decode(), *read_halves(value)))
+        return found
+
+    def _write(
+        self, kind: str, key: str, expected: int, head: bytes, tail: bytes, expires: float | None
+    ) -> defer.Deferred[int]:
+        connection = self._connection
+        if connection is None:
+            return defer.fail(StoreUnavailable(self._why))
+        deferred: defer.Deferred[int] = defer.Deferred()
+        keys = self._keys
+        until = b"" if expires is None else b"%.3f" % expires
+        connection.send(
+            (b"EVALSHA", SHA, 4, *keys, kind, key, expected, head, tail, until),
+            (deferred, (kind, key, expected, head, tail)),
+        )
+        return deferred
+
+    async def _command(self, *args: Any) -> Any:
+        connection = self._connection
+        if connection is None:
+            raise StoreUnavailable(self._why)
+        try:
+            return await connection.execute_command(*args)
+        except ConnectionGone as error:
+            raise StoreUnavailable(f"{self.address}: {error}") from None
+
+
+async def log_in(connection: Connection, address: Address) -> None:
+    """AUTH and SELECT as the address says."""
+    if address.username:
+        await connection.execute_command("AUTH", address.username, address.password)
+    elif address.password:
+        await connection.execute_command("AUTH", address.password)
+    if address.database:
+        await connection.execute_command("SELECT", address.database)

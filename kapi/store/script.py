@@ -1,0 +1,77 @@
+"""The one write there is: a Lua script that compares, counts, stores and publishes atomically.
+
+Keys of a store share one hash tag: the revision counter, a hash of objects, the stream of changes and a sorted set of
+expiry times.  A value in the hash is ``<revision>:<length of head>\\n<head><revision><tail>``; an entry of the stream
+has the id ``<revision>-0`` and one field, kind and key, whose value is the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kapi.store.interface import Change, StoredObject
+
+#: Answers the new revision; 0 when the key is missing; the stored revision, negated, when it is not the expected one.
+SOURCE = b"""\
+local kind, key, expected, head, tail, expires = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local stored = redis.call('HGET', KEYS[2], key)
+if kind == 'c' then
+  if stored then return -tonumber(string.match(stored, '^%d+')) end
+else
+  if not stored then return 0 end
+  local at = string.match(stored, '^%d+')
+  if at ~= expected then return -tonumber(at) end
+end
+local number = redis.call('INCR', KEYS[1])
+local revision = string.format('%.0f', number)
+local data = head .. revision .. tail
+if kind == 'd' then
+  redis.call('HDEL', KEYS[2], key)
+  redis.call('ZREM', KEYS[4], key)
+else
+  redis.call('HSET', KEYS[2], key, revision .. ':' .. #head .. '\\n' .. data)
+  if expires ~= '' then redis.call('ZADD', KEYS[4], expires, key) end
+end
+redis.call('XADD', KEYS[3], revision .. '-0', kind .. key, data)
+return number
+"""
+SHA = hashlib.sha1(SOURCE, usedforsecurity=False).hexdigest().encode()
+
+
+class Keys(NamedTuple):
+    """The names of a store's keys."""
+
+    revision: bytes
+    objects: bytes
+    stream: bytes
+    expires: bytes
+
+    @classmethod
+    def under(cls, prefix: str) -> Keys:
+        tag = b"{" + prefix.encode() + b"}:"
+        return cls(tag + b"revision", tag + b"objects", tag + b"changes", tag + b"expires")
+
+
+def read_value(key: bytes, value: bytes) -> StoredObject:
+    """An object from its field and value in the hash."""
+    header, _, data = value.partition(b"\n")
+    return StoredObject(key.decode(), int(header[: header.index(b":")]), data)
+
+
+def read_halves(value: bytes) -> tuple[int, bytes, bytes]:
+    """Revision, head and tail of a value in the hash."""
+    header, _, data = value.partition(b"\n")
+    revision, _, length = header.partition(b":")
+    cut = int(length)
+    return int(revision), data[:cut], data[cut + len(revision) :]
+
+
+def read_entry(entry: Sequence[object]) -> Change:
+    """A change from ``[id, [field, value]]`` of XRANGE and XREAD."""
+    identifier, fields = entry
+    assert isinstance(identifier, bytes) and isinstance(fields, list)
+    field, data = fields
+    text = field.decode()
+    return Change(int(identifier[: identifier.index(b"-")]), text[0], text[1:], data)

@@ -1,0 +1,57 @@
+"""Which servers must not be used, told in one line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import txredisapi
+
+from kapi.store.connection import Connection
+from kapi.store.errors import StoreUnavailable, UnsuitableStore
+
+OLDEST = (7, 0)
+
+
+async def check(connection: Connection, where: str) -> None:
+    """Raises UnsuitableStore, or StoreUnavailable while the server is still loading."""
+    try:
+        info = read_info(await connection.execute_command("INFO"))
+    except txredisapi.ResponseError as error:
+        raise refusal(where, error) from None
+    version = info.get("valkey_version") or info.get("redis_version", "")
+    if _numbers(info.get("redis_version", "0")) < OLDEST:
+        raise UnsuitableStore(f"{where}: Redis {version} is too old; 7.0 or Valkey 7.2 is the oldest that is supported")
+    if info.get("redis_mode") == "cluster" or info.get("cluster_enabled") == "1":
+        raise UnsuitableStore(f"{where}: the server runs in cluster mode, which is not supported")
+    if info.get("loading") == "1":
+        raise StoreUnavailable(f"{where}: the server is loading its data")
+    if info.get("role") == "slave":
+        raise UnsuitableStore(f"{where}: the server is a read-only replica; name its primary")
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        raise UnsuitableStore(
+            f"{where}: maxmemory-policy is {policy}, so the server may throw objects away; set it to noeviction"
+        )
+
+
+def refusal(where: str, error: Exception) -> Exception:
+    """The error to raise for what the server answered."""
+    text = str(error)
+    word = text.partition(" ")[0]
+    if word in ("LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "MISCONF"):
+        return StoreUnavailable(f"{where}: {text}")
+    return UnsuitableStore(f"{where}: {text}")
+
+
+def read_info(raw: Any) -> dict[str, str]:
+    """The lines of INFO."""
+    info: dict[str, str] = {}
+    for line in bytes(raw).decode("utf-8", "replace").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            info[name] = value
+    return info
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
