@@ -1,0 +1,248 @@
+"""Names and amounts of compute resources: requests, limits, claims (upstream: ``core/validation`` ResourceRequirements)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import ErrorType, FieldError, Path
+from kapi.resources.shared import quantities
+from kapi.resources.shared.names import is_dns1123_label, is_qualified_name
+from kapi.resources.shared.rules import Errors, not_supported
+
+HUGE_PAGES = "hugepages-"
+POD_LEVEL = ("cpu", "memory")
+_CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
+_OBJECT_COUNTS = frozenset(
+    {
+        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+    }
+)  # fmt: skip
+_STANDARD = (
+    _CONTAINER
+    | _OBJECT_COUNTS
+    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER}
+    | {"storage", "requests.storage"}
+)
+
+
+def is_huge_page(name: str) -> bool:
+    return name.startswith(HUGE_PAGES)
+
+
+def is_native(name: str) -> bool:
+    """A name of Kubernetes' own: without a domain, or with one of kubernetes.io/."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def overcommit_allowed(name: str) -> bool:
+    return is_native(name) and not is_huge_page(name)
+
+
+@lru_cache(1024)
+def is_extended(name: str) -> bool:
+    """A resource that a node advertises under a domain of its own."""
+    return not is_native(name) and not name.startswith("requests.") and not is_qualified_name("requests." + name)
+
+
+def is_integer_resource(name: str) -> bool:
+    return name in _OBJECT_COUNTS or is_extended(name)
+
+
+def is_standard(name: str) -> bool:
+    return name in _STANDARD or name.startswith((HUGE_PAGES, "requests.hugepages-"))
+
+
+def is_pod_level(name: str) -> bool:
+    return name in POD_LEVEL or is_huge_page(name)
+
+
+@lru_cache(1024)
+def _name_texts(name: str) -> tuple[str, ...]:
+    texts = is_qualified_name(name)
+    if texts:
+        return texts
+    if "/" not in name and not is_standard(name):
+        return ("must be a standard resource type or fully qualified",)
+    return ()
+
+
+@lru_cache(1024)
+def _container_name_texts(name: str) -> tuple[str, ...]:
+    texts = _name_texts(name)
+    if "/" not in name:
+        if name not in _CONTAINER and not is_huge_page(name):
+            return (*texts, "must be a standard resource for containers")
+    elif not is_native(name) and not is_extended(name):
+        return (*texts, "doesn't follow extended resource name standard")
+    return texts
+
+
+def validate_resource_name(name: str, path: Path, errors: Errors) -> None:
+    for text in _name_texts(name):
+        errors.append(field.invalid(path, name, text))
+
+
+def validate_container_resource_name(name: str, path: Path, errors: Errors) -> None:
+    for text in _container_name_texts(name):
+        errors.append(field.invalid(path, name, text))
+
+
+def validate_pod_resource_name(name: str, path: Path, errors: Errors) -> None:
+    texts = _name_texts(name)
+    for text in texts:
+        errors.append(field.invalid(path, name, text))
+    if not texts and not is_pod_level(name):
+        errors.append(not_supported(path, name, ("cpu", "hugepages-", "memory")))
+
+
+def validate_quantity(name: str, quantity: str, path: Path, errors: Errors) -> None:
+    """Not negative, and whole where the resource is counted (upstream: ValidateResourceQuantityValue)."""
+    if quantities.parse(quantity).value < 0:
+        errors.append(field.invalid(path, quantity, "must be greater than or equal to 0"))
+    if is_integer_resource(name) and not quantities.is_whole(quantity):
+        errors.append(field.invalid(path, quantity, "must be an integer"))
+
+
+def _divisible(name: str, quantity: str) -> bool:
+    try:
+        page = quantities.parse(name.removeprefix(HUGE_PAGES)).value
+    except ValueError:
+        return False
+    if page <= 0 or page.denominator != 1:
+        return False
+    return quantities.ceiling(quantity) % page == 0
+
+
+def uses_indivisible_huge_pages(resources: Mapping[str, Any] | None) -> bool:
+    for part in ("limits", "requests"):
+        for name, quantity in ((resources or {}).get(part) or {}).items():
+            if is_huge_page(name) and not _divisible(name, quantity):
+                return True
+    return False
+
+
+NameRule = Callable[[str, Path, Errors], None]
+
+
+def validate_resources(
+    resources: Mapping[str, Any],
+    path: Path,
+    errors: Errors,
+    *,
+    name_rule: NameRule = validate_container_resource_name,
+    claim_names: Collection[str] = (),
+    allow_indivisible: bool = False,
+) -> None:
+    """Limits, requests against limits, huge pages, claims; entries in the order of their names."""
+    limits = resources.get("limits") or {}
+    requests = resources.get("requests") or {}
+    for name in sorted(limits):
+        _validate_entry(name, limits[name], path, "limits", errors, name_rule, allow_indivisible, None)
+    for name in sorted(requests):
+        _validate_entry(name, requests[name], path, "requests", errors, name_rule, allow_indivisible, limits)
+    if not any(name in entry for entry in (limits, requests) for name in POD_LEVEL) and any(
+        is_huge_page(name) for entry in (limits, requests) for name in entry
+    ):
+        errors.append(field.forbidden(path, "HugePages require cpu or memory"))
+    claims = resources.get("claims")
+    if claims:
+        _validate_claims(claims, path.child("claims"), errors, claim_names)
+
+
+def _validate_entry(
+    name: str,
+    quantity: str,
+    path: Path,
+    part: str,
+    errors: Errors,
+    name_rule: NameRule,
+    allow_indivisible: bool,
+    limits: Mapping[str, str] | None,
+) -> None:
+    here = path.child(part).key(name)
+    name_rule(name, here, errors)
+    validate_quantity(name, quantity, here, errors)
+    if limits is not None:
+        limit = limits.get(name)
+        if limit is not None:
+            order = quantities.compare(quantity, limit)
+            if order != 0 and not overcommit_allowed(name):
+                text = f"must be equal to {name} limit of {limit}"
+                errors.append(field.invalid(path.child(part), quantity, text))
+            elif order > 0:
+                text = f"must be less than or equal to {name} limit of {limit}"
+                errors.append(field.invalid(path.child(part), quantity, text))
+        elif not overcommit_allowed(name):
+            text = "Limit must be set for non overcommitable resources"
+            errors.append(field.required(path.child("limits"), text))
+    if is_huge_page(name) and not allow_indivisible and not _divisible(name, quantity):
+        errors.append(field.invalid(here, quantity, f"{quantity} is not positive integer multiple of {name}"))
+
+
+def _validate_claims(claims: list[dict[str, Any]], path: Path, errors: Errors, known: Collection[str]) -> None:
+    seen: set[str] = set()
+    for i, claim in enumerate(claims):
+        here, name, request = path.index(i), claim.get("name", ""), claim.get("request", "")
+        if not name:
+            errors.append(field.required(here))
+        elif name in seen:
+            errors.append(field.duplicate(here, name))
+        else:
+            key = name
+            if request:
+                for text in is_dns1123_label(request):
+                    errors.append(field.invalid(here.child("request"), request, text))
+                key = f"{name}/{request}"
+            if key in seen:
+                errors.append(field.duplicate(here, key))
+            elif not request:
+                errors.extend(field.duplicate(here, name) for other in seen if other.partition("/")[0] == name)
+            seen.add(key)
+        if name not in known:
+            text = "must be one of the names in pod.spec.resourceClaims"
+            text += ": " + ", ".join(sorted(known)) if known else " which is empty"
+            errors.append(FieldError(ErrorType.NOT_FOUND, here, name, text))
+
+
+# -- sums over the containers of a pod (upstream: component-helpers ``resource``) ----------------------------------------
+
+
+def _add_all(total: dict[str, str], more: Mapping[str, str]) -> None:
+    for name, quantity in more.items():
+        total[name] = quantities.add(total[name], quantity) if name in total else quantity
+
+
+def _raise_to(total: dict[str, str], more: Mapping[str, str]) -> None:
+    for name, quantity in more.items():
+        if name not in total or quantities.compare(quantity, total[name]) > 0:
+            total[name] = quantity
+
+
+def _parts(containers: list[dict[str, Any]], part: str) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
+    for container in containers:
+        yield container, (container.get("resources") or {}).get(part) or {}
+
+
+def aggregate(spec: Mapping[str, Any], part: str) -> dict[str, str]:
+    """What a pod's containers need at once: the sum of those that run together, or the largest step of initialisation."""
+    total: dict[str, str] = {}
+    for _, amounts in _parts(spec.get("containers") or [], part):
+        _add_all(total, amounts)
+    sidecars: dict[str, str] = {}
+    initial: dict[str, str] = {}
+    for container, amounts in _parts(spec.get("initContainers") or [], part):
+        step: dict[str, str]
+        if container.get("restartPolicy") == "Always":
+            _add_all(total, amounts)
+            _add_all(sidecars, amounts)
+            step = sidecars
+        else:
+            step = dict(amounts)
+            _add_all(step, sidecars)
+        _raise_to(initial, step)
+    _raise_to(total, initial)
+    return total

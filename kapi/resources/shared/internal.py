@@ -1,0 +1,57 @@
+"""Whole values in messages: upstream prints its internal types, and differences between two of them.
+
+Upstream: ``util/validation/field`` ErrorBody (JSON of the value) and ``k8s.io/apimachinery/pkg/util/diff`` (unified diff of
+the indented JSON).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kapi.resources.shared.internal_types import ROWS
+
+Object = Mapping[str, Any]
+_METADATA = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
+
+
+def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
+    """A value as Go's internal type of that name: every field, capitalised, in order; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [internal(kind, item) for item in value]
+    shown: dict[str, Any] = {}
+    for go_name, name, zero, inner in ROWS[kind]:
+        if not go_name:
+            metadata = value.get("metadata") or {}
+            shown.update({key: metadata[key] for key in _METADATA if metadata.get(key)})
+            continue
+        found = (parent or {}).get(name[1:]) if name.startswith("^") else value.get(name)
+        if not inner:
+            shown[go_name] = zero if found is None else found
+            continue
+        inner_kind = inner.removeprefix("[]")
+        if found is None and zero is not None:
+            found = {}
+        shown[go_name] = internal(inner_kind, found, value) if inner_kind in ROWS else found
+    return shown
+
+
+def difference(kind: str, old: Object, new: Object) -> str:
+    """The unified diff of two internal values, three lines around each change."""
+    before, after = (
+        json.dumps(internal(kind, value), indent=1, ensure_ascii=False).splitlines(keepends=True) for value in (old, new)
+    )
+    lines = list(difflib.unified_diff(_ended(before), _ended(after), n=3))
+    return "".join(lines[2:])  # without the names of the files
+
+
+def _ended(lines: list[str]) -> list[str]:
+    return [line if line.endswith("\n") else line + "\n" for line in lines]
