@@ -1,0 +1,106 @@
+"""Bearer tokens: the Authorization header and the WebSocket subprotocol of browsers.
+
+Upstream: apiserver ``request/bearertoken`` and ``request/websocket``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import inspect
+from collections.abc import Awaitable
+
+from kapi.authentication.interface import (
+    Authenticated,
+    AuthenticationError,
+    RequestAnswer,
+    TokenAnswer,
+    TokenAuthenticator,
+)
+from kapi.request.context import RequestContext
+from kapi.request.headers import all_headers, first_header, remove_header
+from kapi.request.user import UserInfo
+
+INVALID_TOKEN = "invalid bearer token"
+_EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+_PROTOCOL_PREFIX = "base64url.bearer.authorization.k8s.io."
+
+
+class _TokenRequests:
+    def __init__(self, tokens: TokenAuthenticator) -> None:
+        self.tokens = tokens
+
+    def _token(self, ctx: RequestContext) -> str:
+        raise NotImplementedError
+
+    def _accepted(self, ctx: RequestContext) -> None:
+        """Takes the token out of the request."""
+
+    def authenticate(self, ctx: RequestContext) -> RequestAnswer | Awaitable[RequestAnswer]:
+        token = self._token(ctx)
+        if not token:
+            return None
+        answer = self.tokens.authenticate_token(token)
+        if inspect.isawaitable(answer):
+            return self._wait(ctx, answer)
+        return self._user(ctx, answer)
+
+    async def _wait(self, ctx: RequestContext, waiting: Awaitable[TokenAnswer]) -> UserInfo:
+        return self._user(ctx, await waiting)
+
+    def _user(self, ctx: RequestContext, answer: Authenticated | None) -> UserInfo:
+        if answer is None:
+            raise AuthenticationError(INVALID_TOKEN)
+        self._accepted(ctx)
+        return answer.user
+
+
+class BearerAuthenticator(_TokenRequests):
+    """``Authorization: Bearer <token>``; other schemes are none of its business."""
+
+    def _token(self, ctx: RequestContext) -> str:
+        parts = first_header(ctx, "Authorization").split(" ", 2)
+        if len(parts) < 2 or parts[0].lower() != "bearer":
+            return ""
+        if not parts[1] and len(parts) == 3:
+            ctx.warn(_EXTRA_SPACE)
+        return parts[1]
+
+    def _accepted(self, ctx: RequestContext) -> None:
+        remove_header(ctx, "Authorization")
+
+
+class WebSocketAuthenticator(_TokenRequests):
+    """``Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.<token>, <the real one>``."""
+
+    def _token(self, ctx: RequestContext) -> str:
+        if first_header(ctx, "Upgrade").lower() != "websocket":
+            return ""
+        token, others = "", False
+        for protocol in self._protocols(ctx):
+            if not protocol.startswith(_PROTOCOL_PREFIX):
+                others = True
+            elif token:
+                raise AuthenticationError("multiple bearer tokens in Sec-WebSocket-Protocol")
+            else:
+                token = self._decode(protocol[len(_PROTOCOL_PREFIX):])
+        if token and not others:
+            raise AuthenticationError("missing additional subprotocol")
+        return token
+
+    @staticmethod
+    def _protocols(ctx: RequestContext) -> list[str]:
+        values = ",".join(all_headers(ctx, "Sec-WebSocket-Protocol"))
+        return [value.strip() for value in values.split(",") if value.strip()]
+
+    @staticmethod
+    def _decode(text: str) -> str:
+        try:
+            data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            return data.decode("utf-8")
+        except (binascii.Error, ValueError):
+            raise AuthenticationError("invalid base64.bearer.authorization token encoding") from None
+
+    def _accepted(self, ctx: RequestContext) -> None:
+        rest = [protocol for protocol in self._protocols(ctx) if not protocol.startswith(_PROTOCOL_PREFIX)]
+        ctx.http.requestHeaders.setRawHeaders(b"sec-websocket-protocol", [", ".join(rest).encode()])

@@ -1,0 +1,61 @@
+"""What an authenticator is (upstream: apiserver ``pkg/authentication/authenticator``).
+
+A request authenticator answers a UserInfo, or None for "no opinion"; a token authenticator an Authenticated or None.
+Bad credentials raise AuthenticationError, whose text goes to TokenReview and the debug log, never to a 401.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol, Union
+
+from kapi.authorization.errors import aggregate
+from kapi.request.context import RequestContext
+from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
+
+
+class AuthenticationError(Exception):
+    """Credentials were given and are not good.  Carries no secret."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+        super().__init__(aggregate(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """A token's user and the audiences (of those asked for) that it is good for."""
+
+    user: UserInfo
+    audiences: tuple[str, ...] = ()
+    expires: float = 0.0  # unix seconds after which this must not be believed; 0 = not known
+
+
+TokenAnswer = Union[Authenticated, None]
+RequestAnswer = Union[UserInfo, None]
+
+
+class TokenAuthenticator(Protocol):
+    """``audiences`` are those the caller wants; empty means those of this API server."""
+
+    def authenticate_token(
+        self, token: str, audiences: tuple[str, ...] = ()
+    ) -> TokenAnswer | Awaitable[TokenAnswer]: ...
+
+
+class Authenticator(Protocol):
+    def authenticate(self, ctx: RequestContext) -> RequestAnswer | Awaitable[RequestAnswer]: ...
+
+
+def intersect(left: Iterable[str], right: Iterable[str]) -> tuple[str, ...]:
+    """What is in both, in the order of ``left``."""
+    wanted = set(right)
+    return tuple(item for item in left if item in wanted)
+
+
+def with_authenticated_group(user: UserInfo) -> UserInfo:
+    """The user as a member of ``system:authenticated``, unless it is anonymous."""
+    if user.name == ANONYMOUS or ALL_AUTHENTICATED in user.groups or ALL_UNAUTHENTICATED in user.groups:
+        return user
+    return replace(user, groups=(*user.groups, ALL_AUTHENTICATED))

@@ -1,0 +1,125 @@
+"""Authenticators one after another (upstream: apiserver ``request/union``, ``token/union``, ``group``)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Sequence
+
+from kapi.authentication.interface import (
+    AuthenticationError,
+    Authenticator,
+    RequestAnswer,
+    TokenAnswer,
+    TokenAuthenticator,
+    with_authenticated_group,
+)
+from kapi.request.context import RequestContext
+
+
+class UnionAuthenticator:
+    """The first that knows the user wins; bad credentials count only when nobody does.
+
+    What it answers is a member of ``system:authenticated``.  ``anonymous`` is asked only when no credentials were bad.
+    """
+
+    def __init__(self, authenticators: Sequence[Authenticator], anonymous: Authenticator | None = None) -> None:
+        self.authenticators = tuple(authenticators)
+        self.anonymous = anonymous
+
+    def authenticate(self, ctx: RequestContext) -> RequestAnswer | Awaitable[RequestAnswer]:
+        errors: list[str] = []
+        for position, authenticator in enumerate(self.authenticators, 1):
+            try:
+                answer = authenticator.authenticate(ctx)
+            except AuthenticationError as error:
+                errors.extend(error.texts)
+                continue
+            if answer is None:
+                continue
+            if inspect.isawaitable(answer):
+                return self._resume(ctx, answer, position, errors)
+            return with_authenticated_group(answer)
+        return self._end(ctx, errors)
+
+    async def _resume(
+        self, ctx: RequestContext, waiting: Awaitable[RequestAnswer], position: int, errors: list[str]
+    ) -> RequestAnswer:
+        step: RequestAnswer | Awaitable[RequestAnswer] = waiting
+        while True:
+            try:
+                answer = await step if inspect.isawaitable(step) else step
+                if answer is not None:
+                    return with_authenticated_group(answer)
+            except AuthenticationError as error:
+                errors.extend(error.texts)
+            while True:
+                if position >= len(self.authenticators):
+                    last = self._end(ctx, errors)
+                    return await last if inspect.isawaitable(last) else last
+                authenticator = self.authenticators[position]
+                position += 1
+                try:
+                    step = authenticator.authenticate(ctx)
+                    break
+                except AuthenticationError as error:
+                    errors.extend(error.texts)
+
+    def _end(self, ctx: RequestContext, errors: list[str]) -> RequestAnswer | Awaitable[RequestAnswer]:
+        if errors:
+            raise AuthenticationError(*errors)
+        return None if self.anonymous is None else self.anonymous.authenticate(ctx)
+
+
+class UnionTokenAuthenticator:
+    """The same for tokens."""
+
+    def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
+        self.authenticators = tuple(authenticators)
+
+    def authenticate_token(
+        self, token: str, audiences: tuple[str, ...] = ()
+    ) -> TokenAnswer | Awaitable[TokenAnswer]:
+        errors: list[str] = []
+        for position, authenticator in enumerate(self.authenticators, 1):
+            try:
+                answer = authenticator.authenticate_token(token, audiences)
+            except AuthenticationError as error:
+                errors.extend(error.texts)
+                continue
+            if answer is None:
+                continue
+            if inspect.isawaitable(answer):
+                return self._resume(token, audiences, answer, position, errors)
+            return answer
+        if errors:
+            raise AuthenticationError(*errors)
+        return None
+
+    async def _resume(
+        self,
+        token: str,
+        audiences: tuple[str, ...],
+        waiting: Awaitable[TokenAnswer],
+        position: int,
+        errors: list[str],
+    ) -> TokenAnswer:
+        step: TokenAnswer | Awaitable[TokenAnswer] = waiting
+        while True:
+            try:
+                answer = await step if inspect.isawaitable(step) else step
+                if answer is not None:
+                    return answer
+            except AuthenticationError as error:
+                errors.extend(error.texts)
+            while True:
+                if position >= len(self.authenticators):
+                    if errors:
+                        raise AuthenticationError(*errors)
+                    return None
+                authenticator = self.authenticators[position]
+                position += 1
+                try:
+                    step = authenticator.authenticate_token(token, audiences)
+                    break
+                except AuthenticationError as error:
+                    errors.extend(error.texts)

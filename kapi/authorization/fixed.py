@@ -1,0 +1,73 @@
+"""Authorizers without policy: AlwaysAllow, AlwaysDeny, privileged groups, always-allowed paths.
+
+Upstream: apiserver ``authorization/authorizerfactory`` and ``authorization/path``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
+from kapi.request.user import SYSTEM_MASTERS, UserInfo
+
+_ALLOW = Verdict(Decision.ALLOW)
+_NO_OPINION = Verdict(Decision.NO_OPINION)
+
+
+class AlwaysAllow:
+    def authorize(self, attributes: Attributes) -> Verdict:
+        return _ALLOW
+
+    def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
+        return RuleSet(
+            [ResourceRule(("*",), ("*",), ("*",))],
+            [NonResourceRule(("*",), ("*",))],
+        )
+
+
+class AlwaysDeny:
+    """Has no opinion on anything, which a chain's end turns into a refusal."""
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
+
+    def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
+        return RuleSet()
+
+
+class PrivilegedGroups:
+    """Members may do everything, whatever the policy says: nobody locks the last administrator out."""
+
+    def __init__(self, groups: Iterable[str] = (SYSTEM_MASTERS,)) -> None:
+        self.groups = frozenset(groups)
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        return _NO_OPINION if self.groups.isdisjoint(attributes.user.groups) else _ALLOW
+
+
+class AlwaysAllowPaths:
+    """``--authorization-always-allow-paths``: plain paths and prefixes that end in ``*``."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        exact, prefixes = set(), []
+        for path in paths:
+            text = path.lstrip("/")
+            if not text:
+                exact.add("/")
+                continue
+            if "*" in text[:-1]:
+                raise ValueError(f"only trailing * allowed in {path!r}")
+            if text.endswith("*"):
+                prefixes.append("/" + text[:-1])
+            else:
+                exact.add("/" + text)
+        self._exact, self._prefixes = frozenset(exact), tuple(prefixes)
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        if attributes.is_resource:
+            return _NO_OPINION
+        path = "/" + attributes.path.lstrip("/")
+        if path in self._exact or path.startswith(self._prefixes):
+            return _ALLOW
+        return _NO_OPINION

@@ -1,0 +1,33 @@
+"""The 403 of a refused request (upstream: apiserver ``responsewriters/errors.go`` Forbidden)."""
+
+from __future__ import annotations
+
+from kapi.authorization.interface import Attributes
+from kapi.machinery import status
+from kapi.machinery.field import quote
+from kapi.machinery.gvk import GroupResource
+
+#: what a message may not carry into a browser
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def forbidden_message(attributes: Attributes) -> str:
+    """``User "x" cannot get resource "pods" in API group "" in the namespace "y"``."""
+    name, verb = quote(attributes.user.name), attributes.verb
+    if not attributes.is_resource:
+        return f"User {name} cannot {verb} path {quote(attributes.path)}"
+    resource = attributes.resource
+    if attributes.subresource:
+        resource = f"{resource}/{attributes.subresource}"
+    text = f"User {name} cannot {verb} resource {quote(resource)} in API group {quote(attributes.group)}"
+    if attributes.namespace:
+        return f"{text} in the namespace {quote(attributes.namespace)}"
+    return f"{text} at the cluster scope"
+
+
+def forbidden_error(attributes: Attributes, reason: str = "") -> status.StatusError:
+    """The error; ``reason`` is the authorizer's, which upstream shows."""
+    message = forbidden_message(attributes).translate(_HTML)
+    if reason:
+        message = f"{message}: {reason}"
+    return status.forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, message)

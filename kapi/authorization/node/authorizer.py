@@ -1,0 +1,180 @@
+"""The Node authorizer: a kubelet reaches what belongs to the pods on its node, and no more.
+
+Upstream: ``plugin/pkg/auth/authorizer/node/node_authorizer.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.node.graph import NodeGraph
+from kapi.authorization.node.identity import node_identity
+from kapi.authorization.rbac.policy import PolicyRule, any_allows
+from kapi.authorization.rules import RuleSet
+from kapi.machinery.field import quote
+from kapi.request.user import UserInfo
+
+_ALLOW = Verdict(Decision.ALLOW)
+_NO_OPINION = Verdict(Decision.NO_OPINION)
+_LEASE_NAMESPACE = "kube-node-lease"
+_OWN_OBJECT_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
+
+
+def _no(reason: str) -> Verdict:
+    return Verdict(Decision.NO_OPINION, reason)
+
+
+class NodeAuthorizer:
+    """``rules`` are the static ones for whatever is not subdivided by object."""
+
+    def __init__(self, graph: NodeGraph, rules: Iterable[PolicyRule]) -> None:
+        self.graph = graph
+        self.rules = tuple(rules)
+        self._checks: dict[tuple[str, str], Callable[[str, Attributes], Verdict]] = {
+            ("", "secrets"): lambda node, a: self._read_namespaced(node, "secret", a),
+            ("", "configmaps"): lambda node, a: self._read_namespaced(node, "configmap", a),
+            ("", "persistentvolumeclaims"): self._claim,
+            ("", "persistentvolumes"): lambda node, a: self._get(node, "pv", a),
+            ("resource.k8s.io", "resourceclaims"): lambda node, a: self._get(node, "resourceclaim", a),
+            ("storage.k8s.io", "volumeattachments"): lambda node, a: self._get(node, "volumeattachment", a),
+            ("", "serviceaccounts"): self._service_account,
+            ("coordination.k8s.io", "leases"): self._lease,
+            ("storage.k8s.io", "csinodes"): self._csi_node,
+            ("resource.k8s.io", "resourceslices"): self._slice,
+            ("", "nodes"): self._node,
+            ("", "pods"): self._pod,
+            ("certificates.k8s.io", "podcertificaterequests"): lambda node, a: _NO_OPINION,
+        }
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        node, is_node = node_identity(attributes.user)
+        if not is_node:
+            return _NO_OPINION
+        if not node:
+            return _no(f"unknown node for user {quote(attributes.user.name)}")
+        if attributes.is_resource:
+            check = self._checks.get((attributes.group, attributes.resource))
+            if check is not None:
+                return check(node, attributes)
+        return _ALLOW if any_allows(self.rules, attributes) else _NO_OPINION
+
+    def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
+        if node_identity(user)[1]:
+            return RuleSet(incomplete=True, errors=["node authorizer does not support user rule resolution"])
+        return RuleSet()
+
+    def _related(self, node: str, kind: str, attributes: Attributes) -> Verdict:
+        if not attributes.name:
+            return _no("No Object name found")
+        if self.graph.leads_to(node, kind, attributes.namespace, attributes.name):
+            return _ALLOW
+        return _no(f"no relationship found between node '{node}' and this object")
+
+    def _get(self, node: str, kind: str, attributes: Attributes) -> Verdict:
+        if attributes.verb != "get":
+            return _no("can only get individual resources of this type")
+        if attributes.subresource:
+            return _no("cannot get subresource")
+        return self._related(node, kind, attributes)
+
+    def _read_namespaced(self, node: str, kind: str, attributes: Attributes) -> Verdict:
+        if attributes.verb not in ("get", "list", "watch"):
+            return _no("can only read resources of this type")
+        if attributes.subresource:
+            return _no("cannot read subresource")
+        if not attributes.namespace:
+            return _no("can only read namespaced object of this type")
+        return self._related(node, kind, attributes)
+
+    def _claim(self, node: str, attributes: Attributes) -> Verdict:
+        if attributes.subresource != "status":
+            return self._get(node, "pvc", attributes)
+        if attributes.verb not in ("update", "patch"):
+            return _no("can only get/update/patch this type")
+        return self._related(node, "pvc", attributes)
+
+    def _service_account(self, node: str, attributes: Attributes) -> Verdict:
+        if attributes.verb == "get" and not attributes.subresource:
+            return self._read_namespaced(node, "serviceaccount", attributes)
+        if attributes.verb != "create" or not attributes.name:
+            return _no("can only create tokens for individual service accounts")
+        if attributes.subresource != "token":
+            return _no("can only create token subresource of serviceaccount")
+        return self._related(node, "serviceaccount", attributes)
+
+    def _lease(self, node: str, attributes: Attributes) -> Verdict:
+        if attributes.verb not in _OWN_OBJECT_VERBS:
+            return _no("can only get, create, update, patch, or delete a node lease")
+        if attributes.namespace != _LEASE_NAMESPACE:
+            return _no(f"can only access leases in the {quote(_LEASE_NAMESPACE)} system namespace")
+        if attributes.verb != "create" and attributes.name != node:
+            return _no("can only access node lease with the same name as the requesting node")
+        return _ALLOW
+
+    def _csi_node(self, node: str, attributes: Attributes) -> Verdict:
+        if attributes.verb not in _OWN_OBJECT_VERBS:
+            return _no("can only get, create, update, patch, or delete a CSINode")
+        if attributes.subresource:
+            return _no("cannot authorize CSINode subresources")
+        if attributes.verb != "create" and attributes.name != node:
+            return _no("can only access CSINode with the same name as the requesting node")
+        return _ALLOW
+
+    def _slice(self, node: str, attributes: Attributes) -> Verdict:
+        if attributes.subresource:
+            return _no("cannot authorize ResourceSlice subresources")
+        verb = attributes.verb
+        if verb == "create":
+            return _ALLOW
+        if verb in ("get", "update", "patch", "delete"):
+            return self._related(node, "resourceslice", attributes)
+        if verb in ("watch", "list", "deletecollection"):
+            if _selects(attributes, "spec.nodeName", node):
+                return _ALLOW
+            return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+        return _no(
+            "only the following verbs are allowed for a ResourceSlice: "
+            "get, watch, list, create, update, patch, delete, deletecollection"
+        )
+
+    def _node(self, node: str, attributes: Attributes) -> Verdict:
+        subresource, verb = attributes.subresource, attributes.verb
+        if not subresource:
+            if verb in ("create", "update", "patch"):
+                return _ALLOW
+            if verb in ("get", "list", "watch"):
+                if attributes.name == node:
+                    return _ALLOW
+                if not attributes.name:
+                    return _no(f"node '{node}' cannot read all nodes, only its own Node object")
+                return _no(f"node '{node}' cannot read '{attributes.name}', only its own Node object")
+        elif subresource == "status" and verb in ("update", "patch"):
+            return _ALLOW
+        return _NO_OPINION
+
+    def _pod(self, node: str, attributes: Attributes) -> Verdict:
+        subresource, verb = attributes.subresource, attributes.verb
+        if not subresource:
+            if verb == "get":
+                return self._get(node, "pod", attributes)
+            if verb in ("list", "watch"):
+                if _selects(attributes, "spec.nodeName", node):
+                    return _ALLOW
+                if attributes.name:
+                    return self._related(node, "pod", attributes)
+                return _no("can only list/watch pods with spec.nodeName field selector")
+            if verb in ("create", "delete"):
+                return _ALLOW
+        elif subresource == "status" and verb in ("update", "patch"):
+            return _ALLOW
+        elif subresource == "eviction" and verb == "create":
+            return _ALLOW
+        return _NO_OPINION
+
+
+def _selects(attributes: Attributes, field: str, value: str) -> bool:
+    return any(
+        key == field and operator in ("=", "==") and wanted == value
+        for key, operator, wanted in attributes.field_requirements
+    )

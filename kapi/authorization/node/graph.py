@@ -1,0 +1,130 @@
+"""Which objects lead to which node (upstream: ``plugin/pkg/auth/authorizer/node/graph.go``).
+
+Edges point towards nodes: secret -> pod -> node, secret -> volume -> claim -> pod -> node.  Every edge is owned by the
+object that caused it and goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kapi.authorization.node.references import (
+    pod_config_maps,
+    pod_resource_claims,
+    pod_secrets,
+    pod_volume_claims,
+    volume_secrets,
+)
+from kapi.client.interface import Client
+
+Object = dict[str, Any]
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+class Vertex(NamedTuple):
+    type: str
+    namespace: str
+    name: str
+
+
+def _node(name: str) -> Vertex:
+    return Vertex("node", "", name)
+
+
+class NodeGraph:
+    def __init__(self) -> None:
+        self._out: dict[Vertex, set[Vertex]] = {}
+        self._owned: dict[Vertex, list[tuple[Vertex, Vertex]]] = {}
+
+    def follow(self, client: Client) -> Callable[[], None]:
+        """Reads and follows pods, volumes, attachments and resource slices; returns the function that stops it."""
+        handlers = (
+            ("", "pods", self.on_pod),
+            ("", "persistentvolumes", self.on_volume),
+            ("storage.k8s.io", "volumeattachments", self.on_attachment),
+            ("resource.k8s.io", "resourceslices", self.on_slice),
+        )
+        served = {(group, plural) for group, plural, _ in client.resources()}
+        stops = [
+            client.resource(group, plural).watch(handler)
+            for group, plural, handler in handlers
+            if (group, plural) in served
+        ]
+
+        def stop() -> None:
+            for each in stops:
+                each()
+
+        return stop
+
+    def _replace(self, owner: Vertex, edges: list[tuple[Vertex, Vertex]]) -> None:
+        for source, target in self._owned.pop(owner, ()):
+            targets = self._out.get(source)
+            if targets is not None:
+                targets.discard(target)
+                if not targets:
+                    del self._out[source]
+        if edges:
+            self._owned[owner] = edges
+            for source, target in edges:
+                self._out.setdefault(source, set()).add(target)
+
+    def on_pod(self, event: str, pod: Object, old: Object | None = None) -> None:
+        metadata, spec = pod["metadata"], pod.get("spec") or {}
+        namespace = metadata.get("namespace", "")
+        vertex = Vertex("pod", namespace, metadata["name"])
+        node = spec.get("nodeName")
+        if event == "DELETED" or not node:
+            self._replace(vertex, [])
+            return
+        edges = [(vertex, _node(node))]
+        if _MIRROR not in (metadata.get("annotations") or {}):
+            account = spec.get("serviceAccountName")
+            if account:
+                edges.append((Vertex("serviceaccount", namespace, account), vertex))
+            for kind, names in (
+                ("secret", pod_secrets(pod)),
+                ("configmap", pod_config_maps(pod)),
+                ("pvc", pod_volume_claims(pod)),
+                ("resourceclaim", pod_resource_claims(pod)),
+            ):
+                edges.extend((Vertex(kind, namespace, name), vertex) for name in names)
+        self._replace(vertex, edges)
+
+    def on_volume(self, event: str, volume: Object, old: Object | None = None) -> None:
+        vertex = Vertex("pv", "", volume["metadata"]["name"])
+        claim = (volume.get("spec") or {}).get("claimRef")
+        edges = []
+        if event != "DELETED" and claim:
+            edges.append((vertex, Vertex("pvc", claim.get("namespace", ""), claim.get("name", ""))))
+            edges.extend((Vertex("secret", *secret), vertex) for secret in volume_secrets(volume))
+        self._replace(vertex, edges)
+
+    def on_attachment(self, event: str, attachment: Object, old: Object | None = None) -> None:
+        self._direct("volumeattachment", event, attachment)
+
+    def on_slice(self, event: str, resource_slice: Object, old: Object | None = None) -> None:
+        self._direct("resourceslice", event, resource_slice)
+
+    def _direct(self, kind: str, event: str, obj: Object) -> None:
+        vertex = Vertex(kind, "", obj["metadata"]["name"])
+        node = (obj.get("spec") or {}).get("nodeName")
+        self._replace(vertex, [(vertex, _node(node))] if node and event != "DELETED" else [])
+
+    def leads_to(self, node: str, kind: str, namespace: str, name: str) -> bool:
+        """True when the object belongs to something on the node."""
+        goal = _node(node)
+        todo, seen = [Vertex(kind, namespace, name)], set()
+        while todo:
+            vertex = todo.pop()
+            if vertex in seen:
+                continue
+            seen.add(vertex)
+            targets = self._out.get(vertex)
+            if not targets:
+                continue
+            if goal in targets:
+                return True
+            todo.extend(targets)
+        return False

@@ -1,0 +1,123 @@
+"""What a pod or a volume refers to (upstream: ``pkg/api/v1/pod`` and ``persistentvolume`` visitors)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Object = dict[str, Any]
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+#: volume type -> path of the secret's name
+_VOLUME_SECRETS: tuple[tuple[str, ...], ...] = (
+    ("azureFile", "secretName"),
+    ("cephfs", "secretRef", "name"),
+    ("cinder", "secretRef", "name"),
+    ("flexVolume", "secretRef", "name"),
+    ("rbd", "secretRef", "name"),
+    ("scaleIO", "secretRef", "name"),
+    ("secret", "secretName"),
+    ("iscsi", "secretRef", "name"),
+    ("storageos", "secretRef", "name"),
+    ("csi", "nodePublishSecretRef", "name"),
+)
+#: volume sources of a PersistentVolume whose secret the kubelet reads
+_KUBELET_SECRETS: tuple[tuple[str, str], ...] = (
+    ("cephfs", "secretRef"),
+    ("cinder", "secretRef"),
+    ("flexVolume", "secretRef"),
+    ("rbd", "secretRef"),
+    ("scaleIO", "secretRef"),
+    ("iscsi", "secretRef"),
+    ("storageos", "secretRef"),
+    ("csi", "nodePublishSecretRef"),
+    ("csi", "nodeStageSecretRef"),
+    ("csi", "nodeExpandSecretRef"),
+)
+
+
+def _at(tree: Any, *path: str) -> Any:
+    for part in path:
+        if not isinstance(tree, dict):
+            return None
+        tree = tree.get(part)
+    return tree
+
+
+def _containers(spec: Object) -> Iterator[Object]:
+    for key in _CONTAINER_LISTS:
+        yield from spec.get(key) or ()
+
+
+def _environment(spec: Object, key_ref: str, source_ref: str) -> Iterator[str]:
+    for container in _containers(spec):
+        for source in container.get("envFrom") or ():
+            yield _at(source, source_ref, "name") or ""
+        for variable in container.get("env") or ():
+            yield _at(variable, "valueFrom", key_ref, "name") or ""
+
+
+def pod_secrets(pod: Object) -> set[str]:
+    """Names of the secrets a pod reads in its own namespace."""
+    spec = pod.get("spec") or {}
+    names = {reference.get("name", "") for reference in spec.get("imagePullSecrets") or ()}
+    names.update(_environment(spec, "secretKeyRef", "secretRef"))
+    for volume in spec.get("volumes") or ():
+        names.update(_at(volume, *path) or "" for path in _VOLUME_SECRETS)
+        for source in _at(volume, "projected", "sources") or ():
+            names.add(_at(source, "secret", "name") or "")
+    names.discard("")
+    return names
+
+
+def pod_config_maps(pod: Object) -> set[str]:
+    """Names of the config maps a pod reads in its own namespace."""
+    spec = pod.get("spec") or {}
+    names = set(_environment(spec, "configMapKeyRef", "configMapRef"))
+    for volume in spec.get("volumes") or ():
+        names.add(_at(volume, "configMap", "name") or "")
+        for source in _at(volume, "projected", "sources") or ():
+            names.add(_at(source, "configMap", "name") or "")
+    names.discard("")
+    return names
+
+
+def pod_volume_claims(pod: Object) -> set[str]:
+    """Names of the PersistentVolumeClaims of a pod, those of its generic ephemeral volumes included."""
+    names = set()
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        claim = _at(volume, "persistentVolumeClaim", "claimName")
+        if claim:
+            names.add(claim)
+        elif volume.get("ephemeral"):
+            names.add(f"{pod['metadata']['name']}-{volume.get('name', '')}")
+    return names
+
+
+def pod_resource_claims(pod: Object) -> set[str]:
+    """Names of the ResourceClaims of a pod: named, generated, or made for an extended resource."""
+    status = pod.get("status") or {}
+    generated = {each.get("name"): each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
+    names = set()
+    for claim in (pod.get("spec") or {}).get("resourceClaims") or ():
+        if claim.get("resourceClaimName"):
+            names.add(claim["resourceClaimName"])
+        elif claim.get("resourceClaimTemplateName"):
+            names.add(generated.get(claim.get("name")) or "")
+    names.add(_at(status, "extendedResourceClaimStatus", "resourceClaimName") or "")
+    names.discard("")
+    return names
+
+
+def volume_secrets(volume: Object) -> set[tuple[str, str]]:
+    """(namespace, name) of the secrets of a bound PersistentVolume that the kubelet may read."""
+    spec = volume.get("spec") or {}
+    home = _at(spec, "claimRef", "namespace") or ""
+    found = set()
+    azure = spec.get("azureFile")
+    if azure and azure.get("secretName"):
+        found.add((azure.get("secretNamespace") or home, azure["secretName"]))
+    for source, reference in _KUBELET_SECRETS:
+        secret = _at(spec, source, reference)
+        if secret and secret.get("name"):
+            found.add((secret.get("namespace") or home, secret["name"]))
+    return found

@@ -1,0 +1,78 @@
+"""The RBAC authorizer (upstream: ``plugin/pkg/auth/authorizer/rbac``).
+
+A decision is a pure function of the index and the attributes, so recent ones are kept until any role or binding
+changes; the memory is bounded.
+"""
+
+from __future__ import annotations
+
+from kapi.authorization.errors import aggregate
+from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.rbac.index import PolicyIndex, RoleMissing
+from kapi.authorization.rbac.policy import PolicyRule
+from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
+from kapi.request.user import UserInfo
+
+_REMEMBERED = 8192
+_NO_OPINION = Verdict(Decision.NO_OPINION)
+
+
+class RBACAuthorizer:
+    def __init__(self, index: PolicyIndex) -> None:
+        self.index = index
+        self._generation = -1
+        self._recent: dict[tuple[object, ...], Verdict] = {}
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        recent = self._recent
+        if self._generation != self.index.generation or len(recent) >= _REMEMBERED:
+            recent.clear()
+            self._generation = self.index.generation
+        user = attributes.user
+        if attributes.is_resource:
+            key: tuple[object, ...] = (
+                user.name, user.groups, attributes.verb, attributes.group, attributes.resource,
+                attributes.subresource, attributes.namespace, attributes.name,
+            )
+        else:
+            key = (user.name, user.groups, attributes.verb, attributes.path)
+        verdict = recent.get(key)
+        if verdict is None:
+            verdict = recent[key] = self._decide(attributes)
+        return verdict
+
+    def _decide(self, attributes: Attributes) -> Verdict:
+        errors: list[str] = []
+        namespace = attributes.namespace if attributes.is_resource else ""
+        for grant, scope in self.index.grants_for(attributes.user, namespace):
+            try:
+                rules = self.index.role_rules(grant.binding["roleRef"], scope)
+            except RoleMissing as error:
+                errors.append(str(error))
+                continue
+            for rule in rules:
+                if rule.allows(attributes):
+                    return Verdict(Decision.ALLOW, f"RBAC: allowed by {grant.source}")
+        if errors:
+            return Verdict(Decision.NO_OPINION, f"RBAC: {aggregate(errors)}")
+        return _NO_OPINION
+
+    def held_rules(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
+        """Every rule that applies to the user in the namespace (cluster-wide ones with ""), and what was missing."""
+        rules: list[PolicyRule] = []
+        errors: list[str] = []
+        for grant, scope in self.index.grants_for(user, namespace):
+            try:
+                rules.extend(self.index.role_rules(grant.binding["roleRef"], scope))
+            except RoleMissing as error:
+                errors.append(str(error))
+        return rules, errors
+
+    def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
+        rules, errors = self.held_rules(user, namespace)
+        return RuleSet(
+            [ResourceRule(rule.verbs, rule.groups, rule.resources, rule.names) for rule in rules if rule.resources],
+            [NonResourceRule(rule.verbs, rule.urls) for rule in rules if rule.urls],
+            False,
+            [aggregate(errors)] if errors else [],
+        )

@@ -1,0 +1,130 @@
+"""Nobody grants what he does not hold (upstream: ``pkg/registry/rbac/escalation_check.go`` and ``*/policybased``).
+
+The registry calls ``EscalationCheck.check_role`` or ``check_binding`` before it creates or updates a role or binding.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from kapi.authorization.interface import Attributes, Authorizer, Decision
+from kapi.authorization.rbac.authorizer import RBACAuthorizer
+from kapi.authorization.rbac.covers import compacted, missing_rules
+from kapi.authorization.rbac.index import GROUP, RoleMissing
+from kapi.authorization.rbac.policy import PolicyRule, quoted_list, rules_of
+from kapi.machinery import status
+from kapi.machinery.field import quote
+from kapi.machinery.gvk import GroupResource
+from kapi.request.user import SYSTEM_MASTERS, UserInfo
+
+Object = dict[str, Any]
+_FULL_AUTHORITY = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
+
+
+def escalation_text(
+    user: UserInfo, held: list[PolicyRule], wanted: Iterable[PolicyRule], errors: list[str]
+) -> str:
+    """"" when everything wanted is held; else what upstream says is missing."""
+    missing = missing_rules(held, wanted)
+    if not missing:
+        return ""
+    lines = sorted({rule.compact() for rule in compacted(missing)})
+    text = (
+        f"user {quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant RBAC permissions "
+        "not currently held:\n" + "\n".join(lines)
+    )
+    return f"{text}; resolution errors: [{' '.join(errors)}]" if errors else text
+
+
+def only_garbage_collection_changes(obj: Object, old: Object) -> bool:
+    """True when an update differs only in owner references and finalizers: the collector needs no policy."""
+
+    def stripped(tree: Object) -> Object:
+        metadata = {
+            key: value
+            for key, value in tree["metadata"].items()
+            if key not in ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+        }
+        return {**{key: value for key, value in tree.items() if key not in ("kind", "apiVersion")}, "metadata": metadata}
+
+    return obj != old and stripped(obj) == stripped(old)
+
+
+class EscalationCheck:
+    """The checks, for one server."""
+
+    def __init__(self, rbac: RBACAuthorizer, authorizer: Authorizer | None) -> None:
+        self.rbac = rbac
+        self.authorizer = authorizer
+
+    async def check(
+        self, resource: GroupResource, user: UserInfo, namespace: str, name: str, obj: Object, old: Object | None
+    ) -> None:
+        """Checks a write to any of the four RBAC resources.  Raises Forbidden (or NotFound for a missing role)."""
+        if resource.group != GROUP:
+            return
+        if resource.resource in ("roles", "clusterroles"):
+            await self.check_role(resource, user, namespace, name, obj, old)
+        elif resource.resource in ("rolebindings", "clusterrolebindings"):
+            await self.check_binding(resource, user, namespace, obj, old)
+
+    async def check_role(
+        self, resource: GroupResource, user: UserInfo, namespace: str, name: str, obj: Object, old: Object | None
+    ) -> None:
+        if SYSTEM_MASTERS in user.groups or await self._allowed(user, "escalate", resource.resource, namespace, name):
+            return
+        if old is not None and only_garbage_collection_changes(obj, old):
+            return
+        own_name = obj["metadata"].get("name", "")
+        held, errors = self.rbac.held_rules(user, namespace)
+        text = escalation_text(user, held, rules_of(obj), errors)
+        if text:
+            raise status.forbidden(resource, own_name, text)
+        if _aggregates(obj) or (old is not None and _aggregates(old)):
+            if missing_rules(held, _FULL_AUTHORITY):
+                raise status.forbidden(
+                    resource, own_name, "must have cluster-admin privileges to use the aggregationRule"
+                )
+
+    async def check_binding(
+        self, resource: GroupResource, user: UserInfo, namespace: str, obj: Object, old: Object | None
+    ) -> None:
+        if SYSTEM_MASTERS in user.groups:
+            return
+        if old is not None and only_garbage_collection_changes(obj, old):
+            return
+        ref = obj.get("roleRef") or {}
+        plural = {"ClusterRole": "clusterroles", "Role": "roles"}.get(ref.get("kind", ""))
+        role_name = ref.get("name", "")
+        if plural and await self._allowed(user, "bind", plural, namespace, role_name, ref.get("apiGroup", "")):
+            return
+        try:
+            wanted = self.rbac.index.role_rules(ref, namespace)
+        except RoleMissing as error:
+            if plural is None:
+                raise status.internal(error) from None
+            raise status.not_found(resource, role_name) from None
+        held, errors = self.rbac.held_rules(user, namespace)
+        text = escalation_text(user, held, wanted, errors)
+        if text:
+            raise status.forbidden(resource, obj["metadata"].get("name", ""), text)
+
+    async def _allowed(
+        self, user: UserInfo, verb: str, resource: str, namespace: str, name: str, group: str = GROUP
+    ) -> bool:
+        if self.authorizer is None:
+            return False
+        verdict = self.authorizer.authorize(
+            Attributes(
+                user=user, verb=verb, group=group, version="*", resource=resource, namespace=namespace, name=name
+            )
+        )
+        if inspect.isawaitable(verdict):
+            verdict = await verdict
+        return verdict.decision is Decision.ALLOW
+
+
+def _aggregates(role: Object) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))

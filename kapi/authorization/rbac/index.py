@@ -1,0 +1,148 @@
+"""Roles by name and bindings by subject, kept by watch, so that a check looks only at what binds the user.
+
+Upstream scans every binding on each check (``pkg/registry/rbac/validation/rule.go``); the outcome is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from kapi.authorization.rbac.policy import PolicyRule, rules_of
+from kapi.client.interface import Client
+from kapi.machinery.field import quote
+from kapi.request.user import UserInfo
+
+Object = dict[str, Any]
+GROUP = "rbac.authorization.k8s.io"
+_USER, _GROUP = "u:", "g:"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+
+
+class Grant(NamedTuple):
+    """A binding as one of its subjects holds it."""
+
+    binding: Object
+    subject: Object
+    position: int  # of the subject in the binding: the first that applies names the reason
+
+    @property
+    def source(self) -> str:
+        """``RoleBinding "name/namespace" of Role "r" to User "u"``."""
+        metadata, ref, subject = self.binding["metadata"], self.binding["roleRef"], self.subject
+        namespace = metadata.get("namespace", "")
+        name, kind = (f"{metadata['name']}/{namespace}", "RoleBinding") if namespace else (
+            metadata["name"], "ClusterRoleBinding"
+        )
+        who = subject.get("name", "")
+        if subject.get("kind") == "ServiceAccount":
+            who = f"{who}/{subject.get('namespace') or namespace}"
+        return (
+            f"{kind} {quote(name)} of {ref.get('kind', '')} {quote(ref.get('name', ''))} "
+            f"to {subject.get('kind', '')} {quote(who)}"
+        )
+
+
+def _subject_key(subject: Object, namespace: str) -> str:
+    kind, name = subject.get("kind"), subject.get("name", "")
+    if kind == "User":
+        return _USER + name
+    if kind == "Group":
+        return _GROUP + name
+    if kind == "ServiceAccount":
+        home = subject.get("namespace") or namespace
+        return f"{_USER}{SERVICE_ACCOUNT_PREFIX}{home}:{name}" if home else ""
+    return ""
+
+
+class RoleMissing(Exception):
+    """A binding names a role that is not there (or a kind of role that does not exist)."""
+
+
+class PolicyIndex:
+    """What RBAC knows.  ``generation`` grows with every change, so that caches of decisions can tell."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._roles: dict[tuple[str, str], tuple[PolicyRule, ...]] = {}  # (namespace or "", name)
+        self._grants: dict[str, dict[str, dict[str, Grant]]] = {}  # namespace or "" -> subject -> binding name
+        self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> subjects it was filed under
+
+    def follow(self, client: Client) -> Callable[[], None]:
+        """Reads and follows the four resources; returns the function that stops it."""
+        stops = [
+            client.resource(GROUP, "clusterroles").watch(self.on_role),
+            client.resource(GROUP, "roles").watch(self.on_role),
+            client.resource(GROUP, "clusterrolebindings").watch(self.on_binding),
+            client.resource(GROUP, "rolebindings").watch(self.on_binding),
+        ]
+
+        def stop() -> None:
+            for each in stops:
+                each()
+
+        return stop
+
+    def on_role(self, event: str, obj: Object, old: Object | None = None) -> None:
+        self.generation += 1
+        metadata = obj["metadata"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        if event == "DELETED":
+            self._roles.pop(key, None)
+        else:
+            self._roles[key] = rules_of(obj)
+
+    def on_binding(self, event: str, obj: Object, old: Object | None = None) -> None:
+        self.generation += 1
+        metadata = obj["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        by_subject = self._grants.setdefault(namespace, {})
+        for key in self._subjects.pop((namespace, name), ()):
+            held = by_subject.get(key)
+            if held is not None:
+                held.pop(name, None)
+                if not held:
+                    del by_subject[key]
+        if event != "DELETED":
+            keys = self._subjects[(namespace, name)] = []
+            for position, subject in enumerate(obj.get("subjects") or ()):
+                key = _subject_key(subject, namespace)
+                if key:
+                    keys.append(key)
+                    by_subject.setdefault(key, {}).setdefault(name, Grant(obj, subject, position))
+        if not by_subject:
+            del self._grants[namespace]
+
+    def role_rules(self, ref: Object, namespace: str) -> tuple[PolicyRule, ...]:
+        """The rules a roleRef stands for.  Raises RoleMissing."""
+        kind, name = ref.get("kind"), ref.get("name", "")
+        if kind == "ClusterRole":
+            rules = self._roles.get(("", name))
+        elif kind == "Role":
+            rules = self._roles.get((namespace, name)) if namespace else None
+        else:
+            raise RoleMissing(f"unsupported role reference kind: {quote(kind or '')}")
+        if rules is None:
+            raise RoleMissing(f"{str(kind).lower()}.{GROUP} {quote(name)} not found")
+        return rules
+
+    def grants_for(self, user: UserInfo, namespace: str) -> Iterator[tuple[Grant, str]]:
+        """Every binding that applies to the user, with the namespace its role is looked up in; cluster-wide ones first."""
+        keys = (_USER + user.name, *(_GROUP + group for group in user.groups))
+        for scope in ("", namespace) if namespace else ("",):
+            by_subject = self._grants.get(scope)
+            if not by_subject:
+                continue
+            held = [grants for grants in (by_subject.get(key) for key in keys) if grants]
+            if len(held) == 1:
+                for grant in held[0].values():
+                    yield grant, scope
+            elif held:
+                first: dict[str, Grant] = {}
+                for grants in held:
+                    for name, grant in grants.items():
+                        known = first.get(name)
+                        if known is None or grant.position < known.position:
+                            first[name] = grant
+                for grant in first.values():
+                    yield grant, scope

@@ -1,0 +1,91 @@
+"""Policy rules, made ready for matching (upstream: ``pkg/apis/rbac/v1/evaluation_helpers.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kapi.authorization.interface import Attributes
+
+Object = dict[str, Any]
+
+
+class PolicyRule:
+    """One rule of a role.  The lists keep their order for messages and reviews; the sets answer."""
+
+    __slots__ = (
+        "verbs", "groups", "resources", "names", "urls",
+        "_verbs", "_groups", "_resources", "_names", "_urls", "_url_prefixes",
+    )
+
+    def __init__(
+        self,
+        verbs: Iterable[str],
+        groups: Iterable[str] = (),
+        resources: Iterable[str] = (),
+        names: Iterable[str] = (),
+        urls: Iterable[str] = (),
+    ) -> None:
+        self.verbs, self.groups, self.resources = tuple(verbs), tuple(groups), tuple(resources)
+        self.names, self.urls = tuple(names), tuple(urls)
+        self._verbs = None if "*" in self.verbs else frozenset(self.verbs)
+        self._groups = None if "*" in self.groups else frozenset(self.groups)
+        self._resources = None if "*" in self.resources else frozenset(self.resources)
+        self._names = frozenset(self.names) if self.names else None
+        self._urls = frozenset(self.urls)
+        self._url_prefixes = tuple(url.rstrip("*") for url in self.urls if url.endswith("*"))
+
+    @classmethod
+    def of(cls, rule: Object) -> PolicyRule:
+        return cls(
+            rule.get("verbs") or (),
+            rule.get("apiGroups") or (),
+            rule.get("resources") or (),
+            rule.get("resourceNames") or (),
+            rule.get("nonResourceURLs") or (),
+        )
+
+    def allows(self, attributes: Attributes) -> bool:
+        if self._verbs is not None and attributes.verb not in self._verbs:
+            return False
+        if not attributes.is_resource:
+            path = attributes.path
+            return path in self._urls or (bool(self._url_prefixes) and path.startswith(self._url_prefixes))
+        if self._groups is not None and attributes.group not in self._groups:
+            return False
+        resources = self._resources
+        if resources is not None:
+            subresource = attributes.subresource
+            if subresource:
+                if f"{attributes.resource}/{subresource}" not in resources and f"*/{subresource}" not in resources:
+                    return False
+            elif attributes.resource not in resources:
+                return False
+        return self._names is None or attributes.name in self._names
+
+    def compact(self) -> str:
+        """The form of upstream's messages: ``{APIGroups:[""], Resources:["pods"], Verbs:["get"]}``."""
+        parts = (
+            ("APIGroups", self.groups),
+            ("Resources", self.resources),
+            ("NonResourceURLs", self.urls),
+            ("ResourceNames", self.names),
+            ("Verbs", self.verbs),
+        )
+        return "{" + ", ".join(f"{name}:{quoted_list(values)}" for name, values in parts if values) + "}"
+
+
+def quoted_list(values: Iterable[str]) -> str:
+    """Go's ``%q`` of a list of strings."""
+    from kapi.machinery.field import quote
+
+    return "[" + " ".join(quote(value) for value in values) + "]"
+
+
+def rules_of(role: Object) -> tuple[PolicyRule, ...]:
+    """The rules of a Role or ClusterRole."""
+    return tuple(PolicyRule.of(rule) for rule in role.get("rules") or ())
+
+
+def any_allows(rules: Iterable[PolicyRule], attributes: Attributes) -> bool:
+    return any(rule.allows(attributes) for rule in rules)

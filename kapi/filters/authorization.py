@@ -1,0 +1,59 @@
+"""Authorization: may the user do this, or 403 (upstream: apiserver ``filters/authorization.go``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from twisted.logger import Logger
+
+from kapi.authorization.attributes import attributes_of
+from kapi.authorization.forbidden import forbidden_error
+from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
+from kapi.filters.chain import Filter
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+
+_log = Logger()
+DECISION = "authorization.k8s.io/decision"
+REASON = "authorization.k8s.io/reason"
+#: called with the decision ("allowed", "denied", "no-opinion", "error") and the seconds it took
+Recorder = Callable[[str, float], None]
+_OUTCOMES = {Decision.ALLOW: "allowed", Decision.DENY: "denied", Decision.NO_OPINION: "no-opinion"}
+
+
+def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Filter:
+    """Raises Forbidden unless the authorizer allows the request; annotates the audit event either way."""
+
+    def judge(ctx: RequestContext, attributes: Attributes, verdict: Verdict, started: float) -> None:
+        if record is not None:
+            failed = verdict.error and verdict.decision is not Decision.ALLOW
+            record("error" if failed else _OUTCOMES[verdict.decision], time.perf_counter() - started)
+        annotations = ctx.annotations
+        if verdict.decision is Decision.ALLOW:
+            annotations[DECISION] = "allow"
+            annotations[REASON] = verdict.reason
+            return
+        if verdict.error:
+            annotations[REASON] = "internal error"
+            _log.error("Authorization failed: {error}", error=verdict.error, audit_id=ctx.audit_id)
+            raise status.generic("Internal Server Error: the request could not be authorized")
+        annotations[DECISION] = "forbid"
+        annotations[REASON] = verdict.reason
+        raise forbidden_error(attributes, verdict.reason)
+
+    async def wait(
+        ctx: RequestContext, attributes: Attributes, waiting: Awaitable[Verdict], started: float
+    ) -> None:
+        judge(ctx, attributes, await waiting, started)
+
+    def check(ctx: RequestContext) -> None | Awaitable[None]:
+        started = time.perf_counter()
+        attributes = attributes_of(ctx)
+        verdict = authorizer.authorize(attributes)
+        if isinstance(verdict, Verdict):
+            judge(ctx, attributes, verdict, started)
+            return None
+        return wait(ctx, attributes, verdict, started)
+
+    return check
