@@ -1,0 +1,140 @@
+"""The default policy, and bringing it into the store at start (upstream: ``pkg/registry/rbac/rest``).
+
+What an administrator added stays; what is missing comes back, unless the object says ``autoupdate: "false"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.logger import Logger
+
+from kapi.authorization.rbac.bootstrap_bindings import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS
+from kapi.authorization.rbac.bootstrap_controllers import CONTROLLER_ROLES
+from kapi.authorization.rbac.bootstrap_roles import CLUSTER_ROLES, ROLES
+from kapi.authorization.rbac.bootstrap_table import AUTOUPDATE, GROUP
+from kapi.authorization.rbac.covers import missing_rules
+from kapi.authorization.rbac.policy import PolicyRule, rules_of
+from kapi.client.interface import Client, ResourceClient
+from kapi.machinery.status import AlreadyExists, Conflict, NotFound
+from kapi.machinery.tree import copy
+
+_log = Logger()
+Object = dict[str, Any]
+_ATTEMPTS = 5
+
+
+def node_rules() -> tuple[PolicyRule, ...]:
+    """The static rules of the Node authorizer: those of ``system:node``."""
+    return next(rules_of(role) for role in CLUSTER_ROLES if role["metadata"]["name"] == "system:node")
+
+
+def _tree(rule: PolicyRule) -> Object:
+    tree: Object = {"verbs": list(rule.verbs)}
+    for key, values in (
+        ("apiGroups", rule.groups), ("resources", rule.resources), ("resourceNames", rule.names),
+        ("nonResourceURLs", rule.urls),
+    ):
+        if values:
+            tree[key] = list(values)
+    return tree
+
+
+def _merged_metadata(existing: Object, expected: Object) -> bool:
+    """Adds missing labels and annotations; True when there were any."""
+    changed = False
+    for key in ("labels", "annotations"):
+        have = existing["metadata"].get(key) or {}
+        merged = {**(expected["metadata"].get(key) or {}), **have}
+        if merged != have:
+            existing["metadata"][key] = merged
+            changed = True
+    return changed
+
+
+def _protected(existing: Object) -> bool:
+    return (existing["metadata"].get("annotations") or {}).get(AUTOUPDATE) == "false"
+
+
+def reconciled_role(existing: Object, expected: Object) -> Object | None:
+    """The existing role with what is missing, or None when nothing is."""
+    if _protected(existing):
+        return None
+    role: Object = copy(existing)
+    changed = _merged_metadata(role, expected)
+    missing = missing_rules(rules_of(role), rules_of(expected))
+    if missing and not expected.get("aggregationRule"):
+        role["rules"] = [*(role.get("rules") or ()), *(_tree(rule) for rule in missing)]
+        changed = True
+    wanted = (expected.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+    have = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+    added = [selector for selector in wanted if selector not in have]
+    if added:
+        role["aggregationRule"] = {"clusterRoleSelectors": [*have, *added]}
+        changed = True
+    return role if changed else None
+
+
+def reconciled_binding(existing: Object, expected: Object) -> Object | None:
+    """The existing binding with the missing subjects, or None when there are none."""
+    if _protected(existing):
+        return None
+    binding: Object = copy(existing)
+    changed = _merged_metadata(binding, expected)
+    have = binding.get("subjects") or []
+    added = [subject for subject in expected.get("subjects") or () if subject not in have]
+    if added:
+        binding["subjects"] = [*have, *added]
+        changed = True
+    return binding if changed else None
+
+
+async def reconcile_policy(client: Client) -> None:
+    """Creates or completes every default role and binding.  Raises StatusError when the store refuses."""
+    cluster_roles = client.resource(GROUP, "clusterroles")
+    for expected in (*CLUSTER_ROLES, *CONTROLLER_ROLES):
+        await _reconcile(cluster_roles, expected, reconciled_role)
+    bindings = client.resource(GROUP, "clusterrolebindings")
+    for expected in CLUSTER_ROLE_BINDINGS:
+        await _reconcile(bindings, expected, reconciled_binding)
+    for namespace in sorted({each["metadata"]["namespace"] for each in (*ROLES, *ROLE_BINDINGS)}):
+        await _ensure_namespace(client, namespace)
+    for expected in ROLES:
+        await _reconcile(client.resource(GROUP, "roles"), expected, reconciled_role)
+    for expected in ROLE_BINDINGS:
+        await _reconcile(client.resource(GROUP, "rolebindings"), expected, reconciled_binding)
+
+
+async def _ensure_namespace(client: Client, name: str) -> None:
+    namespaces = client.resource("", "namespaces")
+    if namespaces.lister.get("", name) is not None:
+        return
+    try:
+        await namespaces.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
+    except AlreadyExists:
+        pass
+
+
+async def _reconcile(
+    resource: ResourceClient, expected: Object, merge: Callable[[Object, Object], Object | None]
+) -> None:
+    name, namespace = expected["metadata"]["name"], expected["metadata"].get("namespace", "")
+    for _ in range(_ATTEMPTS):
+        existing = resource.lister.get(namespace, name)
+        try:
+            if existing is None:
+                await resource.create(copy(expected), namespace)
+                return
+            if existing.get("roleRef") != expected.get("roleRef") and not _protected(existing):
+                await resource.delete(name, namespace, {"preconditions": {"uid": existing["metadata"]["uid"]}})
+                await resource.create(copy(expected), namespace)
+                return
+            wanted = merge(existing, expected)
+            if wanted is not None:
+                await resource.update(wanted, namespace)
+                _log.info("Completed the default {kind} {name}", kind=expected["kind"], name=name)
+            return
+        except (AlreadyExists, Conflict, NotFound):
+            continue  # another server is at the same work: look again
+    _log.warn("Could not reconcile {kind} {name}", kind=expected["kind"], name=name)

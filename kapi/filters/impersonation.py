@@ -1,0 +1,271 @@
+"""Impersonation: acting as somebody else, when policy allows (upstream: apiserver ``filters/impersonation``, KEP-5284).
+
+Constrained impersonation asks twice: may the requestor impersonate this kind of user at all, and may it do so for this
+verb on this resource?  The plain ``impersonate`` verb is tried last and covers everything.  When every way is refused,
+the answer is that of the first that applied.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from kapi.authentication.front_proxy import unescape_key
+from kapi.authorization.attributes import attributes_of
+from kapi.authorization.forbidden import forbidden_error
+from kapi.authorization.interface import Attributes, Authorizer, Decision
+from kapi.authorization.node.identity import NODE_PREFIX, NODES_GROUP
+from kapi.authorization.rbac.policy import quoted_list
+from kapi.filters.chain import Filter
+from kapi.machinery import status
+from kapi.machinery.field import quote
+from kapi.machinery.names import dns_label, dns_subdomain
+from kapi.request.context import RequestContext
+from kapi.request.headers import (
+    all_headers,
+    first_header,
+    headers_with_prefix,
+    remove_header,
+    remove_headers_with_prefix,
+)
+from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, SYSTEM_MASTERS, UserInfo
+
+_USER, _UID, _GROUP, _EXTRA = "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-"
+_AUTHENTICATION = "authentication.k8s.io"
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+_MANY = 4  # from so many groups or extras on, one check for "*" is tried first
+_REMEMBERED = 10_000
+
+
+def impersonation(authorizer: Authorizer, *, constrained: bool = True) -> Filter:
+    """Sets ``ctx.user`` to the impersonated user and ``ctx.original_user`` to the real one.  Raises Forbidden."""
+    modes = _Modes(authorizer, constrained)
+
+    async def check(ctx: RequestContext, wanted: UserInfo) -> None:
+        requestor = ctx.user
+        assert requestor is not None
+        user, constraint = await modes.impersonate(wanted, attributes_of(ctx))
+        ctx.original_user, ctx.user = requestor, user
+        ctx.extra["impersonation_constraint"] = constraint
+
+    def filter(ctx: RequestContext) -> None | Awaitable[None]:
+        wanted = wanted_user(ctx)
+        return None if wanted is None else check(ctx, wanted)
+
+    return filter
+
+
+def wanted_user(ctx: RequestContext) -> UserInfo | None:
+    """Who the headers ask for, as they say it; the headers are taken away.  Raises BadRequest without a user name."""
+    name = first_header(ctx, _USER)
+    uid = first_header(ctx, _UID)
+    groups = tuple(all_headers(ctx, _GROUP))
+    extra: dict[str, tuple[str, ...]] = {}
+    for escaped, values in headers_with_prefix(ctx, _EXTRA):
+        key = unescape_key(escaped)
+        extra[key] = extra.get(key, ()) + tuple(values)
+    if not name:
+        if uid or groups or extra:
+            raise status.bad_request(f"requested {_go_syntax(uid, groups, extra)} without impersonating a user name")
+        return None
+    for header in (_USER, _UID, _GROUP):
+        remove_header(ctx, header)
+    remove_headers_with_prefix(ctx, _EXTRA)
+    return UserInfo(name, uid=uid, groups=groups, extra=extra)
+
+
+def _go_syntax(uid: str, groups: tuple[str, ...], extra: dict[str, tuple[str, ...]]) -> str:
+    def strings(values: tuple[str, ...]) -> str:
+        return "[]string{" + ", ".join(quote(value) for value in values) + "}" if values else "[]string(nil)"
+
+    keys = "map[string][]string(nil)"
+    if extra:
+        keys = "map[string][]string{" + ", ".join(f"{quote(k)}:{strings(extra[k])}" for k in sorted(extra)) + "}"
+    return f'&user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{strings(groups)}, Extra:{keys}}}'
+
+
+def service_account_name(username: str) -> tuple[str, str] | None:
+    """(namespace, name) of a service account's user name."""
+    if not username.startswith(_SERVICE_ACCOUNT):
+        return None
+    parts = username[len(_SERVICE_ACCOUNT):].split(":")
+    if len(parts) != 2 or dns_label(parts[0]) or dns_subdomain(parts[1]):
+        return None
+    return parts[0], parts[1]
+
+
+def _node_name(username: str) -> str:
+    name = username[len(NODE_PREFIX):] if username.startswith(NODE_PREFIX) else ""
+    return "" if not name or dns_subdomain(name) else name
+
+
+def _only_name(wanted: UserInfo) -> bool:
+    return not (wanted.uid or wanted.groups or wanted.extra)
+
+
+def _associated(requestor: UserInfo, wanted: UserInfo) -> bool:
+    node = _node_name(wanted.name)
+    return bool(
+        node
+        and service_account_name(requestor.name) is not None
+        and requestor.extra.get(_NODE_NAME) == (node,)
+    )
+
+
+class _Modes:
+    """The ways to impersonate, in upstream's order; the one that worked last for a requestor is tried first."""
+
+    def __init__(self, authorizer: Authorizer, constrained: bool) -> None:
+        self.authorizer = authorizer
+        self.names = ("associated-node", "arbitrary-node", "serviceaccount", "user-info", "") if constrained else ("",)
+        self._last: dict[str, str] = {}
+
+    async def impersonate(self, wanted: UserInfo, attributes: Attributes) -> tuple[UserInfo, str]:
+        requestor = attributes.user
+        last = self._last.get(requestor.name)
+        order = self.names if last is None else (last, *(name for name in self.names if name != last))
+        first: status.StatusError | None = None
+        for mode in order:
+            if not self._applies(mode, wanted, requestor):
+                continue
+            try:
+                user = await self._try(mode, wanted, attributes)
+            except status.StatusError as error:
+                first = first or error
+                continue
+            if mode != last:
+                if len(self._last) >= _REMEMBERED:
+                    self._last.clear()
+                self._last[requestor.name] = mode
+            return user, f"impersonate:{mode}" if mode else ""
+        raise first or status.internal("all impersonation modes failed")
+
+    @staticmethod
+    def _applies(mode: str, wanted: UserInfo, requestor: UserInfo) -> bool:
+        if mode == "associated-node":
+            return _only_name(wanted) and _associated(requestor, wanted)
+        if mode == "arbitrary-node":
+            return _only_name(wanted) and bool(_node_name(wanted.name))
+        if mode == "serviceaccount":
+            return _only_name(wanted) and service_account_name(wanted.name) is not None
+        if mode == "user-info":
+            return not _node_name(wanted.name) and service_account_name(wanted.name) is None
+        return True
+
+    async def _try(self, mode: str, wanted: UserInfo, attributes: Attributes) -> UserInfo:
+        requestor = attributes.user
+        if mode == "associated-node":
+            keys = tuple(sorted(requestor.extra))
+            requestor = replace(requestor, extra={"authentication.kubernetes.io/associated-node-keys": keys})
+        if mode:
+            await self._require(
+                replace(attributes, user=requestor, verb=f"impersonate-on:{mode}:{attributes.verb}")
+            )
+        groups = await self._check_name(mode, wanted, requestor)
+        verb = f"impersonate:{mode}" if mode else "impersonate"
+        if wanted.uid:
+            await self._require(_ask(requestor, _AUTHENTICATION, verb, "uids", wanted.uid))
+        await self._check_groups(mode, verb, wanted.groups, requestor)
+        await self._check_extra(mode, verb, wanted.extra, requestor)
+        if wanted.name == ANONYMOUS:
+            default = ALL_UNAUTHENTICATED
+        else:
+            default = "" if ALL_UNAUTHENTICATED in groups else ALL_AUTHENTICATED
+        if default and default not in groups:
+            groups = (*groups, default)
+        return replace(wanted, groups=groups)
+
+    async def _check_name(self, mode: str, wanted: UserInfo, requestor: UserInfo) -> tuple[str, ...]:
+        """The groups of the impersonated user, as far as its name decides them."""
+        verb = f"impersonate:{mode}" if mode else "impersonate"
+        question = _ask(requestor, _AUTHENTICATION if mode else "", verb, "users", wanted.name)
+        groups = wanted.groups
+        node = _node_name(wanted.name) if mode else ""
+        account = service_account_name(wanted.name)
+        if node:
+            question.resource, question.name = "nodes", "*" if mode == "associated-node" else node
+            groups = (NODES_GROUP,)
+        elif account is not None:
+            question.resource = "serviceaccounts"
+            question.namespace, question.name = account
+            if mode and wanted.groups:
+                text = f"when impersonating a service account, cannot impersonate groups {quoted_list(wanted.groups)}"
+                raise forbidden_error(question, text)
+            if not wanted.groups:
+                groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+        await self._require(question)
+        return groups
+
+    async def _check_groups(self, mode: str, verb: str, groups: tuple[str, ...], requestor: UserInfo) -> None:
+        if not groups:
+            return
+        question = _ask(requestor, _AUTHENTICATION if mode else "", verb, "groups", "")
+        if mode:
+            if "" in groups:
+                raise forbidden_error(question, "impersonating the empty string group is not allowed")
+            if SYSTEM_MASTERS in groups:
+                question.name = SYSTEM_MASTERS
+                raise forbidden_error(question, "impersonating the system:masters group is not allowed")
+            if len(groups) >= _MANY and await self._allowed(replace(question, name="*")):
+                return
+        for group in groups:
+            await self._require(replace(question, name=group))
+
+    async def _check_extra(
+        self, mode: str, verb: str, extra: dict[str, tuple[str, ...]], requestor: UserInfo
+    ) -> None:
+        if not extra:
+            return
+        question = _ask(requestor, _AUTHENTICATION, verb, "userextras", "")
+        if mode:
+            problem = next((text for text in (_extra_problem(key, extra[key]) for key in extra) if text), "")
+            if problem:
+                raise forbidden_error(question, problem)
+            many = len(extra) >= _MANY or sum(map(len, extra.values())) >= _MANY
+            if many and await self._allowed(replace(question, subresource="*", name="*")):
+                return
+        for key, values in extra.items():
+            for value in values:
+                await self._require(replace(question, subresource=key, name=value))
+
+    async def _require(self, question: Attributes) -> None:
+        verdict = self.authorizer.authorize(question)
+        if inspect.isawaitable(verdict):
+            verdict = await verdict
+        if verdict.decision is not Decision.ALLOW:
+            why = f"{verdict.error}: {verdict.reason}" if verdict.error and verdict.reason else (
+                verdict.error or verdict.reason
+            )
+            raise forbidden_error(question, why)
+
+    async def _allowed(self, question: Attributes) -> bool:
+        try:
+            await self._require(question)
+        except status.StatusError:
+            return False
+        return True
+
+
+def _ask(requestor: UserInfo, group: str, verb: str, resource: str, name: str) -> Attributes:
+    return Attributes(user=requestor, verb=verb, group=group, version="v1", resource=resource, name=name)
+
+
+def _extra_problem(key: str, values: tuple[str, ...]) -> str:
+    """Why a constrained impersonation may not set this extra; "" when it may."""
+    if not key:
+        return "impersonating the empty string key in extra is not allowed"
+    host, _, path = key.partition("/")
+    if not host or not path:
+        text = f'extra.key: Invalid value: {quote(key)}: must be a domain-prefixed path (such as "acme.io/foo")'
+        return f"impersonating an invalid key in extra is not allowed: {text}"
+    for text in dns_subdomain(host):
+        return f"impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {quote(host)}: {text}"
+    if key != key.lower():
+        return f"impersonating a non-lowercase key in extra is not allowed: {quote(key)}"
+    if not values:
+        return "impersonating empty values in extra is not allowed"
+    if "" in values:
+        return "impersonating the empty string value in extra is not allowed"
+    return ""
