@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from kapi.endpoints.dispatch import Endpoint
+from kapi.endpoints.pods.binding import Binding
+from kapi.endpoints.pods.eviction import Eviction
 from kapi.endpoints.scale import scale
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.registry import Registry
 
 
-def built_in_handlers() -> dict[str, Endpoint]:
-    return {"scale": scale}
+def built_in_handlers(registry: Registry) -> dict[str, Endpoint]:
+    """Needs the pods and budgets to be in the registry."""
+    pods = registry.stores[GroupResource("", "pods")]
+    binding = Binding(pods)
+    return {
+        "scale": scale,
+        "binding": binding,
+        "bindings": binding,
+        "eviction": Eviction(pods, registry.client.named("kube-apiserver")),
+    }

@@ -140,7 +140,7 @@ async def _transform(scope: RequestScope, op: Operation, parent: Object, change:
     metadata = new["metadata"]
     uid = metadata.get("uid", "")
     if uid:
-        meta.check_uid(uid, parent, store.group_resource, op.name)
+        meta.check_uid(uid, parent, store.group_resource, op.namespace, op.name)
     out: Object = tree.copy(parent)
     node = out
     for part in mapping.spec_replicas[:-1]:

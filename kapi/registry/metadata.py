@@ -84,12 +84,14 @@ def dedup_owner_references(obj: Object, after_admission: bool) -> str:
     return text.format(", ".join(duplicates))
 
 
-def check_uid(precondition: str, obj: Object | None, resource: GroupResource, name: str) -> None:
-    """A write that names a uid must meet that very object."""
+def check_uid(precondition: str, obj: Object | None, resource: GroupResource, namespace: str, name: str) -> None:
+    """A write that names a uid must meet that very object; the words are those of upstream's storage layer."""
     actual = obj["metadata"].get("uid", "") if obj is not None else ""
     if precondition and precondition != actual:
+        key = "/".join(part for part in ("/registry", resource.resource, namespace, name) if part)
         raise status.conflict(
             resource,
             name,
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {precondition}, UID in object meta: {actual}",
         )

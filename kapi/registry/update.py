@@ -40,13 +40,13 @@ async def update(
         try:
             if entry is None:
                 if uid:
-                    meta.check_uid(uid, None, resource, name)
+                    meta.check_uid(uid, None, resource, op.namespace, name)
                 if not creatable:
                     raise status.not_found(resource, name)
                 return await _create_instead(store, op, await transform(None))
             existing: Object = entry.object
             if uid:
-                meta.check_uid(uid, existing, resource, name)
+                meta.check_uid(uid, existing, resource, op.namespace, name)
             return await _update_once(store, op, existing, entry, await transform(existing))
         except (RevisionConflict, KeyMissing):
             continue  # somebody else was faster: look at what is there now

@@ -1,0 +1,1 @@
+"""Subresources of pods that are not plain objects."""

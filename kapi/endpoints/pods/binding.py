@@ -1,0 +1,117 @@
+"""Binding a pod to a node (upstream: ``registry/core/pod/storage`` BindingREST)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.interface import CREATE, Attributes
+from kapi.codecs.negotiation import output_media_type
+from kapi.endpoints.body import decode_object, raw_body
+from kapi.endpoints.encoding import respond_tree
+from kapi.endpoints.options import write_options
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.registry import metadata as meta
+from kapi.registry.direct import modify
+from kapi.registry.resource_store import ResourceStore
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.schema.builtin import type_of
+
+Object = dict[str, Any]
+BINDING = GroupVersionKind("", "v1", "Binding")
+_PODS = GroupResource("", "pods")
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class Binding:
+    """POST of ``pods/NAME/binding``, and of the older ``bindings`` that names the pod in its metadata."""
+
+    def __init__(self, pods: ResourceStore) -> None:
+        self._pods = pods
+
+    async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
+        info = ctx.info
+        assert info is not None and ctx.user is not None
+        if ctx.method != "POST":
+            raise status.method_not_allowed()
+        media = output_media_type(ctx, "create")
+        data = raw_body(ctx)
+        options = write_options(ctx, "CreateOptions")
+        binding = decode_object(ctx, data, BINDING, type_of(BINDING), options.field_validation)
+        metadata = binding.setdefault("metadata", {})
+        meta.ensure_namespace(binding, info.namespace, scope.gvr)
+        name = info.name or metadata.get("name", "")
+        if info.name and metadata.get("name", "") != info.name:
+            raise status.bad_request("name in URL does not match name in Binding object")
+        attributes = Attributes(
+            CREATE, BINDING, scope.gvr, info.namespace, name, binding, None, ctx.user,
+            subresource=scope.subresource.name if scope.subresource else "", options=options.tree,
+            dry_run=options.dry_run, warnings=ctx.warnings, annotations=ctx.annotations,
+        )  # fmt: skip
+        await self._pods.admission.admit(attributes)
+        target = binding.get("target") or {}
+        _check_target(target)
+        await self._pods.admission.validate(attributes)
+        await self._assign(info.namespace, name, metadata, target["name"], options.dry_run)
+        return respond_tree(201, SUCCESS, media)
+
+    async def _assign(self, namespace: str, name: str, metadata: Object, node: str, dry_run: bool) -> None:
+        now = self._pods.environment.now()
+
+        def change(pod: Object) -> None:
+            meta.check_uid(metadata.get("uid", ""), pod, _PODS, namespace, name)
+            version = metadata.get("resourceVersion", "")
+            if version and version != pod["metadata"]["resourceVersion"]:
+                raise status.conflict(_PODS, name, status.OPTIMISTIC_LOCK)
+            assign(pod, metadata, node, now)
+
+        await modify(self._pods, namespace, name, change, dry_run=dry_run)
+
+
+def _check_target(target: Object) -> None:
+    """Raises a plain error (500), as upstream does."""
+    kind = target.get("kind", "")
+    problems = []
+    if kind not in ("", "Node"):
+        problems.append(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+    if not target.get("name"):
+        problems.append("target.name: Required value")
+    if problems:
+        raise status.generic(problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]")
+
+
+def assign(pod: Object, metadata: Object, node: str, now: str) -> None:
+    """Gives the pod its node, in place.  Raises Conflict when it has one or must not get one yet."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+
+    def refuse(why: str) -> status.StatusError:
+        return status.conflict(GroupResource("", "pods/binding"), name, why)
+
+    if pod["metadata"].get("deletionTimestamp"):
+        raise refuse(f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise refuse(f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise refuse(f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = node
+    for field in ("annotations", "labels"):
+        if metadata.get(field):
+            pod["metadata"].setdefault(field, {}).update(metadata[field])
+    set_condition(
+        pod.setdefault("status", {}),
+        {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now},
+    )
+
+
+def set_condition(state: Object, condition: Object) -> None:
+    """Adds a condition or replaces the one of its type."""
+    conditions = state.setdefault("conditions", [])
+    for position, found in enumerate(conditions):
+        if found["type"] == condition["type"]:
+            if found["status"] == condition["status"]:
+                condition["lastTransitionTime"] = found.get("lastTransitionTime")
+            conditions[position] = condition
+            return
+    conditions.append(condition)

@@ -1,0 +1,178 @@
+"""Eviction: a delete that a disruption budget may hold back (upstream: ``registry/core/pod/storage/eviction.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.interface import CREATE, Attributes
+from kapi.client.interface import Client
+from kapi.codecs.negotiation import output_media_type
+from kapi.endpoints.body import decode_object, raw_body
+from kapi.endpoints.encoding import respond_tree
+from kapi.endpoints.options import write_options
+from kapi.endpoints.pods.binding import SUCCESS, set_condition
+from kapi.endpoints.scope import RequestScope, request_name
+from kapi.machinery import status, tree
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.selectors import from_label_selector
+from kapi.registry import read
+from kapi.registry.delete import delete
+from kapi.registry.direct import modify
+from kapi.registry.resource_store import ResourceStore
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.schema.builtin import type_of
+
+Object = dict[str, Any]
+EVICTION = GroupVersionKind("policy", "v1", "Eviction")
+_MAX_DISRUPTED = 2000
+_ATTEMPTS = 20
+_TOO_MANY = "Cannot evict pod as it would violate the pod's disruption budget."
+_SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
+
+class Eviction:
+    """POST of ``pods/NAME/eviction``."""
+
+    def __init__(self, pods: ResourceStore, client: Client) -> None:
+        self._pods = pods
+        self._budgets = client.resource("policy", "poddisruptionbudgets")
+
+    async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
+        if ctx.method != "POST":
+            raise status.method_not_allowed()
+        info, name = ctx.info, request_name(ctx)
+        assert info is not None and ctx.user is not None
+        media = output_media_type(ctx, "create")
+        data = raw_body(ctx)
+        options = write_options(ctx, "CreateOptions")
+        eviction = decode_object(ctx, data, EVICTION, type_of(EVICTION), options.field_validation)
+        if (eviction.get("metadata") or {}).get("name", "") != name:
+            raise status.bad_request("name in URL does not match name in Eviction object")
+        delete_options: Object = dict(eviction.get("deleteOptions") or {})
+        if options.dry_run:
+            delete_options["dryRun"] = ["All"]
+        dry_run = bool(delete_options.get("dryRun"))
+        pod = (await read.get(self._pods, info.namespace, name)).object
+        attributes = Attributes(
+            CREATE, EVICTION, scope.gvr, info.namespace, name, eviction, None, ctx.user, subresource="eviction",
+            options=options.tree, dry_run=dry_run, warnings=ctx.warnings, annotations=ctx.annotations,
+        )  # fmt: skip
+        await self._pods.admission.admit(attributes)
+        await self._pods.admission.validate(attributes)
+        if not _ignores_budgets(pod):
+            budgets = self._matching(pod)
+            if len(budgets) > 1:
+                raise status.generic(_SEVERAL)
+            if budgets and not _free_to_go(pod, budgets[0]):
+                await self._take(budgets[0], name, dry_run)
+        if not dry_run and not _ignores_budgets(pod):
+            await self._mark(info.namespace, name)
+        op = scope.operation(ctx, name, {"kind": "DeleteOptions", **delete_options}, "", dry_run)
+        op.subresource = None
+        await delete(self._pods, op)
+        return respond_tree(201, SUCCESS, media)
+
+    def _matching(self, pod: Object) -> list[Object]:
+        """The budgets whose selector matches the pod; one without a selector matches none, an empty one all."""
+        labels = pod["metadata"].get("labels") or {}
+        found = []
+        for budget in self._budgets.lister.list(pod["metadata"]["namespace"]):
+            selector = from_label_selector(budget["spec"].get("selector"))
+            if selector is not None and selector.matches(labels):
+                found.append(budget)
+        return found
+
+    async def _take(self, budget: Object, pod: str, dry_run: bool) -> None:
+        """Uses up one allowed disruption.  Raises TooManyRequests when there is none."""
+        metadata = budget["metadata"]
+        for _ in range(_ATTEMPTS):
+            changed = decrement(budget, pod, self._pods.environment.now())
+            if dry_run:
+                return
+            try:
+                await self._budgets.update(changed, metadata["namespace"], "status")
+                return
+            except status.Conflict:
+                budget = await self._budgets.get(metadata["name"], metadata["namespace"])
+        raise status.timeout(f"couldn't update PodDisruptionBudget \"{metadata['name']}\" due to conflicts", 10)
+
+    async def _mark(self, namespace: str, name: str) -> None:
+        """Tells by a condition why the pod goes."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": self._pods.environment.now(),
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        await modify(self._pods, namespace, name, lambda pod: set_condition(pod["status"], dict(condition)))
+
+
+def _ignores_budgets(pod: Object) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _free_to_go(pod: Object, budget: Object) -> bool:
+    """Whether an unready pod may go without using up the budget."""
+    if _ready(pod):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    state = budget.get("status") or {}
+    desired = state.get("desiredHealthy", 0)
+    return bool(desired > 0 and state.get("currentHealthy", 0) >= desired)
+
+
+def _too_many(why: str, retry_after: int = 0) -> status.StatusError:
+    details: Object = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return status.TooManyRequests(_TOO_MANY, details=details)
+
+
+def decrement(budget: Object, pod: str, now: str) -> Object:
+    """A copy of the budget with one disruption less.  Raises TooManyRequests and Forbidden."""
+    changed: Object = tree.copy(budget)
+    metadata, state = changed["metadata"], changed.setdefault("status", {})
+    name = metadata["name"]
+    if state.get("observedGeneration", 0) < metadata.get("generation", 0):
+        raise _too_many(f"The disruption budget {name} is still being processed by the server.", 10)
+    allowed = state.get("disruptionsAllowed", 0)
+    resource = "poddisruptionbudget"
+    if allowed < 0:
+        raise status.Forbidden(
+            f'{resource} "{name}" is forbidden: pdb disruptions allowed is negative',
+            details={"name": name, "kind": resource},
+        )
+    if len(state.get("disruptedPods") or {}) > _MAX_DISRUPTED:
+        raise status.Forbidden(
+            f'{resource} "{name}" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB '
+            "controller",
+            details={"name": name, "kind": resource},
+        )
+    if allowed == 0:
+        current, desired = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
+        if current <= desired:
+            raise _too_many(f"The disruption budget {name} needs {desired} healthy pods and has {current} currently")
+        raise _too_many(f"The disruption budget {name} does not allow evicting pods currently")
+    state["disruptionsAllowed"] = allowed - 1
+    if allowed == 1:
+        condition = {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "observedGeneration": state.get("observedGeneration", 0),
+            "lastTransitionTime": now,
+            "reason": "InsufficientPods",
+            "message": "",
+        }
+        set_condition(state, condition)
+    state.setdefault("disruptedPods", {})[pod] = now
+    return changed

@@ -1,0 +1,42 @@
+"""Writes below the strategy: what a subresource does to its parent on the server's own account (upstream:
+``GuaranteedUpdate`` of a storage).  No defaulting, admission, validation or field tracking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.machinery import status, tree
+from kapi.registry.errors import interpret
+from kapi.registry.operation import Stored
+from kapi.registry.resource_store import ResourceStore
+from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
+
+Object = dict[str, Any]
+
+
+async def modify(
+    store: ResourceStore, namespace: str, name: str, change: Callable[[Object], None], *, dry_run: bool = False
+) -> Stored:
+    """Applies ``change`` (in place, on a copy) until it wins.  Raises NotFound, and whatever ``change`` raises."""
+    while True:
+        waiting = store.cache.wait_fresh()
+        if waiting is not None:
+            await waiting
+        entry = store.cache.get(namespace, name)
+        if entry is None:
+            raise status.not_found(store.group_resource, name)
+        obj: Object = tree.copy(entry.object)
+        change(obj)
+        if obj == entry.object:
+            return Stored(entry.object, entry.data, entry.revision)
+        halves = store.encode(obj)
+        if dry_run:
+            return store.stored(obj, halves, entry.revision)
+        try:
+            revision = await store.store.update(store.key(namespace, name), entry.revision, *halves)
+        except (RevisionConflict, KeyMissing):
+            continue
+        except StoreError as error:
+            raise interpret(error, store.group_resource, name) from error
+        return store.stored(obj, halves, revision)
