@@ -1,0 +1,281 @@
+"""Containers: names, ports, environment, mounts, resources, restart rules (upstream: ``core/validation`` validateContainerCommon)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.shared import security
+from kapi.resources.shared.compute import validate_resources
+from kapi.resources.shared.env import validate_env, validate_env_from
+from kapi.resources.shared.mounts import validate_volume_devices, validate_volume_mounts
+from kapi.resources.shared.names import is_dns1123_label, is_port_name, is_port_number
+from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.probes import LIFECYCLE, PROBES
+from kapi.resources.shared.rules import Errors, not_supported
+
+Object = dict[str, Any]
+
+PROTOCOLS = frozenset({"TCP", "UDP", "SCTP"})
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+_EPHEMERAL_FORBIDDEN = (
+    "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "livenessProbe", "readinessProbe",
+    "startupProbe", "lifecycle",
+)  # fmt: skip
+
+
+def validate_ports(ports: list[Object], path: Path, errors: Errors) -> None:
+    names = set()
+    for i, port in enumerate(ports):
+        number = port.get("containerPort", 0)
+        name, host, protocol = port.get("name"), port.get("hostPort", 0), port.get("protocol", "")
+        if name:
+            texts = is_port_name(name)
+            for text in texts:
+                errors.append(field.invalid(path.index(i).child("name"), name, text))
+            if not texts:
+                if name in names:
+                    errors.append(field.duplicate(path.index(i).child("name"), name))
+                names.add(name)
+        if not number:
+            errors.append(field.required(path.index(i).child("containerPort")))
+        elif not 1 <= number <= 65535:
+            for text in is_port_number(number):
+                errors.append(field.invalid(path.index(i).child("containerPort"), number, text))
+        if host and not 1 <= host <= 65535:
+            for text in is_port_number(host):
+                errors.append(field.invalid(path.index(i).child("hostPort"), host, text))
+        if protocol not in PROTOCOLS:
+            here = path.index(i).child("protocol")
+            if not protocol:
+                errors.append(field.required(here))
+            else:
+                errors.append(not_supported(here, protocol, sorted(PROTOCOLS)))
+
+
+def validate_pull_policy(policy: str, path: Path, errors: Errors) -> None:
+    if not policy:
+        errors.append(field.required(path))
+    elif policy not in PULL_POLICIES:
+        errors.append(not_supported(path, policy, PULL_POLICIES))
+
+
+def _resize_policies(policies: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
+    seen = set()
+    for i, policy in enumerate(policies):
+        name, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if name in seen:
+            errors.append(field.duplicate(path.index(i), name))
+        seen.add(name)
+        for value, known in ((name, ("cpu", "memory")), (restart, _RESIZE_POLICIES)):
+            if not value:
+                errors.append(field.required(path))
+            elif value not in known:
+                errors.append(not_supported(path, value, known))
+        if ctx.restart_policy == "Never" and restart != "NotRequired":
+            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            errors.append(field.invalid(path, restart, text))
+
+
+def validate_restart_rules(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
+    here = path.child("restartPolicy")
+    if policy is None:
+        if not rules:
+            return
+        errors.append(field.required(here, "must specify restartPolicy when restart rules are used"))
+    elif policy not in _RESTART_POLICIES:
+        errors.append(not_supported(here, policy, _RESTART_POLICIES))
+    if len(rules) > 20:
+        errors.append(field.too_many(path.child("restartPolicyRules"), len(rules), 20))
+    actions = ("Restart", "RestartAllContainers") if ctx.restart_all_containers else ("Restart",)
+    for i, rule in enumerate(rules):
+        here = path.child("restartPolicyRules").index(i)
+        if rule.get("action", "") not in actions:
+            errors.append(not_supported(here.child("action"), rule.get("action", ""), actions))
+        codes = rule.get("exitCodes")
+        if codes is None:
+            errors.append(field.required(here.child("exitCodes"), "must be specified"))
+            continue
+        if codes.get("operator", "") not in ("In", "NotIn"):
+            errors.append(not_supported(here.child("exitCodes", "operator"), codes.get("operator", ""), ("In", "NotIn")))
+        if len(codes.get("values") or ()) > 255:
+            errors.append(field.too_many(here.child("exitCodes", "values"), len(codes["values"]), 255))
+
+
+def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    """What holds for containers of every kind."""
+    get = container.get
+    name = get("name")
+    if not name:
+        errors.append(field.required(path.child("name")))
+    else:
+        for text in is_dns1123_label(name):
+            errors.append(field.invalid(path.child("name"), name, text))
+    if not get("image"):
+        errors.append(field.required(path.child("image")))
+    policy = get("terminationMessagePolicy", "")
+    if policy != "File" and policy != "FallbackToLogsOnError":
+        here = path.child("terminationMessagePolicy")
+        if not policy:
+            errors.append(field.required(here))
+        else:
+            errors.append(not_supported(here, policy, ("File", "FallbackToLogsOnError")))
+    ports = get("ports")
+    if ports:
+        validate_ports(ports, path.child("ports"), errors)
+    env = get("env")
+    if env:
+        validate_env(env, path.child("env"), errors, ctx)
+    sources = get("envFrom")
+    if sources:
+        validate_env_from(sources, path.child("envFrom"), errors)
+    mounts, devices = get("volumeMounts"), get("volumeDevices")
+    if mounts:
+        validate_volume_mounts(mounts, devices or [], container, path.child("volumeMounts"), errors, ctx)
+    if devices:
+        validate_volume_devices(devices, mounts or [], path.child("volumeDevices"), errors, ctx)
+    if get("imagePullPolicy") not in PULL_POLICIES:
+        validate_pull_policy(get("imagePullPolicy", ""), path.child("imagePullPolicy"), errors)
+    resources = get("resources")
+    if resources:
+        validate_resources(
+            resources,
+            path.child("resources"),
+            errors,
+            claim_names=ctx.claim_names,
+            allow_indivisible=ctx.allow_indivisible_huge_pages,
+        )
+    policies = get("resizePolicy")
+    if policies:
+        _resize_policies(policies, path.child("resizePolicy"), errors, ctx)
+    context = get("securityContext")
+    if context:
+        security.CONTAINER(context, path.child("securityContext"), errors, ctx)
+
+
+def _host_ports(containers: list[tuple[int, Object]], path: Path, errors: Errors) -> None:
+    seen = set()
+    for i, container in containers:
+        for j, port in enumerate(container.get("ports") or ()):
+            number = port.get("hostPort")
+            if not number:
+                continue
+            key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
+            if key in seen:
+                errors.append(field.duplicate(path.index(i).child("ports").index(j).child("hostPort"), key))
+            seen.add(key)
+
+
+def validate_containers(containers: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
+    """The regular containers."""
+    if not containers:
+        errors.append(field.required(path))
+        return
+    names = set()
+    ports = False
+    for i, container in enumerate(containers):
+        here = path.index(i)
+        validate_common(container, here, errors, ctx)
+        name = container.get("name", "")
+        if name in names:
+            errors.append(field.duplicate(here.child("name"), name))
+        names.add(name)
+        lifecycle = container.get("lifecycle")
+        if lifecycle is not None:
+            LIFECYCLE(lifecycle, here.child("lifecycle"), errors, ctx)
+        PROBES(container, here, errors, ctx)
+        if ctx.container_restart_rules:
+            validate_restart_rules(container, here, errors, ctx)
+        elif container.get("restartPolicy") is not None:
+            errors.append(field.forbidden(here.child("restartPolicy"), "may not be set for non-init containers"))
+        ports = ports or "ports" in container
+    if ports:
+        _host_ports(list(enumerate(containers)), path, errors)
+
+
+def _init_restart_policy(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules")
+    if policy is None:
+        if rules:
+            text = "must specify restartPolicy when restart rules are used"
+            errors.append(field.required(path.child("restartPolicy"), text))
+    elif not ctx.container_restart_rules:
+        if policy != "Always":
+            errors.append(not_supported(path.child("restartPolicy"), policy, ("Always",)))
+    elif policy != "Always" or ctx.restart_all_containers:
+        validate_restart_rules(container, path, errors, ctx)
+    elif rules:
+        text = "restartPolicyRules are not allowed for init containers with restart policy Always"
+        errors.append(field.forbidden(path.child("restartPolicyRules"), text))
+
+
+def validate_init_containers(
+    containers: list[Object], regular: list[Object], path: Path, errors: Errors, ctx: PodOptions
+) -> None:
+    names = {container.get("name", "") for container in regular}
+    for i, container in enumerate(containers):
+        here = path.index(i)
+        validate_common(container, here, errors, ctx)
+        _init_restart_policy(container, here, errors, ctx)
+        sidecar = container.get("restartPolicy") == "Always"
+        name = container.get("name", "")
+        if name in names:
+            errors.append(field.duplicate(here.child("name"), name))
+        elif name:
+            names.add(name)
+        _host_ports([(0, container)], path, errors)  # upstream gives the index within this one-element list
+        if sidecar:
+            lifecycle = container.get("lifecycle")
+            if lifecycle is not None:
+                LIFECYCLE(lifecycle, here.child("lifecycle"), errors, ctx)
+            PROBES(container, here, errors, ctx)
+        else:
+            for part in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
+                if container.get(part) is not None:
+                    text = "may not be set for init containers without restartPolicy=Always"
+                    errors.append(field.forbidden(here.child(part), text))
+        if not sidecar and not ctx.allow_restart_container_for_init:
+            for j, policy in enumerate(container.get("resizePolicy") or ()):
+                if policy.get("restartPolicy") == "RestartContainer":
+                    text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                    place = here.child("resizePolicy").index(j).child("restartPolicy")
+                    errors.append(field.invalid(place, "RestartContainer", text))
+
+
+def validate_ephemeral_containers(
+    containers: list[Object], others: set[str], path: Path, errors: Errors, ctx: PodOptions
+) -> None:
+    """``others``: names of the pod's other containers."""
+    names = set(others)
+    text = "cannot be set for an Ephemeral Container"
+    for i, container in enumerate(containers):
+        here = path.index(i)
+        validate_common(container, here, errors, ctx)
+        validate_image(container, here, errors)
+        name = container.get("name", "")
+        if name in names:
+            errors.append(field.duplicate(here.child("name"), name))
+        names.add(name)
+        target = container.get("targetContainerName", "")
+        if target and target not in others:
+            errors.append(field.not_found(here.child("targetContainerName"), target))
+        for part in _EPHEMERAL_FORBIDDEN:
+            value = container.get(part)
+            if value is not None and value != {}:
+                errors.append(field.forbidden(here.child(part), text))
+        for j, mount in enumerate(container.get("volumeMounts") or ()):
+            for part in ("subPath", "subPathExpr"):
+                if mount.get(part):
+                    errors.append(field.forbidden(here.child("volumeMounts").index(j).child(part), text))
+
+
+def validate_image(container: Mapping[str, Any], path: Path, errors: Errors) -> None:
+    """Only for pods: templates may have carried such images for years."""
+    image = container.get("image", "")
+    if image != image.strip():
+        errors.append(field.invalid(path.child("image"), image, "must not have leading or trailing whitespace"))

@@ -1,0 +1,190 @@
+"""Environment variables and their sources, downward API selectors (upstream: ``core/validation`` ValidateEnv)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.shared import quantities
+from kapi.resources.shared.names import (
+    is_config_map_key,
+    is_dns1123_label,
+    is_qualified_name,
+    is_relaxed_env_var_name,
+    subdomain_name,
+)
+from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.paths import validate_no_backsteps
+from kapi.resources.shared.rules import Errors, not_supported
+
+Object = dict[str, Any]
+
+ENV_FIELDS = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
+    "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+#: every field path that the downward API of v1 knows
+_KNOWN_FIELDS = frozenset(
+    {
+        *ENV_FIELDS, *VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase",
+    }
+)  # fmt: skip
+_RESOURCES = (
+    "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
+    "requests.memory",
+)  # fmt: skip
+_HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
+_SIZES = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+_SUBSCRIPTED = re.compile(r"(.+?)\['(.*)'\]\Z", re.DOTALL).match
+
+
+def validate_field_ref(ref: Object, allowed: Collection[str], path: Path, errors: Errors) -> None:
+    """A field of the pod itself."""
+    version, field_path = ref.get("apiVersion", ""), ref.get("fieldPath", "")
+    if not version:
+        errors.append(field.required(path.child("apiVersion")))
+        return
+    if not field_path:
+        errors.append(field.required(path.child("fieldPath")))
+        return
+    found = _SUBSCRIPTED(field_path)
+    if version != "v1":
+        text = f"unsupported pod version: {version}"
+        errors.append(field.invalid(path.child("fieldPath"), field_path, f"error converting fieldPath: {text}"))
+    elif found and found[1] in ("metadata.annotations", "metadata.labels"):
+        key = found[2].lower() if found[1] == "metadata.annotations" else found[2]
+        for text in is_qualified_name(key):
+            errors.append(field.invalid(path, key, text))
+    elif found:
+        text = f"error converting fieldPath: field label does not support subscript: {field_path}"
+        errors.append(field.invalid(path.child("fieldPath"), field_path, text))
+    elif field_path == "spec.host":
+        errors.extend(() if "spec.nodeName" in allowed else [_unsupported(path, "spec.nodeName", allowed)])
+    elif field_path not in _KNOWN_FIELDS:
+        text = f"error converting fieldPath: field label not supported: {field_path}"
+        errors.append(field.invalid(path.child("fieldPath"), field_path, text))
+    elif field_path not in allowed:
+        errors.append(_unsupported(path, field_path, allowed))
+
+
+def _unsupported(path: Path, value: str, allowed: Collection[str]) -> field.FieldError:
+    return not_supported(path.child("fieldPath"), value, sorted(allowed))
+
+
+def validate_resource_ref(ref: Object, path: Path, errors: Errors, *, in_volume: bool) -> None:
+    """An amount of the container's resources; a volume has to name the container."""
+    resource = ref.get("resource", "")
+    if in_volume and not ref.get("containerName"):
+        errors.append(field.required(path.child("containerName")))
+    elif not resource:
+        errors.append(field.required(path.child("resource")))
+    elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
+        errors.append(not_supported(path.child("resource"), resource, _RESOURCES))
+    divisor = ref.get("divisor")
+    if not divisor or quantities.parse(divisor).value == 0:
+        return
+    kind = resource.partition(".")[2]
+    sizes = ", ".join(_SIZES)
+    what = {
+        "memory": "memory",
+        "ephemeral-storage": "local ephemeral storage",
+    }.get(kind, "hugepages" if resource.startswith(_HUGE_PAGES) else "")
+    if kind == "cpu" and divisor not in ("1m", "1"):
+        text = "only divisor's values 1m and 1 are supported with the cpu resource"
+        errors.append(field.invalid(path.child("divisor"), resource, text))
+    elif what and divisor not in _SIZES:
+        text = f"only divisor's values {sizes} are supported with the {what} resource"
+        errors.append(field.invalid(path.child("divisor"), resource, text))
+
+
+def _key_ref(ref: Object, path: Path, errors: Errors) -> None:
+    for text in subdomain_name(ref.get("name", "")):
+        errors.append(field.invalid(path.child("name"), ref.get("name", ""), text))
+    key = ref.get("key", "")
+    if not key:
+        errors.append(field.required(path.child("key")))
+    for text in is_config_map_key(key) if key else ():
+        errors.append(field.invalid(path.child("key"), key, text))
+
+
+def _file_ref(ref: Object, path: Path, errors: Errors) -> None:
+    key, volume, file_path = ref.get("key", ""), ref.get("volumeName", ""), ref.get("path", "")
+    if not key:
+        errors.append(field.required(path.child("key")))
+    for text in is_relaxed_env_var_name(key) if key else ():
+        errors.append(field.invalid(path.child("key"), key, text))
+    if not volume:
+        errors.append(field.required(path.child("volumeName")))
+    for text in is_dns1123_label(volume) if volume else ():
+        errors.append(field.invalid(path.child("volumeName"), volume, text))
+    if not file_path:
+        errors.append(field.required(path.child("path")))
+    else:
+        validate_no_backsteps(file_path, path.child("path"), errors)
+
+
+def _value_from(variable: Object, source: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    count = 0
+    for name in ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"):
+        ref = source.get(name)
+        if ref is None:
+            continue
+        count += 1
+        here = path.child(name)
+        if name == "fieldRef":
+            validate_field_ref(ref, ENV_FIELDS, here, errors)
+        elif name == "resourceFieldRef":
+            validate_resource_ref(ref, here, errors, in_volume=False)
+        elif name == "fileKeyRef":
+            _file_ref(ref, here, errors)
+        else:
+            _key_ref(ref, here, errors)
+    if not count:
+        kinds = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        if not ctx.env_files:
+            kinds = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        errors.append(field.invalid(path, "", f"must specify one of: {kinds}"))
+    elif variable.get("value"):
+        errors.append(field.invalid(path, "", "may not be specified when `value` is not empty"))
+    elif count > 1:
+        errors.append(field.invalid(path, "", "may not have more than one field specified at a time"))
+
+
+def validate_env(variables: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
+    for i, variable in enumerate(variables):
+        name = variable.get("name")
+        if not name:
+            errors.append(field.required(path.index(i).child("name")))
+        else:
+            for text in is_relaxed_env_var_name(name):
+                errors.append(field.invalid(path.index(i).child("name"), name, text))
+        source = variable.get("valueFrom")
+        if source is not None:
+            _value_from(variable, source, path.index(i).child("valueFrom"), errors, ctx)
+
+
+def validate_env_from(sources: list[Object], path: Path, errors: Errors) -> None:
+    for i, source in enumerate(sources):
+        here = path.index(i)
+        prefix = source.get("prefix")
+        for text in is_relaxed_env_var_name(prefix) if prefix else ():
+            errors.append(field.invalid(here.child("prefix"), prefix, text))
+        count = 0
+        for kind in ("configMapRef", "secretRef"):
+            ref = source.get(kind)
+            if ref is None:
+                continue
+            count += 1
+            name = ref.get("name", "")
+            if not name:
+                errors.append(field.required(here.child(kind, "name")))
+            for text in subdomain_name(name, True) if name else ():
+                errors.append(field.invalid(here.child(kind, "name"), name, text))
+        if not count:
+            errors.append(field.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif count > 1:
+            errors.append(field.invalid(path, "", "may not have more than one field specified at a time"))

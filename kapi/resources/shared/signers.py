@@ -1,0 +1,46 @@
+"""Names of certificate signers: ``example.com/signer`` (upstream: ``core/validation/names.go`` ValidateSignerName)."""
+
+from __future__ import annotations
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain
+from kapi.resources.shared.rules import Errors
+
+_DOMAIN, _PATH = 253, 253 + 63 + 1
+
+
+def is_kubernetes_signer(name: str) -> bool:
+    host = name.partition("/")[0]
+    return host == "kubernetes.io" or host.endswith(".kubernetes.io")
+
+
+def validate_signer_name(name: str, path: Path, errors: Errors) -> None:
+    if not name:
+        errors.append(field.required(path))
+        return
+    if name.count("/") != 1:
+        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        errors.append(field.invalid(path, name, text))
+        return
+    domain, _, rest = name.partition("/")
+    if len(domain) > _DOMAIN:
+        errors.append(field.too_long(path, _DOMAIN))
+    labels = domain.split(".")
+    for label in labels:
+        texts = is_dns1123_label(label)
+        for text in texts:
+            errors.append(field.invalid(path, domain, f'validating label "{label}": {text}'))
+        if texts:
+            break
+    if len(labels) < 2:
+        text = "should be a domain with at least two segments separated by dots"
+        errors.append(field.invalid(path, domain, text))
+    for label in rest.split("."):
+        texts = is_dns1123_subdomain(label)
+        for text in texts:
+            errors.append(field.invalid(path, rest, f'validating label "{label}": {text}'))
+        if texts:
+            break
+    if len(name) > _DOMAIN + _PATH + 1:
+        errors.append(field.too_long(path, _DOMAIN + _PATH + 1))
