@@ -1,8 +1,104 @@
-"""Namespace (v1)."""
+"""Namespace (v1) with its ``finalize`` and ``status`` subresources.
+
+Upstream: ``pkg/apis/core/validation``: ValidateNamespace; ``pkg/registry/core/namespace``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.machinery.field import Path, invalid
+from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import is_label_key, label_name
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+
+Object = dict[str, Any]
+KUBERNETES = "kubernetes"
+NAME_LABEL = "kubernetes.io/metadata.name"
+_FINALIZERS = Path("spec").child("finalizers")
+_STANDARD = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def _finalizer(name: str, path: Path, errors: Errors) -> None:
+    errors += [invalid(path, name, problem) for problem in is_label_key(name)]
+    if "/" not in name and name not in _STANDARD:
+        errors.append(invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
+
+
+def _label_with_name(obj: Object) -> None:
+    """Every namespace can be selected by its name."""
+    metadata = obj["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata.get("name", "")}
+
+
+class NamespaceStrategy(PlainStrategy):
+    namespaced = False
+    name_rule = staticmethod(label_name)
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        if (obj.get("metadata") or {}).get("name"):
+            _label_with_name(obj)
+        obj.setdefault("spec", {})
+        status = obj.setdefault("status", {})
+        status["phase"] = status.get("phase") or "Active"
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        spec = obj.setdefault("spec", {})
+        if old is None:
+            obj["status"] = {"phase": "Active"}
+            if KUBERNETES not in (spec.get("finalizers") or []):
+                spec["finalizers"] = [*(spec.get("finalizers") or []), KUBERNETES]
+        else:
+            keep(spec, old.get("spec") or {}, "finalizers")
+            keep(obj, old, "status")
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        for name in (obj.get("spec") or {}).get("finalizers") or []:
+            _finalizer(name, _FINALIZERS, errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False, name=label_name)
+        self.check(obj, old, errors, ctx)
+        validate_metadata_update(obj, old, errors)
+        return errors
+
+    def canonicalize(self, obj: Object) -> None:
+        _label_with_name(obj)
+
+
+class NamespaceStatusStrategy(PlainStatusStrategy):
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        phase, path = (obj.get("status") or {}).get("phase", ""), Path("status").child("Phase")
+        if obj["metadata"].get("deletionTimestamp"):
+            if phase != "Terminating":
+                detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+                errors.append(invalid(path, phase, detail))
+        elif phase != "Active":
+            errors.append(invalid(path, phase, "may only be 'Active' if `deletionTimestamp` is empty"))
+
+    def canonicalize(self, obj: Object) -> None:
+        _label_with_name(obj)
+
+
+class NamespaceFinalizeStrategy(PlainStatusStrategy):
+    """``namespaces/finalize``: who cleaned up strikes itself off ``spec.finalizers``."""
+
+    reset_fields = ("status",)
+    kept = ("status",)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        for i, name in enumerate((obj.get("spec") or {}).get("finalizers") or []):
+            _finalizer(name, _FINALIZERS.index(i), errors)
+
+    def canonicalize(self, obj: Object) -> None:
+        _label_with_name(obj)
+
+
+_STRATEGY = NamespaceStrategy()
 
 RESOURCE = Resource(
     group="",
@@ -11,12 +107,19 @@ RESOURCE = Resource(
     plural="namespaces",
     singular="namespace",
     namespaced=False,
-    returns_deleted=True,
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     short_names=("ns",),
     storage_version_hash="Q3oi5N2YM8M=",
     subresources=(
-        Subresource("finalize", ("update",), kind="Namespace"),
-        Subresource("status", ("get", "patch", "update"), kind="Namespace"),
+        Subresource("finalize", ("update",), kind="Namespace", strategy=NamespaceFinalizeStrategy(_STRATEGY)),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="Namespace", strategy=NamespaceStatusStrategy(_STRATEGY)
+        ),
+    ),
+    strategy=_STRATEGY,
+    selectable_fields={"status.phase": selectable("status.phase")},
+    returns_deleted=True,
+    table=printing.table(
+        "Namespace", printing.name, lambda obj, now: (obj.get("status") or {}).get("phase", ""), printing.age
     ),
 )

@@ -1,8 +1,248 @@
-"""Node (v1)."""
+"""Node (v1).
+
+Upstream: ``pkg/apis/core/validation``: ValidateNode; ``pkg/registry/core/node``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+import re
+from typing import Any
+
+from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
+from kapi.resources.shared.metadata import validate_label_name, validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import is_config_map_key, is_label_value, label_name, subdomain_name
+from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
+from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+
+Object = dict[str, Any]
+_META, _SPEC, _STATUS = Path("metadata"), Path("spec"), Path("status")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z0-9]+)*")
+_CIDR_FIXED = 'node updates may not change podCIDR except from "" to valid'
+_ROLE_LABEL, _OLD_ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
+
+
+def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
+    """Keys, values, effects; one taint per key and effect."""
+    seen: set[tuple[str, str]] = set()
+    for i, taint in enumerate(taints):
+        here = path.index(i)
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        validate_label_name(key, here.child("key"), errors)
+        problems = is_label_value(value)
+        if problems:
+            errors.append(invalid(here.child("value"), value, ";".join(problems)))
+        if not effect:
+            errors.append(required(here.child("effect")))
+        elif effect not in _EFFECTS:
+            errors.append(not_supported(here.child("effect"), effect, _EFFECTS))
+        if (key, effect) in seen:
+            # the internal type's fields, as Go writes a value that has no JSON names
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            detail = "taints must be unique by key and effect pair"
+            errors.append(FieldError(ErrorType.DUPLICATE, here, shown, detail))
+        seen.add((key, effect))
+
+
+def _validate_resources(node: Object, errors: Errors) -> None:
+    for part in ("capacity", "allocatable"):
+        for name, value in ((node.get("status") or {}).get(part) or {}).items():
+            errors += check_resource_quantity(name, value, _STATUS.child(part, name))
+
+
+def _validate_features(node: Object, errors: Errors) -> None:
+    features, path = (node.get("status") or {}).get("declaredFeatures") or [], _STATUS.child("declaredFeatures")
+    for i, feature in enumerate(features):
+        if len(feature) > 253:
+            detail = f'invalid feature name "{feature}": must be no more than 253 characters'
+            errors.append(invalid(path.index(i), feature, detail))
+        elif not _FEATURE.fullmatch(feature):
+            detail = (
+                f'invalid feature name "{feature}": must start with an UpperCamelCase segment, with subsequent segments '
+                "separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters "
+                "and slashes"
+            )
+            errors.append(invalid(path.index(i), feature, detail))
+        if i + 1 < len(features):
+            following = features[i + 1]
+            if feature == following:
+                errors.append(duplicate(path.index(i + 1), following))
+            elif feature > following:
+                errors.append(invalid(path.index(i + 1), following, "list must be sorted alphabetically"))
+
+
+def _validate_node(node: Object, errors: Errors) -> None:
+    spec = node.get("spec") or {}
+    validate_taints(spec.get("taints") or [], _META.child("taints"), errors)
+    _validate_resources(node, errors)
+    swap = ((node.get("status") or {}).get("nodeInfo") or {}).get("swap") or {}
+    if swap.get("capacity") is not None and swap["capacity"] <= 0:
+        errors.append(invalid(_META.child("nodeSwapStatus", "capacity"), swap["capacity"], "must be greater than zero"))
+    _validate_features(node, errors)
+    cidrs, path = spec.get("podCIDRs") or [], _SPEC.child("podCIDRs")
+    for i, cidr in enumerate(cidrs):
+        errors += check_cidr_legacy(path.index(i), cidr)
+    if len(cidrs) > 1:
+        parsed = [parse_network(cidr) for cidr in cidrs]
+        versions = {network[1].version for network in parsed if network is not None}
+        if None in parsed or len(versions) != 2 or len(cidrs) > 2:
+            errors.append(invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
+
+
+def _config_map(source: Object, path: Path, errors: Errors) -> None:
+    require("namespace", then=check(label_name))(source, path, errors, None)
+    require("name", then=check(subdomain_name))(source, path, errors, None)
+    require("kubeletConfigKey", then=check(is_config_map_key))(source, path, errors, None)
+
+
+def _config_source(source: Object, path: Path, in_status: bool, errors: Errors) -> None:
+    config_map = source.get("configMap")
+    if config_map is None:
+        errors.append(invalid(path, {"ConfigMap": None}, "exactly one reference subfield must be non-nil"))
+        return
+    here = path.child("configMap")
+    for name in ("uid", "resourceVersion"):
+        if in_status and not config_map.get(name):
+            errors.append(required(here.child(name)))
+        elif not in_status and config_map.get(name):
+            errors.append(forbidden(here.child(name), f"{name} must not be set in spec"))
+    _config_map(config_map, here, errors)
+
+
+def _validate_change(node: Object, old: Object, errors: Errors) -> None:
+    spec, before, status = node.get("spec") or {}, old.get("spec") or {}, node.get("status") or {}
+    _validate_resources(node, errors)
+    _validate_features(node, errors)
+    seen: list[Object] = []
+    for i, address in enumerate(status.get("addresses") or []):
+        if address in seen:
+            shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
+            errors.append(duplicate(_STATUS.child("addresses").index(i), shown))
+        seen.append(address)
+    old_cidrs, cidrs = before.get("podCIDRs") or [], spec.get("podCIDRs") or []
+    if old_cidrs and len(old_cidrs) != len(cidrs):
+        errors.append(forbidden(_SPEC.child("podCIDRs"), _CIDR_FIXED))
+    elif old_cidrs:
+        changed = sum(cidr != was for cidr, was in zip(cidrs, old_cidrs, strict=True))
+        errors += [forbidden(_SPEC.child("podCIDRs"), _CIDR_FIXED)] * changed
+    if before.get("providerID") and before["providerID"] != spec.get("providerID", ""):
+        detail = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden(_SPEC.child("providerID"), detail))
+    if spec.get("configSource") is not None:
+        _config_source(spec["configSource"], _SPEC.child("configSource"), False, errors)
+    for part in ("assigned", "active", "lastKnownGood"):
+        source = (status.get("config") or {}).get(part)
+        if source is not None:
+            _config_source(source, _STATUS.child("config", part), True, errors)
+    validate_taints(spec.get("taints") or [], _META.child("taints"), errors)
+    if spec.get("externalID", "") != before.get("externalID", ""):
+        errors.append(forbidden(_SPEC.child("externalID"), "may not be updated"))
+
+
+class NodeStrategy(PlainStrategy):
+    namespaced = False
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
+        single, cidrs = spec.get("podCIDR") or "", spec.get("podCIDRs") or []
+        # the singular field counts where the two disagree
+        if single and single not in cidrs[:1]:
+            spec["podCIDRs"] = [single]
+        elif cidrs and not single:
+            spec["podCIDR"] = cidrs[0]
+        for part in ("capacity", "allocatable"):
+            round_resource_list(status.get(part))
+        if status.get("allocatable") is None and status.get("capacity") is not None:
+            status["allocatable"] = dict(status["capacity"])
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        if old is None:
+            obj.get("spec", {}).pop("configSource", None)
+            obj.get("status", {}).pop("config", None)
+            return
+        keep(obj, old, "status")
+        if (old.get("spec") or {}).get("configSource") is None:
+            obj.get("spec", {}).pop("configSource", None)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        _validate_node(obj, errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False)
+        _validate_node(obj, errors)
+        validate_metadata_update(obj, old, errors)
+        _validate_change(obj, old, errors)
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        spec = obj.get("spec") or {}
+        warnings: list[str] = []
+        if spec.get("configSource") is not None:
+            warnings.append("spec.configSource: the feature is removed")
+        if spec.get("externalID"):
+            warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+        for i, cidr in enumerate(spec.get("podCIDRs") or []):
+            warnings += cidr_warnings(_SPEC.child("podCIDRs").index(i), cidr)
+        return warnings
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
+
+class NodeStatusStrategy(PlainStatusStrategy):
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        if (old.get("status") or {}).get("config") is None:
+            (obj.get("status") or {}).pop("config", None)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        _validate_change(obj, old, errors)
+
+
+def _info(node: Object, name: str) -> str:
+    return str(((node.get("status") or {}).get("nodeInfo") or {}).get(name) or "")
+
+
+def _status(node: Object, now: float) -> str:
+    words: list[str] = []
+    for condition in (node.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Ready":
+            words = ["Ready" if condition.get("status") == "True" else "NotReady"]
+    words = words or ["Unknown"]
+    if (node.get("spec") or {}).get("unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _roles(node: Object, now: float) -> str:
+    roles: set[str] = set()
+    for key, value in (node["metadata"].get("labels") or {}).items():
+        if key.startswith(_ROLE_LABEL):
+            roles.add(key.removeprefix(_ROLE_LABEL))
+        elif key == _OLD_ROLE_LABEL:
+            roles.add(value)
+    return ",".join(sorted(roles - {""})) or printing.NONE
+
+
+def _address(node: Object, kind: str) -> str:
+    for address in (node.get("status") or {}).get("addresses") or []:
+        if address.get("type") == kind:
+            return str(address.get("address", ""))
+    return printing.NONE
+
+
+def _kernel(node: Object, now: float) -> str:
+    architecture = _info(node, "architecture")
+    kernel = _info(node, "kernelVersion") or printing.UNKNOWN
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
+_STRATEGY = NodeStrategy()
 
 RESOURCE = Resource(
     group="",
@@ -16,6 +256,23 @@ RESOURCE = Resource(
     storage_version_hash="XwShjMxG9Fs=",
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), kind="NodeProxyOptions", handler="proxy"),
-        Subresource("status", ("get", "patch", "update"), kind="Node"),
+        Subresource("status", ("get", "patch", "update"), kind="Node", strategy=NodeStatusStrategy(_STRATEGY)),
+    ),
+    strategy=_STRATEGY,
+    selectable_fields={
+        "spec.unschedulable": lambda obj: "true" if (obj.get("spec") or {}).get("unschedulable") else "false"
+    },
+    table=printing.table(
+        "Node",
+        printing.name,
+        _status,
+        _roles,
+        printing.age,
+        lambda node, now: _info(node, "kubeletVersion"),
+        lambda node, now: _address(node, "InternalIP"),
+        lambda node, now: _address(node, "ExternalIP"),
+        lambda node, now: _info(node, "osImage") or printing.UNKNOWN,
+        _kernel,
+        lambda node, now: _info(node, "containerRuntimeVersion") or printing.UNKNOWN,
     ),
 )

@@ -1,8 +1,181 @@
-"""PersistentVolumeClaim (v1)."""
+"""PersistentVolumeClaim (v1).
+
+Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeClaim; ``pkg/registry/core/persistentvolumeclaim``,
+``pkg/api/persistentvolumeclaim``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.machinery import tree
+from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.claims import (
+    default_claim_spec,
+    normalize_data_sources,
+    validate_claim_spec,
+)
+from kapi.resources.shared.internal import difference
+from kapi.resources.shared.metadata import IMMUTABLE, validate_immutable
+from kapi.resources.shared.names import is_label_key
+from kapi.resources.shared.persistent_volumes import BETA_CLASS, access_modes, storage_class
+from kapi.resources.shared.quantities import ceiling, compare, is_whole
+from kapi.resources.shared.resource_names import check_resource_quantity, is_native, round_resource_list
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_RESIZE = (
+    "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizePending", "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+)  # fmt: skip
+
+
+def _storage(claim: Object, *path: str) -> str:
+    return tree.dig(claim, *path, "storage") or "0"
+
+
+class PersistentVolumeClaimStrategy(PlainStrategy):
+    reset_fields = ("status",)
+    create_rules_on_update = "after"
+
+    def default(self, obj: Object) -> None:
+        spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
+        status["phase"] = status.get("phase") or "Pending"
+        default_claim_spec(spec)
+        for part in ("capacity", "allocatedResources"):
+            round_resource_list(status.get(part))
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        if old is None:
+            obj["status"] = {"phase": "Pending"}
+        else:
+            keep(obj, old, "status")
+        normalize_data_sources(obj["spec"], (old or {}).get("spec"))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        validate_claim_spec(obj.get("spec") or {}, _SPEC, errors, old_spec=(old or {}).get("spec"))
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        self.check(obj, old, errors, ctx)
+        new, before = tree.copy(obj.get("spec") or {}), tree.copy(old.get("spec") or {})
+        normalize_data_sources(before, before)
+        self._class_change(obj, old, new, before, errors)
+        if not before.get("volumeName"):
+            # the binder sets it, once
+            keep(before, new, "volumeName")
+        if (obj.get("status") or {}).get("phase") == "Bound":
+            requests = (new.get("resources") or {}).get("requests")
+            if requests is not None:
+                requests["storage"] = _storage(before, "resources", "requests")
+            keep(new, before, "volumeAttributesClassName")
+        if new != before:
+            changes = difference("PersistentVolumeClaimSpec", before, new)
+            detail = (
+                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
+                f"claims\n{changes}"
+            )
+            errors.append(forbidden(_SPEC, detail))
+        size = _storage(obj, "spec", "resources", "requests")
+        if compare(size, _storage(old, "spec", "resources", "requests")) < 0:
+            path = _SPEC.child("resources", "requests", "storage")
+            if compare(size, _storage(old, "status", "capacity")) <= 0:
+                errors.append(forbidden(path, "field can not be less than status.capacity"))
+        volume_mode = (old.get("spec") or {}).get("volumeMode")
+        validate_immutable((obj.get("spec") or {}).get("volumeMode"), volume_mode, Path("volumeMode"), errors)
+        self._attributes_class(obj, old, errors)
+
+    def _class_change(self, obj: Object, old: Object, new: Object, before: Object, errors: Errors) -> None:
+        """A class may be set where there was none, and move from the old annotation to the field."""
+        annotation = (old["metadata"].get("annotations") or {}).get(BETA_CLASS)
+        new_annotation = (obj["metadata"].get("annotations") or {}).get(BETA_CLASS)
+        name, was = new.get("storageClassName"), before.get("storageClassName")
+        if was is None and annotation is not None and name == annotation and new_annotation in (None, annotation):
+            new.pop("storageClassName")
+            return
+        if (new_annotation or "") != (annotation or ""):
+            path = Path("metadata").child("annotations", BETA_CLASS)
+            errors.append(invalid(path, new_annotation or "", IMMUTABLE))
+        if was is None and name is not None and annotation in (None, name):
+            new.pop("storageClassName")
+
+    def _attributes_class(self, obj: Object, old: Object, errors: Errors) -> None:
+        name = (obj.get("spec") or {}).get("volumeAttributesClassName")
+        if name == (old.get("spec") or {}).get("volumeAttributesClassName"):
+            return
+        if (old.get("status") or {}).get("currentVolumeAttributesClassName") is None or name:
+            return
+        what = "nil" if name is None else "empty string"
+        detail = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+        errors.append(forbidden(_SPEC.child("volumeAttributesClassName"), detail))
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        warnings: list[str] = []
+        if BETA_CLASS in (obj["metadata"].get("annotations") or {}):
+            text = 'deprecated since v1.8; use "storageClassName" attribute instead'
+            warnings.append(f"metadata.annotations[{BETA_CLASS}]: {text}")
+        for part in ("requests", "limits"):
+            value = _storage(obj, "spec", "resources", part)
+            if not is_whole(value):
+                text = f'fractional byte value "{value}" is invalid, must be an integer'
+                warnings.append(f"spec.resources.{part}[storage]: {text}")
+        return warnings
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
+
+def _resource_key(name: str, path: Path) -> Errors:
+    problems = is_label_key(name)
+    if problems:
+        return [invalid(path, name, problem) for problem in problems]
+    if is_native(name) and name != "storage":
+        return [not_supported(path, name, ("storage",))]
+    return []
+
+
+def _not_below_zero(value: str, path: Path) -> Errors:
+    return [invalid(path, ceiling(value), "must be a valid resource quantity")] if ceiling(value) < 0 else []
+
+
+class PersistentVolumeClaimStatusStrategy(PlainStatusStrategy):
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status = obj.get("status") or {}
+        if not (obj.get("spec") or {}).get("accessModes"):
+            errors.append(required(Path("Spec").child("accessModes")))
+        for name, value in (status.get("capacity") or {}).items():
+            errors += _not_below_zero(value, _STATUS.child("capacity").key(name))
+        path = _STATUS.child("allocatedResourceStatuses")
+        for name, value in (status.get("allocatedResourceStatuses") or {}).items():
+            errors += _resource_key(name, path)
+            if value not in _RESIZE:
+                # upstream shows the resource, not the status
+                errors.append(not_supported(path, name, sorted(_RESIZE)))
+        path = _STATUS.child("allocatedResources")
+        for name, value in (status.get("allocatedResources") or {}).items():
+            found = _resource_key(name, path) or _not_below_zero(value, path.key(name))
+            errors += found or check_resource_quantity("storage", value, path.key(name))
+
+
+def _phase(obj: Object, now: float) -> str:
+    return "Terminating" if obj["metadata"].get("deletionTimestamp") else (obj.get("status") or {}).get("phase", "")
+
+
+def _bound(obj: Object) -> bool:
+    return bool((obj.get("spec") or {}).get("volumeName"))
+
+
+def _modes(obj: Object, now: float) -> str:
+    return access_modes((obj.get("status") or {}).get("accessModes")) if _bound(obj) else ""
+
+
+def _spec(name: str, empty: str = "") -> Any:
+    return lambda obj, now: (obj.get("spec") or {}).get(name, empty)
+
+
+_STRATEGY = PersistentVolumeClaimStrategy()
 
 RESOURCE = Resource(
     group="",
@@ -11,11 +184,29 @@ RESOURCE = Resource(
     plural="persistentvolumeclaims",
     singular="persistentvolumeclaim",
     namespaced=True,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("pvc",),
     storage_version_hash="QWTyNDq0dC4=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="PersistentVolumeClaim"),
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="PersistentVolumeClaim",
+            strategy=PersistentVolumeClaimStatusStrategy(_STRATEGY),
+        ),
+    ),
+    strategy=_STRATEGY,
+    returns_deleted=True,
+    table=printing.table(
+        "PersistentVolumeClaim",
+        printing.name,
+        _phase,
+        _spec("volumeName"),
+        lambda obj, now: _storage(obj, "status", "capacity") if _bound(obj) else "",
+        _modes,
+        lambda obj, now: storage_class(obj),
+        _spec("volumeAttributesClassName", printing.UNSET),
+        printing.age,
+        _spec("volumeMode", printing.UNSET),
     ),
 )

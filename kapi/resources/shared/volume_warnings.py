@@ -1,0 +1,57 @@
+"""What to tell clients of deprecated parts of a persistent volume (upstream: ``pkg/api/persistentvolume``, ``pkg/api/node``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+_ANNOTATIONS = {
+    "volume.beta.kubernetes.io/storage-class": 'deprecated since v1.8; use "storageClassName" attribute instead',
+    "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
+}
+_SOURCES = {
+    "cephfs": ("cephfs", "v1.28", "v1.31"),
+    "photonPersistentDisk": ("photonPersistentDisk", "v1.11", "v1.16"),
+    "scaleIO": ("scaleIO", "v1.16", "v1.22"),
+    "storageos": ("storageOS", "v1.22", "v1.25"),
+    "glusterfs": ("glusterfs", "v1.25", "v1.26"),
+    "rbd": ("rbd", "v1.28", "v1.31"),
+}
+#: labels of nodes that have a new name, or none
+_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+}
+
+
+def persistent_volume_warnings(volume: Object) -> list[str]:
+    """The texts, in upstream's order."""
+    spec = volume.get("spec") or {}
+    annotations = volume["metadata"].get("annotations") or {}
+    warnings = [f"metadata.annotations[{key}]: {text}" for key, text in _ANNOTATIONS.items() if key in annotations]
+    if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+        warnings.append(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "
+            "approach is to use dynamic provisioning."
+        )
+    required = (spec.get("nodeAffinity") or {}).get("required") or {}
+    for i, term in enumerate(required.get("nodeSelectorTerms") or []):
+        path = f"spec.nodeAffinity.required.nodeSelectorTerms[{i}]"
+        warnings += node_selector_term_warnings(term, path)
+    for name, (shown, deprecated, gone) in _SOURCES.items():
+        if spec.get(name) is not None:
+            warnings.append(f"spec.{shown}: deprecated in {deprecated}, non-functional in {gone}+")
+    return warnings
+
+
+def node_selector_term_warnings(term: Object, path: str) -> list[str]:
+    warnings: list[str] = []
+    for i, expression in enumerate(term.get("matchExpressions") or []):
+        text = _LABELS.get(expression.get("key", ""))
+        if text:
+            warnings.append(f"{path}.matchExpressions[{i}].key: {expression['key']} is {text}")
+    return warnings
