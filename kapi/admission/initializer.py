@@ -1,0 +1,63 @@
+"""What admission plugins are given: listers, the in-process client, the authorizer, feature gates and settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kapi.authorization.interface import Attributes as Question
+from kapi.authorization.interface import Authorizer, Decision, Verdict
+from kapi.client.interface import Client, ResourceClient
+from kapi.machinery import status
+from kapi.request.user import UserInfo
+from kapi.resources.definition import Lister
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Initializer:
+    """Made once by the composition root; ``clock`` gives unix seconds, ``settings`` are those of flags."""
+
+    client: Client
+    authorizer: Authorizer | None = None
+    features: Mapping[str, bool] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time
+    reactor: Any = None
+    resolver: Any = None  # service -> address, for webhooks (kapi.admission.webhook.resolver)
+    _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)
+
+    def resource(self, group: str, plural: str) -> ResourceClient:
+        found = self._clients.get((group, plural))
+        if found is None:
+            found = self._clients[(group, plural)] = self.client.resource(group, plural)
+        return found
+
+    def lister(self, group: str, plural: str) -> Lister:
+        return self.resource(group, plural).lister
+
+    def feature(self, name: str, default: bool = False) -> bool:
+        return self.features.get(name, default)
+
+    async def live(self, group: str, plural: str, name: str, namespace: str = "") -> Object | None:
+        """An object from the cache, or from the store when the cache does not have it; None when there is none."""
+        resource = self.resource(group, plural)
+        found = resource.lister.get(namespace, name)
+        if found is not None:
+            return found
+        try:
+            return await resource.get(name, namespace)
+        except status.NotFound:
+            return None
+
+    async def allowed(self, user: UserInfo, verb: str, **question: Any) -> bool:
+        """Whether the authorizer lets a user do something; without an authorizer nobody may."""
+        if self.authorizer is None:
+            return False
+        verdict = self.authorizer.authorize(Question(user, verb, **question))
+        if not isinstance(verdict, Verdict):
+            verdict = await verdict
+        return verdict.decision is Decision.ALLOW

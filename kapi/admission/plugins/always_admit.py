@@ -1,0 +1,16 @@
+"""AlwaysAdmit: refuses nothing (deprecated upstream, without effect)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Plugin
+
+
+class AlwaysAdmit(Plugin):
+    pass
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return AlwaysAdmit()

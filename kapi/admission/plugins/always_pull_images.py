@@ -1,0 +1,61 @@
+"""AlwaysPullImages: every new pod pulls its images, so that credentials are always checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.pods import containers, is_pod
+from kapi.machinery.field import Path, not_supported
+from kapi.machinery.status import StatusError
+
+
+class AlwaysPullImages(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def admit(self, attributes: Attributes) -> None:
+        if _ignored(attributes):
+            return
+        assert attributes.obj is not None
+        spec = attributes.obj.get("spec") or {}
+        for _, _, container in containers(spec):
+            container["imagePullPolicy"] = "Always"
+        for volume in spec.get("volumes") or ():
+            if volume.get("image") is not None:
+                volume["image"]["pullPolicy"] = "Always"
+
+    def validate(self, attributes: Attributes) -> None:
+        if _ignored(attributes):
+            return
+        assert attributes.obj is not None
+        spec = attributes.obj.get("spec") or {}
+        path = Path("spec")
+        wrong = [
+            not_supported(path.child(field).index(i).child("imagePullPolicy"), container.get("imagePullPolicy", ""), ["Always"])
+            for field, i, container in containers(spec)
+            if container.get("imagePullPolicy") != "Always"
+        ]
+        for i, volume in enumerate(spec.get("volumes") or ()):
+            image = volume.get("image")
+            if image is not None and image.get("pullPolicy") != "Always":
+                where = path.child("volumes").index(i).child("image").child("pullPolicy")
+                wrong.append(not_supported(where, image.get("pullPolicy", ""), ["Always"]))
+        if len(wrong) == 1:
+            raise denied(attributes, str(wrong[0]))
+        if wrong:
+            texts = dict.fromkeys(denied(attributes, str(error)).message for error in wrong)
+            raise StatusError("[" + ", ".join(texts) + "]")
+
+
+def _ignored(attributes: Attributes) -> bool:
+    if not is_pod(attributes) or attributes.obj is None:
+        return True
+    if attributes.operation != UPDATE or attributes.old is None:
+        return False
+    known = {container.get("image") for _, _, container in containers(attributes.old.get("spec") or {})}
+    return all(container.get("image") in known for _, _, container in containers(attributes.obj.get("spec") or {}))
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return AlwaysPullImages()

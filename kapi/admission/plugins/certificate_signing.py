@@ -1,0 +1,36 @@
+"""CertificateSigning: only those may fill in a request's status who may ``sign`` for its signer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import UPDATE, Attributes, Plugin, denied
+from kapi.admission.plugins.signers import may
+
+
+class CertificateSigning(Plugin):
+    operations = frozenset({UPDATE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Any:
+        if attributes.subresource != "status" or attributes.resource.resource != "certificatesigningrequests":
+            return None
+        before = (attributes.old or {}).get("status") or {}
+        after = (attributes.obj or {}).get("status") or {}
+        if before.get("certificate") == after.get("certificate") and (before.get("conditions") or []) == (
+            after.get("conditions") or []
+        ):
+            return None
+        return self._check(attributes)
+
+    async def _check(self, attributes: Attributes) -> None:
+        signer = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
+        if not await may(self.initializer, attributes.user, "sign", signer):
+            raise denied(attributes, f'user not permitted to sign requests with signerName "{signer}"')
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return CertificateSigning(initializer)

@@ -1,0 +1,44 @@
+"""ClusterTrustBundleAttest: only those may write a signer's bundle who may ``attest`` for it (beta, off by default)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.plugins.signers import may
+
+
+class ClusterTrustBundleAttest(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Any:
+        if attributes.resource.resource != "clustertrustbundles" or attributes.resource.group != "certificates.k8s.io":
+            return None
+        signer = ((attributes.obj or {}).get("spec") or {}).get("signerName", "")
+        if not signer or attributes.operation == UPDATE and _only_collection_fields(attributes):
+            return None
+        return self._check(attributes, signer)
+
+    async def _check(self, attributes: Attributes, signer: str) -> None:
+        if not await may(self.initializer, attributes.user, "attest", signer):
+            raise denied(attributes, f'user not permitted to attest for signerName "{signer}"')
+
+
+def _only_collection_fields(attributes: Attributes) -> bool:
+    """Whether nothing but what the garbage collector edits has changed."""
+    own = ("ownerReferences", "finalizers", "managedFields")
+
+    def rest(obj: dict[str, Any] | None) -> Any:
+        obj = obj or {}
+        metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in own}
+        return {**obj, "metadata": metadata}
+
+    return bool(rest(attributes.obj) == rest(attributes.old))
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return ClusterTrustBundleAttest(initializer) if initializer.feature("ClusterTrustBundle") else Plugin()

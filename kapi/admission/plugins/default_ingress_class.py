@@ -1,0 +1,46 @@
+"""DefaultIngressClass: an ingress without class gets the newest default class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, Attributes, Plugin
+
+_OLD = "kubernetes.io/ingress.class"
+_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
+
+
+class DefaultIngressClass(Plugin):
+    operations = frozenset({CREATE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def admit(self, attributes: Attributes) -> None:
+        resource = attributes.resource
+        if resource.resource != "ingresses" or resource.group != "networking.k8s.io" or attributes.subresource:
+            return
+        assert attributes.obj is not None
+        spec = attributes.obj.setdefault("spec", {})
+        if spec.get("ingressClassName") is not None or _OLD in (attributes.obj["metadata"].get("annotations") or {}):
+            return
+        newest = newest_default(self.initializer.lister("networking.k8s.io", "ingressclasses").list(), _DEFAULT)
+        if newest:
+            spec["ingressClassName"] = newest
+
+
+def newest_default(classes: list[dict[str, Any]], *annotations: str) -> str:
+    """The name of the newest class marked as default, the first by name among equally old ones; "" without any."""
+    marked = [
+        obj["metadata"]
+        for obj in classes
+        if any((obj["metadata"].get("annotations") or {}).get(key) == "true" for key in annotations)
+    ]
+    marked.sort(key=lambda metadata: metadata["name"])
+    marked.sort(key=lambda metadata: metadata.get("creationTimestamp") or "", reverse=True)
+    return marked[0]["name"] if marked else ""
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return DefaultIngressClass(initializer)

@@ -1,0 +1,47 @@
+"""ExtendedResourceToleration: pods that ask for an extended resource tolerate nodes dedicated to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.admission.pods import is_pod
+
+
+class ExtendedResourceToleration(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def admit(self, attributes: Attributes) -> None:
+        if not is_pod(attributes) or attributes.obj is None:
+            return
+        spec = attributes.obj.get("spec") or {}
+        names = {
+            name
+            for field in ("containers", "initContainers")
+            for container in spec.get(field) or ()
+            for name in (container.get("resources") or {}).get("requests") or ()
+            if is_extended(name)
+        }
+        for name in sorted(names):
+            wanted = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+            tolerations = spec.setdefault("tolerations", [])
+            for i, toleration in enumerate(tolerations):
+                same = all(toleration.get(key) == wanted.get(key) for key in ("key", "operator", "effect", "value"))
+                if same:
+                    tolerations[i] = wanted
+                    break
+            else:
+                tolerations.append(wanted)
+
+
+def is_extended(name: str) -> bool:
+    """A resource with a domain that is not Kubernetes' own."""
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and not name.startswith("requests.") and not (
+        domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    )
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return ExtendedResourceToleration()

@@ -1,0 +1,85 @@
+"""NamespaceLifecycle: nothing new in namespaces that are missing or going; the system's namespaces stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
+from kapi.machinery import tree
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import StatusError, forbidden, not_found
+
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_NAMESPACES = GroupResource("", "namespaces")
+_RECENT = 30.0  # seconds for which a namespace somebody deletes is looked up in the store
+
+
+class NamespaceLifecycle(Plugin):
+    operations = frozenset({CREATE, UPDATE, DELETE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+        self.going: dict[str, float] = {}  # namespace -> unix time until which the cache is not trusted
+
+    def admit(self, attributes: Attributes) -> Any:
+        kind = attributes.kind
+        is_namespace = kind.kind == "Namespace" and not kind.group
+        if attributes.operation == DELETE:
+            if is_namespace:
+                if attributes.name in _IMMORTAL:
+                    raise forbidden(
+                        attributes.resource.group_resource, attributes.name, "this namespace may not be deleted"
+                    )
+                self._remember(attributes.name)
+            return None
+        if is_namespace or not attributes.namespace or attributes.resource.resource == "localsubjectaccessreviews":
+            return None
+        namespace = self.initializer.lister("", "namespaces").get("", attributes.namespace)
+        if namespace is not None:
+            active = tree.dig(namespace, "status", "phase") == "Active"
+            if not (active and self.going and self._is_going(attributes.namespace)):
+                self._check(attributes, namespace)
+                return None
+        return self._look(attributes)
+
+    def _remember(self, name: str) -> None:
+        now = self.initializer.clock()
+        if len(self.going) > 100:
+            self.going = {key: until for key, until in self.going.items() if until > now}
+        self.going[name] = now + _RECENT
+
+    def _is_going(self, name: str) -> bool:
+        until = self.going.get(name)
+        if until is None:
+            return False
+        if until < self.initializer.clock():
+            del self.going[name]
+            return False
+        return True
+
+    async def _look(self, attributes: Attributes) -> None:
+        try:
+            namespace = await self.initializer.resource("", "namespaces").get(attributes.namespace)
+        except StatusError as error:
+            if error.code == 404:
+                raise not_found(_NAMESPACES, attributes.namespace) from None
+            raise
+        self._check(attributes, namespace)
+
+    def _check(self, attributes: Attributes, namespace: dict[str, Any]) -> None:
+        if attributes.operation != CREATE or tree.dig(namespace, "status", "phase") != "Terminating":
+            return
+        name = attributes.namespace
+        error = denied(attributes, f"unable to create new content in namespace {name} because it is being terminated")
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {name} is being terminated",
+            "field": "metadata.namespace",
+        }
+        error.details = {**(error.details or {}), "causes": [cause]}
+        raise error
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return NamespaceLifecycle(initializer)

@@ -1,0 +1,42 @@
+"""PersistentVolumeClaimResize: only bound claims of classes that allow it may grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import UPDATE, Attributes, Plugin, denied
+from kapi.admission.plugins.default_storage_class import claim_class
+from kapi.machinery import tree
+from kapi.resources.shared import quantities
+
+
+class PersistentVolumeClaimResize(Plugin):
+    operations = frozenset({UPDATE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> None:
+        resource = attributes.resource
+        if resource.resource != "persistentvolumeclaims" or resource.group or attributes.subresource:
+            return
+        new, old = attributes.obj, attributes.old
+        if new is None or old is None:
+            return
+        size = ("spec", "resources", "requests", "storage")
+        if quantities.compare(tree.dig(new, *size) or "0", tree.dig(old, *size) or "0") <= 0:
+            return
+        if tree.dig(old, "status", "phase") != "Bound":
+            raise denied(attributes, "Only bound persistent volume claims can be expanded")
+        name = claim_class(new)
+        found = self.initializer.lister("storage.k8s.io", "storageclasses").get("", name) if name else None
+        if name != claim_class(old) or found is None or not found.get("allowVolumeExpansion"):
+            raise denied(
+                attributes,
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+            )
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return PersistentVolumeClaimResize(initializer)

@@ -1,0 +1,93 @@
+"""RuntimeClass: pods get the overhead and the scheduling of their runtime class (KEP 688)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, Attributes, Plugin, denied
+from kapi.admission.pods import is_pod
+from kapi.admission.tolerations import merged
+from kapi.machinery import tree
+from kapi.resources.shared import quantities
+
+Object = dict[str, Any]
+
+
+class RuntimeClass(Plugin):
+    operations = frozenset({CREATE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def admit(self, attributes: Attributes) -> Any:
+        if not is_pod(attributes) or not _class_name(attributes):
+            return None
+        return self._admit(attributes)
+
+    async def _admit(self, attributes: Attributes) -> None:
+        assert attributes.obj is not None
+        found, spec = await self._find(attributes), attributes.obj["spec"]
+        fixed = tree.dig(found, "overhead", "podFixed")
+        if found.get("overhead") is not None:
+            if spec.get("overhead") and not _same(fixed, spec["overhead"]):
+                raise denied(attributes, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+            if fixed:
+                spec["overhead"] = dict(fixed)
+            else:
+                spec.pop("overhead", None)
+        scheduling = found.get("scheduling")
+        if scheduling is None:
+            return
+        selector = dict(spec.get("nodeSelector") or {})
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            if selector.get(key, value) != value:
+                raise denied(
+                    attributes,
+                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                    f"pod.spec.nodeSelector[{key}] = {selector[key]}",
+                )
+            selector[key] = value
+        if selector:
+            spec["nodeSelector"] = selector
+        tolerations = merged(spec.get("tolerations") or [], scheduling.get("tolerations") or [])
+        if tolerations:
+            spec["tolerations"] = tolerations
+
+    def validate(self, attributes: Attributes) -> Any:
+        if not is_pod(attributes) or attributes.obj is None:
+            return None
+        if _class_name(attributes):
+            return self._validate(attributes)
+        if attributes.obj.get("spec", {}).get("overhead") is not None:
+            raise denied(attributes, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        return None
+
+    async def _validate(self, attributes: Attributes) -> None:
+        assert attributes.obj is not None
+        found, overhead = await self._find(attributes), attributes.obj["spec"].get("overhead")
+        if found.get("overhead") is not None:
+            if not _same(found["overhead"].get("podFixed"), overhead):
+                raise denied(attributes, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        elif overhead is not None:
+            raise denied(attributes, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+
+    async def _find(self, attributes: Attributes) -> Object:
+        name = _class_name(attributes)
+        found = await self.initializer.live("node.k8s.io", "runtimeclasses", name)
+        if found is None:
+            raise denied(attributes, f'pod rejected: RuntimeClass "{name}" not found')
+        return found
+
+
+def _class_name(attributes: Attributes) -> str:
+    return tree.dig(attributes.obj, "spec", "runtimeClassName") or ""
+
+
+def _same(one: Object | None, other: Object | None) -> bool:
+    one, other = one or {}, other or {}
+    return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in one)
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return RuntimeClass(initializer)

@@ -1,0 +1,28 @@
+"""TaintNodesByCondition: a new node takes no pods until somebody says that it is ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, Attributes, Plugin
+
+_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+class TaintNodesByCondition(Plugin):
+    operations = frozenset({CREATE})
+
+    def admit(self, attributes: Attributes) -> None:
+        resource = attributes.resource
+        if resource.resource != "nodes" or resource.group or attributes.subresource:
+            return
+        assert attributes.obj is not None
+        spec = attributes.obj.setdefault("spec", {})
+        taints = spec.get("taints") or []
+        if not any(taint.get("key") == _TAINT["key"] and taint.get("effect") == _TAINT["effect"] for taint in taints):
+            spec["taints"] = [*taints, dict(_TAINT)]
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return TaintNodesByCondition()

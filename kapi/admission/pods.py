@@ -1,0 +1,100 @@
+"""What several plugins need of pods: which requests are about pods, containers, sums of resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kapi.admission.interface import Attributes
+from kapi.machinery.gvk import GroupResource
+from kapi.resources.shared import quantities
+
+Object = dict[str, Any]
+PODS = GroupResource("", "pods")
+
+
+def is_pod(attributes: Attributes) -> bool:
+    """A request about a pod itself, not about one of its subresources."""
+    resource = attributes.resource
+    return resource.resource == "pods" and not resource.group and not attributes.subresource
+
+
+def containers(spec: Object) -> Iterator[tuple[str, int, Object]]:
+    """(field, index, container) of every container: init, regular, ephemeral."""
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for i, container in enumerate(spec.get(field) or ()):
+            yield field, i, container
+
+
+def add_lists(into: dict[str, str], more: dict[str, str] | None) -> None:
+    for name, quantity in (more or {}).items():
+        into[name] = quantities.add(into[name], quantity) if name in into else quantity
+
+
+def max_lists(into: dict[str, str], more: dict[str, str] | None) -> None:
+    for name, quantity in (more or {}).items():
+        if name not in into or quantities.compare(quantity, into[name]) > 0:
+            into[name] = quantity
+
+
+def pod_resources(spec: Object, kind: str, *, huge_pages: bool = True, overhead: bool = False) -> dict[str, str]:
+    """What a pod asks for in all (``kind``: requests or limits), with init containers, sidecars and pod-level values."""
+    total: dict[str, str] = {}
+    for container in spec.get("containers") or ():
+        add_lists(total, (container.get("resources") or {}).get(kind))
+    sidecars: dict[str, str] = {}
+    start: dict[str, str] = {}
+    for container in spec.get("initContainers") or ():
+        own = (container.get("resources") or {}).get(kind) or {}
+        if container.get("restartPolicy") == "Always":
+            add_lists(total, own)
+            add_lists(sidecars, own)
+            max_lists(start, sidecars)
+        else:
+            needed = dict(own)
+            add_lists(needed, sidecars)
+            max_lists(start, needed)
+    max_lists(total, start)
+    for name, quantity in ((spec.get("resources") or {}).get(kind) or {}).items():
+        if name in ("cpu", "memory") or huge_pages and name.startswith("hugepages-"):
+            total[name] = quantity
+    if overhead:
+        for name, quantity in (spec.get("overhead") or {}).items():
+            if kind == "requests" or name in total:
+                total[name] = quantities.add(total[name], quantity) if name in total else quantity
+    return total
+
+
+def secret_names(spec: Object) -> Iterator[str]:
+    """Names of all secrets that a pod refers to, in upstream's order."""
+    for reference in spec.get("imagePullSecrets") or ():
+        if reference.get("name"):
+            yield reference["name"]
+    for _, _, container in containers(spec):
+        for source in container.get("envFrom") or ():
+            if source.get("secretRef"):
+                yield source["secretRef"].get("name", "")
+        for variable in container.get("env") or ():
+            reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
+            if reference:
+                yield reference.get("name", "")
+    for volume in spec.get("volumes") or ():
+        yield from _volume_secrets(volume)
+
+
+def _volume_secrets(volume: Object) -> Iterator[str]:
+    if volume.get("azureFile", {}).get("secretName"):
+        yield volume["azureFile"]["secretName"]
+    for field in ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"):
+        reference = (volume.get(field) or {}).get("secretRef")
+        if reference and reference.get("name"):
+            yield reference["name"]
+    if volume.get("projected"):
+        for source in volume["projected"].get("sources") or ():
+            if source.get("secret"):
+                yield source["secret"].get("name", "")
+    if volume.get("secret"):
+        yield volume["secret"].get("secretName", "")
+    reference = (volume.get("csi") or {}).get("nodePublishSecretRef")
+    if reference and reference.get("name"):
+        yield reference["name"]
