@@ -26,7 +26,7 @@ class Registry:
 
     def add(self, row: Resource) -> ResourceStore:
         """The store of a row's resource; a second version of the same resource shares the first one's."""
-        key = GroupResource(row.storage_group or row.group, row.plural)
+        key = row.storage_resource
         found = self.stores.get(key)
         if found is None:
             cache = self.caches.cache(key, row.selectable_fields, row.namespaced)

@@ -33,7 +33,7 @@ class ResourceStore:
         self.store = store
         self.admission = admission
         self.environment = environment
-        self.group_resource = GroupResource(row.storage_group or row.group, row.plural)
+        self.group_resource = row.storage_resource
         self._prefix = f"{self.group_resource.group or 'core'}/{row.plural}/"
         self._field_managers: dict[tuple[GroupVersionKind, str], FieldManager] = {}
 

@@ -172,7 +172,7 @@ class Resource:
     table: TableColumns | None = None  # None: name and age
     #: field selectors beside metadata.name and metadata.namespace: label -> value as text
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
-    storage_group: str = ""  # where the objects are kept, if not under this row's own group
+    storage_group: str = ""  # where the objects are kept, if not under this row's own group; "core" is the core group
     storage_version: str = ""  # version they are kept in, if not this row's own
     to_storage: Callable[[Object], Object] | None = None  # from this version to the stored one
     from_storage: Callable[[Object], Object] | None = None
@@ -197,6 +197,12 @@ class Resource:
     @property
     def group_kind(self) -> GroupKind:
         return GroupKind(self.group, self.kind)
+
+    @property
+    def storage_resource(self) -> GroupResource:
+        """Under which name the objects are kept."""
+        group = self.storage_group or self.group
+        return GroupResource("" if group == "core" else group, self.plural)
 
     @property
     def list_kind(self) -> str:
