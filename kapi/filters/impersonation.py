@@ -12,6 +12,9 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from kapi.authentication.front_proxy import unescape_key
+from kapi.authentication.service_account.names import NODE_NAME
+from kapi.authentication.service_account.names import groups as account_groups
+from kapi.authentication.service_account.names import split_username as service_account_name
 from kapi.authorization.attributes import attributes_of
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision
@@ -20,7 +23,7 @@ from kapi.authorization.rbac.policy import quoted_list
 from kapi.filters.chain import Filter
 from kapi.machinery import status
 from kapi.machinery.field import quote
-from kapi.machinery.names import dns_label, dns_subdomain
+from kapi.machinery.names import dns_subdomain
 from kapi.request.context import RequestContext
 from kapi.request.headers import (
     all_headers,
@@ -33,8 +36,6 @@ from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS,
 
 _USER, _UID, _GROUP, _EXTRA = "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-"
 _AUTHENTICATION = "authentication.k8s.io"
-_SERVICE_ACCOUNT = "system:serviceaccount:"
-_NODE_NAME = "authentication.kubernetes.io/node-name"
 _MANY = 4  # from so many groups or extras on, one check for "*" is tried first
 _REMEMBERED = 10_000
 
@@ -86,16 +87,6 @@ def _go_syntax(uid: str, groups: tuple[str, ...], extra: dict[str, tuple[str, ..
     return f'&user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{strings(groups)}, Extra:{keys}}}'
 
 
-def service_account_name(username: str) -> tuple[str, str] | None:
-    """(namespace, name) of a service account's user name."""
-    if not username.startswith(_SERVICE_ACCOUNT):
-        return None
-    parts = username[len(_SERVICE_ACCOUNT):].split(":")
-    if len(parts) != 2 or dns_label(parts[0]) or dns_subdomain(parts[1]):
-        return None
-    return parts[0], parts[1]
-
-
 def _node_name(username: str) -> str:
     name = username[len(NODE_PREFIX):] if username.startswith(NODE_PREFIX) else ""
     return "" if not name or dns_subdomain(name) else name
@@ -110,7 +101,7 @@ def _associated(requestor: UserInfo, wanted: UserInfo) -> bool:
     return bool(
         node
         and service_account_name(requestor.name) is not None
-        and requestor.extra.get(_NODE_NAME) == (node,)
+        and requestor.extra.get(NODE_NAME) == (node,)
     )
 
 
@@ -194,7 +185,7 @@ class _Modes:
                 text = f"when impersonating a service account, cannot impersonate groups {quoted_list(wanted.groups)}"
                 raise forbidden_error(question, text)
             if not wanted.groups:
-                groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+                groups = account_groups(account[0])
         await self._require(question)
         return groups
 

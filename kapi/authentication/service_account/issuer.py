@@ -1,0 +1,71 @@
+"""Makes ServiceAccount tokens (upstream: ``pkg/serviceaccount/claims.go``; KEP-1205 bound tokens)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jwt
+
+from kapi.authentication.service_account.keys import PrivateKey, VerificationKey
+from kapi.authentication.service_account.names import username
+
+Object = dict[str, Any]
+
+
+def _reference(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    reference = {"name": metadata["name"]}
+    if metadata.get("uid"):
+        reference["uid"] = metadata["uid"]
+    return reference
+
+
+class TokenIssuer:
+    """Signs with one key, for one issuer."""
+
+    def __init__(self, issuer: str, key: PrivateKey, clock: Callable[[], float] = time.time) -> None:
+        self.issuer = issuer
+        self._key = key
+        self.verification_key = VerificationKey.of(key.public_key())
+        self._algorithm = self.verification_key.signing_algorithm
+        self._clock = clock
+
+    def issue(
+        self,
+        account: Object,
+        audiences: Sequence[str],
+        seconds: int,
+        *,
+        pod: Object | None = None,
+        node: Object | None = None,
+        secret: Object | None = None,
+        warn_after: int = 0,
+    ) -> tuple[str, str]:
+        """(token, its id) for a ServiceAccount, good for ``seconds``, bound to at most one pod, node or secret.
+
+        A pod's token also tells its node.  ``warn_after`` (seconds from now) marks a token whose use is to be reported.
+        """
+        now, token_id = int(self._clock()), str(uuid.uuid4())
+        metadata = account["metadata"]
+        bound: Object = {"namespace": metadata["namespace"]}
+        for kind, obj in (("node", node), ("pod", pod), ("secret", secret)):
+            if obj is not None:
+                bound[kind] = _reference(obj)
+        bound["serviceaccount"] = _reference(account)
+        if warn_after:
+            bound["warnafter"] = now + warn_after
+        claims = {
+            "aud": list(audiences),
+            "exp": now + seconds,
+            "iat": now,
+            "iss": self.issuer,
+            "jti": token_id,
+            "kubernetes.io": bound,
+            "nbf": now,
+            "sub": username(metadata["namespace"], metadata["name"]),
+        }
+        headers = {"kid": self.verification_key.key_id, "typ": None}
+        return jwt.encode(claims, self._key, algorithm=self._algorithm, headers=headers), token_id

@@ -1,0 +1,90 @@
+"""Verified claims of a JWT (upstream: ``pkg/serviceaccount/jwt.go``).
+
+A signature is a pure function of token and keys, so verified tokens are remembered (bounded, by digest, never the token
+itself); whether the claims still hold is decided on every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import jwt
+import orjson
+
+from kapi.authentication.interface import AuthenticationError
+from kapi.authentication.service_account.keys import KeySet
+
+Claims = dict[str, Any]
+_REMEMBERED = 4096
+_MAX_TOKEN = 64 * 1024  # characters
+
+
+def unverified(token: str) -> tuple[Claims, Claims] | None:
+    """(header, claims) as the token says, or None when it is no compact JWT.  Nothing of it may be trusted."""
+    if len(token) > _MAX_TOKEN:
+        return None
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        header, claims = (orjson.loads(_decode(part)) for part in parts[:2])
+    except (binascii.Error, ValueError):
+        return None
+    return (header, claims) if isinstance(header, dict) and isinstance(claims, dict) else None
+
+
+def _decode(part: str) -> bytes:
+    return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+
+
+class SignedTokens:
+    """Tokens of some issuers, verified by some keys."""
+
+    def __init__(self, issuers: Iterable[str], keys: KeySet) -> None:
+        self.issuers = frozenset(issuers)
+        self.keys = keys
+        self._known: dict[bytes, Claims] = {}
+
+    def claims(self, token: str) -> Claims | None:
+        """The verified claims; None when the token is of another issuer.  Raises AuthenticationError."""
+        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        known = self._known.get(digest)
+        if known is not None:
+            return known
+        parsed = unverified(token)
+        if parsed is None or parsed[1].get("iss") not in self.issuers:
+            return None
+        key_id = parsed[0].get("kid")
+        candidates = self.keys.candidates(key_id if isinstance(key_id, str) else "")
+        if not candidates:
+            raise AuthenticationError("invalid signature, no keys found")
+        for key in candidates:
+            try:
+                claims: Claims = jwt.decode(
+                    token,
+                    key.key,
+                    algorithms=list(key.algorithms),
+                    options={
+                        "verify_exp": False, "verify_nbf": False, "verify_iat": False, "verify_aud": False,
+                        "verify_iss": False, "verify_sub": False, "verify_jti": False,
+                    },
+                )
+            except jwt.PyJWTError:
+                continue
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[digest] = claims
+            return claims
+        raise AuthenticationError("go-jose/go-jose: error in cryptographic primitive")
+
+
+def audiences_of(claims: Claims) -> tuple[str, ...]:
+    """``aud`` may be a string or a list."""
+    value = claims.get("aud")
+    if isinstance(value, str):
+        return (value,)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
