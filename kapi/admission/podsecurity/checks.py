@@ -1,0 +1,471 @@
+"""The controls of the Pod Security Standards, each as of the version that brought it (kubernetes.io/docs, "Pod Security Standards").
+
+A check looks at a pod's metadata and spec and returns None or (reason, detail), in upstream's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, LevelVersion
+from kapi.machinery.field import quote
+
+Object = dict[str, Any]
+Finding = tuple[str, str] | None
+Rule = Callable[[Object, Object], Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``versions``: minor version -> the rule from then on.  ``overrides`` names the baseline check it replaces."""
+
+    name: str
+    level: str
+    versions: tuple[tuple[int, Rule], ...]
+    overrides: str = ""
+
+
+def _containers(spec: Object) -> Iterator[Object]:
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(field) or ()
+
+
+def _context(holder: Object) -> Object:
+    return holder.get("securityContext") or {}
+
+
+def _plural(one: str, many: str, items: Any) -> str:
+    return one if len(items) == 1 else many
+
+
+def _quoted(items: Any) -> str:
+    return ", ".join(f'"{item}"' for item in items)
+
+
+def _named(containers: list[str]) -> str:
+    return f"{_plural('container', 'containers', containers)} {_quoted(containers)}"
+
+
+def _setters(pod: bool, containers: list[str]) -> str:
+    parts = ["pod"] if pod else []
+    if containers:
+        parts.append(_named(containers))
+    return " and ".join(parts)
+
+
+def _not_on_windows(rule: Rule) -> Rule:
+    def checked(metadata: Object, spec: Object) -> Finding:
+        return None if (spec.get("os") or {}).get("name") == "windows" else rule(metadata, spec)
+
+    return checked
+
+
+def _not_in_user_namespace(rule: Rule) -> Rule:
+    def checked(metadata: Object, spec: Object) -> Finding:
+        return None if spec.get("hostUsers") is False else rule(metadata, spec)
+
+    return checked
+
+
+# -- baseline -----------------------------------------------------------------------------------------------------
+
+
+def _app_armor(metadata: Object, spec: Object) -> Finding:
+    values: set[str] = set()
+
+    def bad(holder: Object) -> bool:
+        profile = _context(holder).get("appArmorProfile")
+        if profile is None or profile.get("type") in ("RuntimeDefault", "Localhost"):
+            return False
+        values.add(profile.get("type", ""))
+        return True
+
+    pod = bad(spec)
+    containers = [container.get("name", "") for container in _containers(spec) if bad(container)]
+    setters = [part for part in (_setters(pod, containers),) if part]
+    annotations = sorted(
+        f"{key}={quote(value)}"
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key.startswith("container.apparmor.security.beta.kubernetes.io/")
+        and not (value in ("", "runtime/default") or value.startswith("localhost/"))
+    )
+    shown = [*sorted(values), *annotations]
+    if annotations:
+        setters.append(_plural("annotation", "annotations", annotations))
+    if not setters:
+        return None
+    return (
+        _plural("forbidden AppArmor profile", "forbidden AppArmor profiles", shown),
+        f"{' and '.join(setters)} must not set AppArmor profile type to {_quoted(shown)}",
+    )
+
+
+_DEFAULT_CAPABILITIES = frozenset(
+    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT".split()
+)
+
+
+def _capabilities_baseline(metadata: Object, spec: Object) -> Finding:
+    containers: list[str] = []
+    bad: set[str] = set()
+    for container in _containers(spec):
+        added = set((_context(container).get("capabilities") or {}).get("add") or ()) - _DEFAULT_CAPABILITIES
+        if added:
+            containers.append(container.get("name", ""))
+            bad |= added
+    if not containers:
+        return None
+    detail = f"{_named(containers)} must not include {_quoted(sorted(bad))} in securityContext.capabilities.add"
+    return "non-default capabilities", detail
+
+
+def _host_namespaces(metadata: Object, spec: Object) -> Finding:
+    used = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
+    return ("host namespaces", ", ".join(used)) if used else None
+
+
+def _host_paths(metadata: Object, spec: Object) -> Finding:
+    names = [volume.get("name", "") for volume in spec.get("volumes") or () if volume.get("hostPath") is not None]
+    return ("hostPath volumes", f"{_plural('volume', 'volumes', names)} {_quoted(names)}") if names else None
+
+
+def _host_ports(metadata: Object, spec: Object) -> Finding:
+    containers: list[str] = []
+    ports: set[str] = set()
+    for container in _containers(spec):
+        used = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
+        if used:
+            containers.append(container.get("name", ""))
+            ports |= used
+    if not containers:
+        return None
+    uses = _plural("uses", "use", containers)
+    shown = sorted(ports)
+    return "hostPort", f"{_named(containers)} {uses} {_plural('hostPort', 'hostPorts', shown)} {', '.join(shown)}"
+
+
+def _host_probes(metadata: Object, spec: Object) -> Finding:
+    containers: set[str] = set()
+    hosts: set[str] = set()
+    for container in _containers(spec):
+        lifecycle = container.get("lifecycle") or {}
+        handlers = [container.get(field) for field in ("livenessProbe", "readinessProbe", "startupProbe")]
+        handlers += [lifecycle.get("postStart"), lifecycle.get("preStop")]
+        for handler in handlers:
+            for action in ("httpGet", "tcpSocket"):
+                host = ((handler or {}).get(action) or {}).get("host")
+                if host:
+                    containers.add(container.get("name", ""))
+                    hosts.add(host)
+    if not containers:
+        return None
+    names = sorted(containers)
+    what = _plural("probe or lifecycle host", "probe or lifecycle hosts", hosts)
+    return (
+        "probe or lifecycle host",
+        f"{_named(names)} {_plural('uses', 'use', names)} {what} {_quoted(sorted(hosts))}",
+    )
+
+
+def _privileged(metadata: Object, spec: Object) -> Finding:
+    containers = [container.get("name", "") for container in _containers(spec) if _context(container).get("privileged")]
+    return ("privileged", f"{_named(containers)} must not set securityContext.privileged=true") if containers else None
+
+
+def _proc_mount(metadata: Object, spec: Object) -> Finding:
+    containers: list[str] = []
+    values: set[str] = set()
+    for container in _containers(spec):
+        mount = _context(container).get("procMount")
+        if mount is not None and mount != "Default":
+            containers.append(container.get("name", ""))
+            values.add(mount)
+    if not containers:
+        return None
+    return "procMount", f"{_named(containers)} must not set securityContext.procMount to {_quoted(sorted(values))}"
+
+
+def _se_linux(allowed: frozenset[str]) -> Rule:
+    def rule(metadata: Object, spec: Object) -> Finding:
+        types: set[str] = set()
+        forbidden: set[str] = set()
+
+        def bad(holder: Object) -> bool:
+            options = _context(holder).get("seLinuxOptions")
+            if options is None:
+                return False
+            wrong = {field for field in ("user", "role") if options.get(field)}
+            forbidden.update(wrong)
+            if options.get("type", "") not in allowed:
+                types.add(options["type"])
+                return True
+            return bool(wrong)
+
+        pod = bad(spec)
+        containers = [container.get("name", "") for container in _containers(spec) if bad(container)]
+        setters = _setters(pod, containers)
+        if not setters:
+            return None
+        data = [f"{_plural('type', 'types', types)} {_quoted(sorted(types))}"] if types else []
+        data += [f"{field} may not be set" for field in ("user", "role") if field in forbidden]
+        return "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
+
+    return rule
+
+
+_SE_LINUX = frozenset({"", "container_t", "container_init_t", "container_kvm_t"})
+
+
+def _seccomp_annotations(metadata: Object, spec: Object) -> Finding:
+    annotations = metadata.get("annotations") or {}
+    keys = ["seccomp.security.alpha.kubernetes.io/pod"]
+    keys += [f"container.seccomp.security.alpha.kubernetes.io/{c.get('name', '')}" for c in _containers(spec)]
+    bad = sorted(
+        {
+            f"{key}={quote(annotations[key])}"
+            for key in keys
+            if key in annotations
+            and annotations[key] not in ("runtime/default", "docker/default")
+            and not annotations[key].startswith("localhost/")
+        }
+    )
+    return ("seccompProfile", f"forbidden {_plural('annotation', 'annotations', bad)} {', '.join(bad)}") if bad else None
+
+
+def _seccomp(required: bool) -> Rule:
+    def rule(metadata: Object, spec: Object) -> Finding:
+        values: set[str] = set()
+
+        def state(holder: Object) -> str:
+            profile = _context(holder).get("seccompProfile")
+            if profile is None:
+                return "unset"
+            if profile.get("type") in ("RuntimeDefault", "Localhost"):
+                return "good"
+            values.add(profile.get("type", ""))
+            return "bad"
+
+        pod = state(spec)
+        states = [(container.get("name", ""), state(container)) for container in _containers(spec)]
+        setters = _setters(pod == "bad", [name for name, found in states if found == "bad"])
+        if setters:
+            shown = _quoted(sorted(values))
+            return "seccompProfile", f"{setters} must not set securityContext.seccompProfile.type to {shown}"
+        missing = [name for name, found in states if found == "unset"] if required and pod != "good" else []
+        if missing:
+            return (
+                "seccompProfile",
+                f'pod or {_named(missing)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"',
+            )
+        return None
+
+    return rule
+
+
+def _sysctls(allowed: frozenset[str]) -> Rule:
+    def rule(metadata: Object, spec: Object) -> Finding:
+        names = [sysctl.get("name", "") for sysctl in _context(spec).get("sysctls") or ()]
+        bad = [name for name in names if name not in allowed]
+        return ("forbidden sysctls", ", ".join(bad)) if bad else None
+
+    return rule
+
+
+_SYSCTLS_0 = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.ip_unprivileged_port_start",
+    }
+)
+_SYSCTLS_27 = _SYSCTLS_0 | {"net.ipv4.ip_local_reserved_ports"}
+_SYSCTLS_29 = _SYSCTLS_27 | {
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+}
+_SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+
+
+def _windows_host_process(metadata: Object, spec: Object) -> Finding:
+    def bad(holder: Object) -> bool:
+        return bool((_context(holder).get("windowsOptions") or {}).get("hostProcess"))
+
+    setters = _setters(bad(spec), [container.get("name", "") for container in _containers(spec) if bad(container)])
+    if not setters:
+        return None
+    return "hostProcess", f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
+
+
+# -- restricted ---------------------------------------------------------------------------------------------------
+
+
+def _privilege_escalation(metadata: Object, spec: Object) -> Finding:
+    containers = [
+        container.get("name", "")
+        for container in _containers(spec)
+        if _context(container).get("allowPrivilegeEscalation") is not False
+    ]
+    if not containers:
+        return None
+    detail = f"{_named(containers)} must set securityContext.allowPrivilegeEscalation=false"
+    return "allowPrivilegeEscalation != false", detail
+
+
+def _capabilities_restricted(metadata: Object, spec: Object) -> Finding:
+    keeping: list[str] = []
+    adding: list[str] = []
+    bad: set[str] = set()
+    for container in _containers(spec):
+        name, capabilities = container.get("name", ""), _context(container).get("capabilities")
+        if "ALL" not in ((capabilities or {}).get("drop") or ()):
+            keeping.append(name)
+        added = set((capabilities or {}).get("add") or ()) - {"NET_BIND_SERVICE"}
+        if added:
+            adding.append(name)
+            bad |= added
+    details = []
+    if keeping:
+        details.append(f'{_named(keeping)} must set securityContext.capabilities.drop=["ALL"]')
+    if adding:
+        details.append(f"{_named(adding)} must not include {_quoted(sorted(bad))} in securityContext.capabilities.add")
+    return ("unrestricted capabilities", "; ".join(details)) if details else None
+
+
+_GOOD_VOLUMES = (
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
+)  # fmt: skip
+_BAD_VOLUMES = (
+    "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "gitRepo", "nfs", "iscsi", "glusterfs", "rbd",
+    "flexVolume", "cinder", "cephfs", "flocker", "fc", "azureFile", "vsphereVolume", "quobyte", "azureDisk",
+    "photonPersistentDisk", "portworxVolume", "scaleIO", "storageos",
+)  # fmt: skip
+
+
+def _restricted_volumes(metadata: Object, spec: Object) -> Finding:
+    names: list[str] = []
+    types: set[str] = set()
+    for volume in spec.get("volumes") or ():
+        if any(volume.get(kind) is not None for kind in _GOOD_VOLUMES):
+            continue
+        names.append(volume.get("name", ""))
+        types.add(next((kind for kind in _BAD_VOLUMES if volume.get(kind) is not None), "unknown"))
+    if not names:
+        return None
+    return (
+        "restricted volume types",
+        f"{_plural('volume', 'volumes', names)} {_quoted(names)} {_plural('uses', 'use', names)} "
+        f"{_plural('restricted volume type', 'restricted volume types', types)} {_quoted(sorted(types))}",
+    )
+
+
+def _non_root(metadata: Object, spec: Object) -> Finding:
+    reason = "runAsNonRoot != true"
+    pod = _context(spec).get("runAsNonRoot")
+    values = [(container.get("name", ""), _context(container).get("runAsNonRoot")) for container in _containers(spec)]
+    setters = _setters(pod is False, [name for name, value in values if value is False])
+    if setters:
+        return reason, f"{setters} must not set securityContext.runAsNonRoot=false"
+    missing = [name for name, value in values if value is None] if not pod else []
+    return (reason, f"pod or {_named(missing)} must set securityContext.runAsNonRoot=true") if missing else None
+
+
+def _not_user_zero(metadata: Object, spec: Object) -> Finding:
+    def root(holder: Object) -> bool:
+        user = _context(holder).get("runAsUser")
+        return user is not None and user == 0
+
+    setters = _setters(root(spec), [container.get("name", "") for container in _containers(spec) if root(container)])
+    return ("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
+
+
+CHECKS = (
+    Check("appArmorProfile", BASELINE, ((0, _app_armor),)),
+    Check("capabilities_baseline", BASELINE, ((0, _capabilities_baseline),)),
+    Check("hostNamespaces", BASELINE, ((0, _host_namespaces),)),
+    Check("hostPathVolumes", BASELINE, ((0, _host_paths),)),
+    Check("hostPorts", BASELINE, ((0, _host_ports),)),
+    Check("hostProbesAndHostLifecycle", BASELINE, ((34, _host_probes),)),
+    Check("privileged", BASELINE, ((0, _privileged),)),
+    Check("procMount", BASELINE, ((0, _proc_mount), (35, _not_in_user_namespace(_proc_mount)))),
+    Check("seLinuxOptions", BASELINE, ((0, _se_linux(_SE_LINUX)), (31, _se_linux(_SE_LINUX | {"container_engine_t"})))),
+    Check("seccompProfile_baseline", BASELINE, ((0, _seccomp_annotations), (19, _seccomp(False)))),
+    Check(
+        "sysctls",
+        BASELINE,
+        ((0, _sysctls(_SYSCTLS_0)), (27, _sysctls(_SYSCTLS_27)), (29, _sysctls(_SYSCTLS_29)), (32, _sysctls(_SYSCTLS_32))),
+    ),
+    Check("windowsHostProcess", BASELINE, ((0, _windows_host_process),)),
+    Check(
+        "allowPrivilegeEscalation",
+        RESTRICTED,
+        ((8, _privilege_escalation), (25, _not_on_windows(_privilege_escalation))),
+    ),
+    Check(
+        "capabilities_restricted",
+        RESTRICTED,
+        ((22, _capabilities_restricted), (25, _not_on_windows(_capabilities_restricted))),
+        overrides="capabilities_baseline",
+    ),
+    Check("procMount_restricted", RESTRICTED, ((35, _proc_mount),), overrides="procMount"),
+    Check("restrictedVolumes", RESTRICTED, ((0, _restricted_volumes),), overrides="hostPathVolumes"),
+    Check("runAsNonRoot", RESTRICTED, ((0, _non_root), (35, _not_in_user_namespace(_non_root)))),
+    Check("runAsUser", RESTRICTED, ((23, _not_user_zero), (35, _not_in_user_namespace(_not_user_zero)))),
+    Check(
+        "seccompProfile_restricted",
+        RESTRICTED,
+        ((19, _seccomp(True)), (25, _not_on_windows(_seccomp(True)))),
+        overrides="seccompProfile_baseline",
+    ),
+)
+#: The newest version in which any check changed: later ones are the same.
+NEWEST = max(check.versions[-1][0] for check in CHECKS)
+_rules: dict[LevelVersion, tuple[Rule, ...]] = {}
+
+
+def rules(wanted: LevelVersion) -> tuple[Rule, ...]:
+    """The rules of a level as of a version: baseline checks by name, then restricted ones by name."""
+    found = _rules.get(wanted)
+    if found is None:
+        minor = NEWEST if wanted.minor == LATEST else min(wanted.minor, NEWEST)
+        active: dict[str, tuple[Check, Rule]] = {}
+        for check in CHECKS:
+            rule = next((rule for since, rule in reversed(check.versions) if since <= minor), None)
+            if rule is not None and (check.level == BASELINE or wanted.level == RESTRICTED):
+                active[check.name] = (check, rule)
+        overridden = {check.overrides for check, _ in active.values() if check.overrides}
+        kept = [pair for name, pair in active.items() if name not in overridden]
+        kept.sort(key=lambda pair: (pair[0].level != BASELINE, pair[0].name))
+        found = () if wanted.level == PRIVILEGED else tuple(rule for _, rule in kept)
+        if len(_rules) < 500:
+            _rules[wanted] = found
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is forbidden about a pod at a level."""
+
+    findings: tuple[tuple[str, str], ...]
+
+    @property
+    def allowed(self) -> bool:
+        return not self.findings
+
+    @property
+    def reasons(self) -> str:
+        return ", ".join(reason for reason, _ in self.findings)
+
+    @property
+    def details(self) -> str:
+        return ", ".join(f"{reason} ({detail})" if detail else reason for reason, detail in self.findings)
+
+
+def evaluate(wanted: LevelVersion, metadata: Object, spec: Object) -> Result:
+    findings = (rule(metadata, spec) for rule in rules(wanted))
+    return Result(tuple(finding for finding in findings if finding is not None))

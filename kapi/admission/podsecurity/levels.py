@@ -1,0 +1,102 @@
+"""Levels, versions and the policy that a namespace's labels ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kapi.machinery.field import FieldError, Path, invalid
+
+PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
+_RANK = {PRIVILEGED: 0, BASELINE: 1, RESTRICTED: 2}
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)\Z")
+LATEST = -1  # the minor version that stands for the newest policy
+PREFIX = "pod-security.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelVersion:
+    """A level as of a minor version of Kubernetes 1."""
+
+    level: str = PRIVILEGED
+    minor: int = LATEST
+
+    def __str__(self) -> str:
+        return f"{self.level}:{'latest' if self.minor == LATEST else f'v1.{self.minor}'}"
+
+    @property
+    def rank(self) -> int:
+        return _RANK[self.level]
+
+    def equivalent(self, other: LevelVersion) -> bool:
+        return self == other or self.level == other.level == PRIVILEGED
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    enforce: LevelVersion = LevelVersion()
+    audit: LevelVersion = LevelVersion()
+    warn: LevelVersion = LevelVersion()
+
+    @property
+    def privileged(self) -> bool:
+        return self.enforce.level == self.audit.level == self.warn.level == PRIVILEGED
+
+    def equivalent(self, other: Policy) -> bool:
+        return (
+            self.enforce.equivalent(other.enforce)
+            and self.audit.equivalent(other.audit)
+            and self.warn.equivalent(other.warn)
+        )
+
+
+def parse_level(text: str) -> str:
+    """Raises ValueError."""
+    if text not in _RANK:
+        raise ValueError("must be one of privileged, baseline, restricted")
+    return text
+
+
+def parse_version(text: str) -> int:
+    """The minor version of ``v1.30``, or LATEST.  Raises ValueError."""
+    if text == "latest":
+        return LATEST
+    found = _VERSION.match(text)
+    if found is None:
+        raise ValueError('must be "latest" or "v1.x"')
+    return int(found[1])
+
+
+def policy_of(labels: Mapping[str, str] | None, defaults: Policy) -> tuple[Policy, list[FieldError]]:
+    """The policy of a namespace and what is wrong with its labels.
+
+    A level that cannot be read is restricted for enforce and nothing for audit and warn; a version, the latest.
+    """
+    errors: list[FieldError] = []
+    if not labels or not any(key.startswith(PREFIX) for key in labels):
+        return defaults, errors
+    path = Path("metadata").child("labels")
+    modes = {"enforce": defaults.enforce, "audit": defaults.audit, "warn": defaults.warn}
+    read: set[str] = set()
+    for mode, fallback in (("enforce", RESTRICTED), ("audit", PRIVILEGED), ("warn", PRIVILEGED)):
+        text = labels.get(PREFIX + mode)
+        if text is not None:
+            try:
+                modes[mode] = replace(modes[mode], level=parse_level(text))
+                read.add(mode)
+            except ValueError as error:
+                modes[mode] = replace(modes[mode], level=fallback)
+                errors.append(invalid(path.key(PREFIX + mode), text, str(error)))
+        text = labels.get(f"{PREFIX}{mode}-version")
+        if text is not None:
+            try:
+                modes[mode] = replace(modes[mode], minor=parse_version(text))
+            except ValueError as error:
+                modes[mode] = replace(modes[mode], minor=LATEST)
+                errors.append(invalid(path.key(f"{PREFIX}{mode}-version"), text, str(error)))
+    # who enforces without asking for warnings is warned of the same
+    if PREFIX + "warn" not in labels and "enforce" in read and modes["enforce"].rank > modes["warn"].rank:
+        minor = modes["warn"].minor if PREFIX + "warn-version" in labels else modes["enforce"].minor
+        modes["warn"] = LevelVersion(modes["enforce"].level, minor)
+    return Policy(modes["enforce"], modes["audit"], modes["warn"]), errors

@@ -1,0 +1,270 @@
+"""The PodSecurity admission plugin: enforces, records and warns; looks at running pods when a namespace gets stricter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.admission.podsecurity.checks import Result, evaluate
+from kapi.admission.podsecurity.levels import (
+    PREFIX,
+    PRIVILEGED,
+    LevelVersion,
+    Policy,
+    parse_level,
+    parse_version,
+    policy_of,
+)
+from kapi.machinery import status, tree
+from kapi.machinery.field import FieldError
+
+Object = dict[str, Any]
+
+_MAX_PODS = 3000
+_MAX_SECONDS = 1.0
+_IGNORED_SUBRESOURCES = frozenset(
+    {"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"}
+)
+#: resource -> where its pod template is
+_TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "replicationcontrollers"): ("spec", "template"),
+    ("", "podtemplates"): ("template",),
+    ("apps", "replicasets"): ("spec", "template"),
+    ("apps", "deployments"): ("spec", "template"),
+    ("apps", "statefulsets"): ("spec", "template"),
+    ("apps", "daemonsets"): ("spec", "template"),
+    ("batch", "jobs"): ("spec", "template"),
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """PodSecurityConfiguration (pod-security.admission.config.k8s.io/v1)."""
+
+    defaults: Policy = Policy()
+    usernames: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    runtime_classes: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any] | None) -> Configuration:
+        """Raises ValueError."""
+        document = document or {}
+        defaults = document.get("defaults") or {}
+
+        def mode(name: str) -> LevelVersion:
+            return LevelVersion(
+                parse_level(defaults.get(name) or PRIVILEGED), parse_version(defaults.get(f"{name}-version") or "latest")
+            )
+
+        exemptions = document.get("exemptions") or {}
+        return cls(
+            Policy(mode("enforce"), mode("audit"), mode("warn")),
+            frozenset(exemptions.get("usernames") or ()),
+            frozenset(exemptions.get("namespaces") or ()),
+            frozenset(exemptions.get("runtimeClasses") or ()),
+        )
+
+
+class PodSecurity(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def __init__(self, initializer: Initializer, configuration: Configuration) -> None:
+        self.initializer = initializer
+        self.configuration = configuration
+
+    def validate(self, attributes: Attributes) -> Any:
+        group, resource = attributes.resource.group, attributes.resource.resource
+        if not group and resource == "pods":
+            if attributes.subresource in _IGNORED_SUBRESOURCES:
+                return None
+        elif not group and resource == "namespaces":
+            if not attributes.subresource:
+                self._namespace(attributes)
+            return None
+        elif (group, resource) not in _TEMPLATES or attributes.subresource:
+            return None
+        exemption = self._exemption(attributes)
+        if exemption:
+            self._note(attributes, "exempt", exemption)
+            return None
+        namespace = self.initializer.lister("", "namespaces").get("", attributes.namespace)
+        if namespace is None:
+            return self._later(attributes)
+        self._pod_or_template(attributes, namespace)
+        return None
+
+    async def _later(self, attributes: Attributes) -> None:
+        name = attributes.namespace
+        namespace = await self.initializer.live("", "namespaces", name)
+        if namespace is not None:
+            self._pod_or_template(attributes, namespace)
+        elif attributes.resource.resource == "pods":
+            raise status.internal(f'failed to lookup namespace "{name}"')
+        else:
+            self._note(attributes, "error", f'failed to lookup namespace "{name}": namespaces "{name}" not found')
+
+    def _exemption(self, attributes: Attributes) -> str:
+        if attributes.namespace in self.configuration.namespaces:
+            return "namespace"
+        return "user" if attributes.user.name in self.configuration.usernames else ""
+
+    @staticmethod
+    def _note(attributes: Attributes, key: str, value: str) -> None:
+        attributes.annotations[PREFIX + key] = value
+
+    def _pod_or_template(self, attributes: Attributes, namespace: Object) -> None:
+        policy, errors = policy_of(namespace["metadata"].get("labels"), self.configuration.defaults)
+        is_pod = attributes.resource.resource == "pods" and not attributes.resource.group
+        assert attributes.obj is not None
+        if is_pod:
+            if not errors and policy.privileged:
+                self._note(attributes, "enforce-policy", str(LevelVersion()))
+                return
+            if attributes.operation == UPDATE and not _significant(attributes.obj, attributes.old or {}):
+                return
+            holder = attributes.obj
+        else:
+            if not errors and policy.warn.level == policy.audit.level == PRIVILEGED:
+                return
+            template = tree.dig(attributes.obj, *_TEMPLATES[(attributes.resource.group, attributes.resource.resource)])
+            if template is None:
+                return
+            holder = template
+        self._evaluate(attributes, policy, errors, holder, is_pod)
+
+    def _evaluate(
+        self, attributes: Attributes, policy: Policy, errors: list[FieldError], holder: Object, enforce: bool
+    ) -> None:
+        metadata, spec = holder.get("metadata") or {}, holder.get("spec") or {}
+        if spec.get("runtimeClassName") and spec["runtimeClassName"] in self.configuration.runtime_classes:
+            self._note(attributes, "exempt", "runtimeClass")
+            return
+        if errors:
+            texts = list(dict.fromkeys(map(str, errors)))
+            shown = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+            self._note(attributes, "error", f"Failed to parse policy: {shown}")
+        results: dict[LevelVersion, Result] = {}
+
+        def result(wanted: LevelVersion) -> Result:
+            if wanted not in results:
+                results[wanted] = evaluate(wanted, metadata, spec)
+            return results[wanted]
+
+        allowed = True
+        if enforce:
+            self._note(attributes, "enforce-policy", str(policy.enforce))
+            allowed = result(policy.enforce).allowed
+        if not result(policy.audit).allowed:
+            text = f'would violate PodSecurity "{policy.audit}": {result(policy.audit).details}'
+            self._note(attributes, "audit-violations", text)
+        if not allowed:
+            why = f'violates PodSecurity "{policy.enforce}": {result(policy.enforce).details}'
+            raise status.forbidden(attributes.resource.group_resource, attributes.name, why)
+        if not result(policy.warn).allowed:
+            attributes.warnings.append(f'would violate PodSecurity "{policy.warn}": {result(policy.warn).details}')
+
+    # -- namespaces -----------------------------------------------------------------------------------------------
+
+    def _namespace(self, attributes: Attributes) -> None:
+        assert attributes.obj is not None
+        labels = attributes.obj["metadata"].get("labels") or {}
+        policy, errors = policy_of(labels, self.configuration.defaults)
+        if attributes.operation == UPDATE:
+            assert attributes.old is not None
+            old, old_errors = policy_of(attributes.old["metadata"].get("labels"), self.configuration.defaults)
+            if errors and [str(error) for error in errors] != [str(error) for error in old_errors]:
+                raise status.invalid(attributes.kind.group_kind, attributes.name, errors)
+            new = policy.enforce
+            if new == old.enforce or new.level == PRIVILEGED:
+                return
+            if new.minor == old.enforce.minor and new.rank < old.enforce.rank:
+                return
+        elif errors:
+            raise status.invalid(attributes.kind.group_kind, attributes.name, errors)
+        name = attributes.obj["metadata"].get("name", "")
+        if name in self.configuration.namespaces:
+            warning = self._exempt_warning(name, policy, labels)
+            if warning:
+                attributes.warnings.append(warning)
+        elif attributes.operation == UPDATE:
+            attributes.warnings.extend(self._running_pods(name, policy.enforce))
+
+    def _exempt_warning(self, name: str, policy: Policy, labels: Mapping[str, str]) -> str:
+        if policy.privileged or policy.equivalent(self.configuration.defaults):
+            return ""
+        parts = [
+            f"{mode}={wanted}"
+            for mode, wanted in (("enforce", policy.enforce), ("audit", policy.audit), ("warn", policy.warn))
+            if wanted.level != PRIVILEGED and (PREFIX + mode in labels or f"{PREFIX}{mode}-version" in labels)
+        ]
+        return f'namespace "{name}" is exempt from Pod Security, and the policy ({", ".join(parts)}) will be ignored'
+
+    def _running_pods(self, namespace: str, enforce: LevelVersion) -> list[str]:
+        """Warnings about pods that the new level would refuse; looks at 3,000 pods and for a second at most."""
+        pods = self._prioritized(self.initializer.lister("", "pods").list(namespace))
+        total, checked = len(pods), 0
+        until = self.initializer.clock() + _MAX_SECONDS
+        found: dict[str, list[str]] = {}
+        for pod in pods[:_MAX_PODS]:
+            result = evaluate(enforce, pod["metadata"], pod.get("spec") or {})
+            if not result.allowed:
+                found.setdefault(result.reasons, []).append(pod["metadata"]["name"])
+            checked += 1
+            if self.initializer.clock() > until:
+                break
+        warnings = []
+        if checked < total:
+            warnings.append(
+                f"new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"
+            )
+        if found:
+            warnings.append(f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"')
+        lines = []
+        for reasons, names in found.items():
+            others = len(names) - 1
+            more = "" if not others else f" (and {others} other pod{'s' if others > 1 else ''})"
+            lines.append(f"{min(names)}{more}: {reasons}")
+        return warnings + sorted(lines)
+
+    def _prioritized(self, pods: list[Object]) -> list[Object]:
+        """Pods without controller and one of each controller first, so that a limited look sees every kind."""
+        first: list[Object] = []
+        rest: list[Object] = []
+        seen: set[str] = set()
+        for pod in pods:
+            if tree.dig(pod, "spec", "runtimeClassName") in self.configuration.runtime_classes:
+                continue
+            owners = pod["metadata"].get("ownerReferences") or ()
+            controller = next((owner.get("uid", "") for owner in owners if owner.get("controller")), None)
+            if controller is not None and controller in seen:
+                rest.append(pod)
+                continue
+            if controller is not None:
+                seen.add(controller)
+            first.append(pod)
+        return first + rest
+
+
+def _significant(pod: Object, old: Object) -> bool:
+    """Whether an update can matter to the checks: images and containers are all that may change."""
+    new_spec, old_spec = pod.get("spec") or {}, old.get("spec") or {}
+    for field in ("containers", "initContainers"):
+        now, before = new_spec.get(field) or [], old_spec.get(field) or []
+        if len(now) != len(before):
+            return True
+        if any(one.get("image") != other.get("image") for one, other in zip(now, before, strict=True)):
+            return True
+    images = {container.get("name"): container.get("image") for container in old_spec.get("ephemeralContainers") or ()}
+    return any(
+        container.get("name") not in images or images[container.get("name")] != container.get("image")
+        for container in new_spec.get("ephemeralContainers") or ()
+    )
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return PodSecurity(initializer, Configuration.read(configuration))
