@@ -1,0 +1,301 @@
+"""Where pods may run: node selectors, affinity, spreading, tolerations (upstream: ``core/validation`` validateAffinity and relatives)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.shared.metadata import validate_label_name
+from kapi.resources.shared.names import is_label_value, label_name, subdomain_name
+from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.selectors import validate_label_selector
+
+Object = dict[str, Any]
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_INTEGER = re.compile(r"(0|-?[1-9][0-9]*)\Z").match
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def validate_node_selector(
+    selector: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False
+) -> None:
+    terms = selector.get("nodeSelectorTerms") or []
+    here = path.child("nodeSelectorTerms")
+    if not terms:
+        errors.append(field.required(here, "must have at least one node selector term"))
+    for i, term in enumerate(terms):
+        validate_node_selector_term(term, here.index(i), errors, allow_invalid_values=allow_invalid_values)
+
+
+def validate_node_selector_term(
+    term: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False
+) -> None:
+    for i, requirement in enumerate(term.get("matchExpressions") or ()):
+        _node_labels(requirement, path.child("matchExpressions").index(i), errors, allow_invalid_values)
+    for i, requirement in enumerate(term.get("matchFields") or ()):
+        _node_fields(requirement, path.child("matchFields").index(i), errors)
+
+
+def _node_labels(requirement: Object, path: Path, errors: Errors, allow_invalid_values: bool) -> None:
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            errors.append(field.required(path.child("values"), text))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(field.forbidden(path.child("values"), text))
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            errors.append(field.required(path.child("values"), text))
+    else:
+        errors.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
+    validate_label_name(requirement.get("key", ""), path.child("key"), errors)
+    if not allow_invalid_values:
+        for i, value in enumerate(values):
+            for text in is_label_value(value):
+                errors.append(field.invalid(path.child("values").index(i), value, text))
+
+
+def _node_fields(requirement: Object, path: Path, errors: Errors) -> None:
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if len(values) != 1:
+            text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            errors.append(field.required(path.child("values"), text))
+    else:
+        errors.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
+    key = requirement.get("key", "")
+    if key != "metadata.name":
+        errors.append(field.invalid(path.child("key"), key, "not a valid field selector key"))
+        return
+    for i, value in enumerate(values):
+        for text in subdomain_name(value):
+            errors.append(field.invalid(path.child("values").index(i), value, text))
+
+
+def has_invalid_node_values(selector: Object | None) -> bool:
+    """Label values that were not checked when the object was stored."""
+    terms = (selector or {}).get("nodeSelectorTerms") or ()
+    return any(
+        is_label_value(value)
+        for term in terms
+        for requirement in term.get("matchExpressions") or ()
+        for value in requirement.get("values") or ()
+    )
+
+
+def _node_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    selector = affinity.get(REQUIRED)
+    if selector is not None:
+        validate_node_selector(
+            selector, path.child(REQUIRED), errors, allow_invalid_values=ctx.allow_invalid_node_affinity_values
+        )
+    for i, term in enumerate(affinity.get(PREFERRED) or ()):
+        here = path.child(PREFERRED).index(i)
+        _weight(term, here, errors)
+        validate_node_selector_term(
+            term.get("preference") or {}, here.child("preference"), errors, allow_invalid_values=True
+        )
+
+
+def _weight(term: Object, path: Path, errors: Errors) -> None:
+    weight = term.get("weight", 0)
+    if not 1 <= weight <= 100:
+        errors.append(field.invalid(path.child("weight"), weight, "must be in the range 1-100"))
+
+
+# -- other pods ------------------------------------------------------------------------------------------------------
+
+
+def validate_term_selectors(term: Object, path: Path, errors: Errors, allow_invalid_values: bool) -> None:
+    for name in ("labelSelector", "namespaceSelector"):
+        validate_label_selector(term.get(name), path.child(name), errors, allow_invalid_values=allow_invalid_values)
+
+
+def _pod_term(term: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    validate_term_selectors(term, path, errors, ctx.allow_invalid_selector_values)
+    for name in term.get("namespaces") or ():
+        for text in label_name(name):
+            errors.append(field.invalid(path.child("namespace"), name, text))
+    validate_match_label_keys(term, path, errors)
+    key = term.get("topologyKey", "")
+    if not key:
+        errors.append(field.required(path.child("topologyKey"), "can not be empty"))
+    validate_label_name(key, path.child("topologyKey"), errors)
+
+
+def _pod_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    for i, term in enumerate(affinity.get(REQUIRED) or ()):
+        _pod_term(term, path.child(REQUIRED).index(i), errors, ctx)
+    for i, weighted in enumerate(affinity.get(PREFERRED) or ()):
+        here = path.child(PREFERRED).index(i)
+        _weight(weighted, here, errors)
+        _pod_term(weighted.get("podAffinityTerm") or {}, here.child("podAffinityTerm"), errors, ctx)
+
+
+def validate_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
+    node = affinity.get("nodeAffinity")
+    if node is not None:
+        _node_affinity(node, path.child("nodeAffinity"), errors, ctx)
+    for name in ("podAffinity", "podAntiAffinity"):
+        part = affinity.get(name)
+        if part is not None:
+            _pod_affinity(part, path.child(name), errors, ctx)
+
+
+def pod_terms(affinity: Object | None) -> list[Object]:
+    """Every term of pod affinity and anti-affinity."""
+    terms: list[Object] = []
+    for name in ("podAffinity", "podAntiAffinity"):
+        part = (affinity or {}).get(name) or {}
+        terms += part.get(REQUIRED) or ()
+        terms += [term.get("podAffinityTerm") or {} for term in part.get(PREFERRED) or ()]
+    return terms
+
+
+def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, mismatch: bool = True) -> None:
+    """matchLabelKeys and mismatchLabelKeys, whose pods' labels are merged into the selector."""
+    selector = term.get("labelSelector")
+    keys = term.get("matchLabelKeys") or []
+    others = (term.get("mismatchLabelKeys") or []) if mismatch else []
+    for name, names in (("matchLabelKeys", keys), ("mismatchLabelKeys", others)):
+        if names and selector is None:
+            text = "must not be specified when labelSelector is not set"
+            errors.append(field.forbidden(path.child(name), text))
+        elif names:
+            for i, key in enumerate(names):
+                validate_label_name(key, path.child(name).index(i), errors)
+    if selector is not None and keys:
+        positions = {key: i for i, key in enumerate(keys)}
+        seen = set(selector.get("matchLabels") or ())
+        for expression in selector.get("matchExpressions") or ():
+            key = expression.get("key", "")
+            if key in positions and key in seen:
+                text = "exists in both matchLabelKeys and labelSelector"
+                errors.append(field.invalid(path.index(positions[key]), key, text, "duplicatedLabelKeys"))
+            seen.add(key)
+    for i, key in enumerate(keys):
+        if key in others:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            errors.append(field.invalid(path.child("matchLabelKeys").index(i), key, text))
+
+
+def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None:
+    """matchLabelKeys of a spread constraint as they were checked before they were merged."""
+    keys = constraint.get("matchLabelKeys") or []
+    if not keys:
+        return
+    selector = constraint.get("labelSelector")
+    if selector is None:
+        errors.append(field.forbidden(path, "must not be specified when labelSelector is not set"))
+    selector = selector or {}
+    taken = set(selector.get("matchLabels") or ())
+    taken |= {expression.get("key", "") for expression in selector.get("matchExpressions") or ()}
+    for i, key in enumerate(keys):
+        validate_label_name(key, path.index(i), errors)
+        if key in taken:
+            text = "exists in both matchLabelKeys and labelSelector"
+            errors.append(field.invalid(path.index(i), key, text, "duplicatedLabelKeys"))
+
+
+def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
+    for i, constraint in enumerate(constraints):
+        here = path.index(i)
+        skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
+        action = constraint.get("whenUnsatisfiable", "")
+        if skew <= 0:
+            errors.append(field.invalid(here.child("maxSkew"), skew, "must be greater than zero"))
+        if not key:
+            errors.append(field.required(here.child("topologyKey"), "can not be empty"))
+        if action not in ("DoNotSchedule", "ScheduleAnyway"):
+            errors.append(
+                not_supported(here.child("whenUnsatisfiable"), action, ("DoNotSchedule", "ScheduleAnyway"))
+            )
+        for other in constraints[i + 1 :]:
+            if other.get("topologyKey", "") == key and other.get("whenUnsatisfiable", "") == action:
+                place = here.child("{topologyKey, whenUnsatisfiable}")
+                errors.append(field.duplicate(place, f"{{{key}, {action}}}"))
+                break
+        domains = constraint.get("minDomains")
+        if domains is not None:
+            if domains <= 0:
+                errors.append(field.invalid(here.child("minDomains"), domains, "must be greater than zero"))
+            if action != "DoNotSchedule":
+                text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+                errors.append(field.invalid(here.child("minDomains"), domains, text))
+        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            policy = constraint.get(name)
+            if policy is not None and policy not in ("Honor", "Ignore"):
+                errors.append(not_supported(here.child(name), policy, ("Honor", "Ignore")))
+        if ctx.selector_merge and not ctx.old_violates_match_label_keys:
+            validate_match_label_keys(constraint, here, errors, mismatch=False)
+        else:
+            validate_spread_keys(constraint, here.child("matchLabelKeys"), errors)
+        if not ctx.allow_invalid_spread_selectors:
+            validate_label_selector(constraint.get("labelSelector"), here.child("labelSelector"), errors)
+
+
+# -- taints ----------------------------------------------------------------------------------------------------------
+
+
+def validate_effect(effect: str, path: Path, errors: Errors) -> None:
+    if effect not in EFFECTS:
+        errors.append(not_supported(path, effect, EFFECTS))
+
+
+def validate_tolerations(tolerations: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
+    for i, toleration in enumerate(tolerations):
+        key, operator = toleration.get("key", ""), toleration.get("operator", "")
+        value, effect = toleration.get("value", ""), toleration.get("effect", "")
+        if key:
+            validate_label_name(key, path.index(i).child("key"), errors)
+        elif operator != "Exists":
+            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            errors.append(field.invalid(path.index(i).child("operator"), operator, text))
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            errors.append(field.invalid(path.index(i).child("effect"), effect, text))
+        if operator in ("", "Equal"):
+            texts = is_label_value(value)
+            if texts:
+                errors.append(field.invalid(path.index(i).child("operator"), value, ";".join(texts)))
+        elif operator == "Exists":
+            if value:
+                text = "value must be empty when `operator` is 'Exists'"
+                errors.append(field.invalid(path.index(i).child("operator"), value, text))
+        elif operator in ("Lt", "Gt") and ctx.comparison_operators:
+            _integer(value, path.index(i).child("value"), errors)
+        else:
+            known: tuple[str, ...] = ("Equal", "Exists")
+            if operator in ("Lt", "Gt"):
+                known = ("Equal", "Exists", "Lt", "Gt")
+            errors.append(not_supported(path.index(i).child("operator"), operator, known))
+        if effect:
+            validate_effect(effect, path.index(i).child("effect"), errors)
+
+
+def _integer(value: str, path: Path, errors: Errors) -> None:
+    if not value:
+        errors.append(field.invalid(path, value, "must be non-empty"))
+    elif not _INTEGER(value):
+        text = "must be a valid decimal integer in canonical form"
+        errors.append(field.invalid(path, value, text))
+    try:
+        number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
+    except ValueError:
+        number = None
+    if number is None:
+        errors.append(field.invalid(path, value, f'strconv.ParseInt: parsing "{value}": invalid syntax'))
+    elif not -(1 << 63) <= number < 1 << 63:
+        errors.append(field.invalid(path, value, f'strconv.ParseInt: parsing "{value}": value out of range'))
