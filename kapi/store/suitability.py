@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import txredisapi
+import txredisapi  # type: ignore[import-untyped]
 
 from kapi.store.connection import Connection
-from kapi.store.errors import StoreUnavailable, UnsuitableStore
+from kapi.store.errors import StoreLoading, StoreUnavailable, UnsuitableStore
 
 OLDEST = (7, 0)
 
 
 async def check(connection: Connection, where: str) -> None:
-    """Raises UnsuitableStore, or StoreUnavailable while the server is still loading."""
+    """Raises UnsuitableStore, or StoreLoading while the server reads its data."""
     try:
         info = read_info(await connection.execute_command("INFO"))
     except txredisapi.ResponseError as error:
@@ -24,7 +24,7 @@ async def check(connection: Connection, where: str) -> None:
     if info.get("redis_mode") == "cluster" or info.get("cluster_enabled") == "1":
         raise UnsuitableStore(f"{where}: the server runs in cluster mode, which is not supported")
     if info.get("loading") == "1":
-        raise StoreUnavailable(f"{where}: the server is loading its data")
+        raise StoreLoading(f"{where}: the server is loading its data")
     if info.get("role") == "slave":
         raise UnsuitableStore(f"{where}: the server is a read-only replica; name its primary")
     policy = info.get("maxmemory_policy", "noeviction")
@@ -38,7 +38,9 @@ def refusal(where: str, error: Exception) -> Exception:
     """The error to raise for what the server answered."""
     text = str(error)
     word = text.partition(" ")[0]
-    if word in ("LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "MISCONF"):
+    if word == "LOADING":
+        return StoreLoading(f"{where}: the server is loading its data")
+    if word in ("BUSY", "MASTERDOWN", "TRYAGAIN", "MISCONF"):
         return StoreUnavailable(f"{where}: {text}")
     return UnsuitableStore(f"{where}: {text}")
 

@@ -2,105 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
+from kapi.store.errors import Compacted
+from kapi.watchcache.entry import Entry, Fields, Scope
+from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
+from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
+from kapi.watchcache.watch import OnBatch, OnEnd, Watch
 
-Object = dict[str, Any]
+if TYPE_CHECKING:
+    from kapi.watchcache.caches import Caches
 
+__all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
-class Entry:
-    """``key`` is ``namespace/name``, or the name alone for cluster-scoped objects; lists are sorted by it."""
-
-    key: str
-    namespace: str
-    name: str
-    revision: int
-    data: bytes  # the stored JSON, resourceVersion included
-    object: Object  # decoded on demand; shared, never change it
-    labels: Mapping[str, str]
-    fields: Mapping[str, str]
-
-
-class WatchEvent:
-    """What a watcher is told.  One object for all watchers that are told the same."""
-
-    type: str  # ADDED MODIFIED DELETED BOOKMARK
-    revision: int
-    entry: Entry | None  # None for a BOOKMARK
-    previous: Entry | None
-    initial_end: bool  # a BOOKMARK that ends the initial events: annotation k8s.io/initial-events-end
-
-    def encoded(self, form: Any, encode: Callable[[WatchEvent], bytes]) -> bytes:
-        """The bytes of this event in a form (any hashable: media type, version ...), made once for all watchers."""
-        raise NotImplementedError
-
-    @property
-    def json(self) -> bytes:
-        """``{"type":...,"object":...}\\n`` of the stored bytes (not for bookmarks)."""
-        raise NotImplementedError
-
-
-class Batch:
-    """Events of one reactor turn; shared by all watchers with the same selection."""
-
-    events: list[WatchEvent]
-
-    def encoded(self, form: Any, encode: Callable[[WatchEvent], bytes]) -> bytes:
-        """All events in a form, joined; made once for all watchers."""
-        raise NotImplementedError
-
-
-class Watch:
-    """A running watch.  ``on_batch`` is never called before ``Cache.watch`` has returned, nor while paused."""
-
-    def pause(self) -> None:
-        """The client is slow (pauseProducing): events queue up, to a bound."""
-
-    def resume(self) -> None: ...
-
-    def stop(self) -> None:
-        """The client has gone.  ``on_end`` is not called."""
+Entries = list[Entry]  # under names of their own: inside the class, list is a method
+WatchEvents = list[WatchEvent]
+CacheEvents = list[CacheEvent]
+_key = attrgetter("key")
+_SNAPSHOTS = 8  # former states kept for the pages of lists that are being read
+_BATCH_EVENTS = 500
+_BATCH_BYTES = 64_000
 
 
 class Cache:
     """One resource.  Handed out by ``Caches.cache``."""
 
-    resource: GroupResource
+    #: events that may wait for a slow client before it is cut off
+    longest_queue = 10_000
+
+    def __init__(self, caches: Caches, resource: GroupResource, scope: Scope) -> None:
+        self.resource = resource
+        self._caches = caches
+        self._scope = scope
+        self._by_key: dict[str, Entry] = {}
+        self._sorted: Entries = []
+        self._lent = False  # somebody may hold the sorted list: copy before changing it
+        self._ring: deque[CacheEvent] = deque()
+        self._complete_after = 0  # what came before lacks previous states
+        self._snapshots: dict[int, Entries] = {}
+        self._groups = GroupIndex()
+        self.received = 0  # changes so far
+        self.terminated = 0  # watches cut off because they were slow
 
     @property
     def revision(self) -> int:
         """The newest revision this process has seen in the store, whatever resource it was of."""
-        raise NotImplementedError
+        return self._caches.revision
+
+    @property
+    def watches(self) -> int:
+        """How many run now."""
+        return len(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         """None when already there.  Errs with the API's Timeout (too large resource version) after 3 s."""
-        raise NotImplementedError
+        return self._caches.wait_for(revision)
 
     def wait_fresh(self) -> Deferred[None] | None:
         """The linearizable read point: whatever was acknowledged before the call is in the cache afterwards."""
-        raise NotImplementedError
+        return self._caches.wait_fresh()
+
+    # -- reading
 
     def get(self, namespace: str, name: str) -> Entry | None:
-        raise NotImplementedError
+        return self._by_key.get(f"{namespace}/{name}" if namespace else name)
 
-    def list(self, namespace: str = "", predicate: Predicate | None = None) -> tuple[list[Entry], int]:
+    def list(self, namespace: str = "", predicate: Predicate | None = None) -> tuple[Entries, int]:
         """Sorted by key, consistent at the returned revision.  The list is shared: never change it."""
-        raise NotImplementedError
+        if predicate is not None:
+            name = predicate.fields.exact("metadata.name")
+            if name is not None and (namespace or not self._scope.namespaced):
+                entry = self.get(namespace, name)
+                found = [entry] if entry is not None else []
+                return _selected(found, "", predicate), self._caches.revision
+        return _selected(self._borrow(), namespace, predicate), self._caches.revision
 
-    def list_at(self, revision: int, namespace: str = "", predicate: Predicate | None = None) -> list[Entry]:
+    def list_at(self, revision: int, namespace: str = "", predicate: Predicate | None = None) -> Entries:
         """The list as it was at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
-        raise NotImplementedError
+        return _selected(self._state_at(revision), namespace, predicate)
+
+    def _borrow(self) -> Entries:
+        self._lent = True
+        return self._sorted
+
+    def _state_at(self, revision: int) -> Entries:
+        ring = self._ring
+        if revision < self._caches.floor:
+            raise Compacted(revision, self._caches.floor + 1)
+        if not ring or ring[-1].revision <= revision:
+            return self._borrow()
+        if revision < self._complete_after:
+            raise Compacted(revision, self._complete_after + 1)
+        snapshot = self._snapshots.get(revision)
+        if snapshot is None:
+            if len(self._snapshots) >= _SNAPSHOTS:
+                del self._snapshots[next(iter(self._snapshots))]
+            snapshot = self._snapshots[revision] = self._undo(revision)
+        return snapshot
+
+    def _undo(self, revision: int) -> Entries:
+        """The state before all events after a revision."""
+        former: dict[str, Entry | None] = {}
+        for event in reversed(self._ring):
+            if event.revision <= revision:
+                break
+            former[event.entry.key] = event.previous
+        state = [entry for entry in self._sorted if entry.key not in former]
+        state.extend(entry for entry in former.values() if entry is not None)
+        state.sort(key=_key)
+        return state
+
+    # -- watching
 
     def watch(
         self,
         since: int | None,
-        on_batch: Callable[[Batch], None],
-        on_end: Callable[[Exception | None], None],
+        on_batch: OnBatch,
+        on_end: OnEnd,
         *,
         namespace: str = "",
         name: str = "",
@@ -108,14 +137,170 @@ class Cache:
         initial_events: bool = False,
         initial_end: bool = False,
         bookmarks: bool = False,
+        timeout: float = 0.0,
     ) -> Watch:
         """Starts a watch.
 
-        ``since`` None starts now, else after that revision.  ``initial_events`` begins with an ADDED for each object
-        there is (``since`` is then ignored: await ``wait_for`` or ``wait_fresh`` first); ``initial_end`` follows them with the annotated
-        bookmark.  ``bookmarks`` sends one about every minute.  Raises Compacted.
+        ``since`` None starts now, else after that revision.  ``initial_events`` begins with an ADDED for each object there is
+        (``since`` is then ignored: await ``wait_for`` or ``wait_fresh`` first); ``initial_end`` follows them with the annotated
+        bookmark.  ``bookmarks`` sends one about every minute, and one 2 s before the client's ``timeout`` (seconds).
+        Raises Compacted.
 
         ``on_end(error)`` is called once when the cache ends the watch: None when the watcher was too slow or the server stops,
         Compacted when the store lost its history (answer 410).
         """
-        raise NotImplementedError
+        if predicate is not None and predicate.empty:
+            predicate = None
+        selection = Selection.of(namespace, name, predicate)
+        now = self._caches.revision
+        backlog: Iterator[Batch] | None = None
+        after = now
+        if since is not None and not initial_events:
+            self._check_history(since, selection)
+            after = max(since, now)
+        group = self._groups.group(selection, predicate)
+        if initial_events:
+            entries, _ = self.list(namespace, predicate)
+            backlog = _initial([entry for entry in entries if group.covers(entry)], now, initial_end)
+        elif since is not None and self._ring and self._ring[-1].revision > since:
+            backlog = _batches(self._since(since, group))
+        deadline = self._caches.seconds() + timeout if timeout else 0.0
+        watch = Watch(self, group, on_batch, on_end, after, backlog, bookmarks, deadline)
+        group.watches[watch] = None
+        if bookmarks:
+            self._caches.bookmarks.add(watch)
+        return watch
+
+    def _check_history(self, since: int, selection: Selection) -> None:
+        oldest = self._caches.floor
+        if not selection.by_key_only:
+            oldest = max(oldest, self._complete_after)
+        if since < oldest:
+            raise Compacted(since, oldest + 1)
+
+    def _since(self, since: int, group: Group) -> WatchEvents:
+        found: CacheEvents = []
+        for event in reversed(self._ring):
+            if event.revision <= since:
+                break
+            found.append(event)
+        found.reverse()
+        told: WatchEvents = []
+        for event in found:
+            if group.covers(event.entry):
+                selected = group.select(event)
+                event.forget()
+                if selected is not None:
+                    told.append(selected)
+        return told
+
+    def forget(self, watch: Watch, group: Group) -> None:
+        """A watch has ended."""
+        group.watches.pop(watch, None)
+        if not group.watches:
+            self._groups.drop(group)
+        if watch.bookmarks:
+            self._caches.bookmarks.discard(watch)
+
+    def end_watches(self, error: Exception | None) -> None:
+        for watch in self._groups.all():
+            watch.end(error)
+
+    def count_terminated(self) -> None:
+        self.terminated += 1
+
+    def later(self, function: Callable[[], Any]) -> None:
+        self._caches.later(function)
+
+    def bookmark(self, revision: int) -> Batch:
+        """One for all watches of this resource."""
+        return Batch([WatchEvent(BOOKMARK, revision, None)])
+
+    # -- the feed
+
+    def entry(self, namespace: str, name: str, revision: int, data: bytes) -> Entry:
+        return Entry(self._scope, f"{namespace}/{name}" if namespace else name, namespace, name, revision, data)
+
+    def load(self, entries: Iterable[Entry]) -> None:
+        """Replaces everything; history is given to ``remember`` afterwards."""
+        self._by_key = {entry.key: entry for entry in entries}
+        self._sorted = sorted(self._by_key.values(), key=_key)
+        self._lent = False
+        self._ring.clear()
+        self._snapshots.clear()
+        self._complete_after = 0
+
+    def remember(self, event: CacheEvent) -> None:
+        """An event of the past, whose effect is in what was loaded."""
+        if event.kind != ADDED and event.previous is None:
+            self._complete_after = event.revision
+        self._ring.append(event)
+
+    def apply(self, kind: str, entry: Entry) -> CacheEvent:
+        """A change; answers the event.  Groups that select it become dirty."""
+        self.received += 1
+        previous = self._by_key.get(entry.key)
+        if self._lent:
+            self._sorted = self._sorted.copy()
+            self._lent = False
+        if kind == DELETED:
+            if previous is not None:
+                del self._by_key[entry.key]
+                del self._sorted[bisect_left(self._sorted, entry.key, key=_key)]
+        else:
+            self._by_key[entry.key] = entry
+            position = bisect_left(self._sorted, entry.key, key=_key)
+            if previous is not None:
+                self._sorted[position] = entry
+            else:
+                self._sorted.insert(position, entry)
+        event = CacheEvent(entry.revision, kind, entry, previous)
+        self._ring.append(event)
+        for group in self._groups.concerned(event):
+            told = group.select(event)
+            if told is not None:
+                if not group.pending:
+                    self._caches.dirty.append(group)
+                group.pending.append(told)
+        return event
+
+    def trim(self, event: CacheEvent) -> None:
+        """The history loses its oldest event."""
+        assert self._ring[0] is event
+        self._ring.popleft()
+
+    def drop_snapshots(self) -> None:
+        """Former states that nobody reads any more."""
+        self._snapshots.clear()
+
+    def set_fields(self, fields: Fields, namespaced: bool) -> None:
+        self._scope.fields = fields
+        self._scope.namespaced = namespaced
+        for entry in self._by_key.values():
+            entry.forget_fields()
+
+
+def _selected(entries: list[Entry], namespace: str, predicate: Predicate | None) -> list[Entry]:
+    if namespace:
+        start = bisect_left(entries, namespace + "/", key=_key)
+        end = bisect_left(entries, namespace + "0", lo=start, key=_key)  # "0" comes after "/"
+        entries = entries[start:end]
+    matches = matcher(predicate)
+    return entries if matches is None else [entry for entry in entries if matches(entry)]
+
+
+def _initial(entries: list[Entry], revision: int, initial_end: bool) -> Iterator[Batch]:
+    yield from _batches([WatchEvent(ADDED, entry.revision, entry) for entry in entries])
+    if initial_end:
+        yield Batch([WatchEvent(BOOKMARK, revision, None, None, True)])
+
+
+def _batches(events: list[WatchEvent]) -> Iterator[Batch]:
+    start, size = 0, 0
+    for position, event in enumerate(events):
+        size += len(event.entry.data) if event.entry is not None else 0
+        if size >= _BATCH_BYTES or position + 1 - start >= _BATCH_EVENTS:
+            yield Batch(events[start : position + 1])
+            start, size = position + 1, 0
+    if start < len(events):
+        yield Batch(events[start:])

@@ -1,36 +1,256 @@
-"""All watch caches of one store, fed by one reader."""
+"""All watch caches of one store, fed by one reader.
+
+Everything in the store is kept, whether somebody has asked for its cache or not: a custom resource whose definition comes later
+finds its objects there.  One log over all resources bounds the history by age and size; what falls out of it is compacted
+in the store as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
 from kapi.machinery.gvk import GroupResource
-from kapi.store.interface import Store
+from kapi.store.errors import Compacted, StoreError, StoreUnavailable
+from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
+from kapi.store.interface import DELETED as GONE
+from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
+from kapi.watchcache.entry import Decoded, Entry, Fields, Scope
+from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
+from kapi.watchcache.freshness import Freshness
+from kapi.watchcache.selection import Group
+
+log = Logger()
+
+HISTORY_AGE = 300.0  # seconds
+HISTORY_BYTES = 128_000_000
+_TRIM_EVERY = 10  # seconds
+_OVERHEAD = 500  # bytes of an event beside its data
+_TYPES = {CREATED: ADDED, UPDATED: MODIFIED, GONE: DELETED}
 
 
 class Caches:
-    """Hands out a Cache per stored resource; resources may come and go at run time (CRDs)."""
+    """``history_age`` (seconds) and ``history_bytes`` bound how far back watches and lists can go."""
 
-    def __init__(self, store: Store, reactor: Any) -> None: ...
-
-    ready: bool  # loaded
-
-    def cache(
+    def __init__(
         self,
-        resource: GroupResource,
-        fields: Mapping[str, Callable[[dict[str, Any]], str]] | None = None,
-        namespaced: bool = True,
-    ) -> Cache:
-        """The resource's cache, the same one each time; ``fields`` replaces the selectable fields."""
-        raise NotImplementedError
+        store: Store,
+        reactor: Any,
+        *,
+        history_age: float = HISTORY_AGE,
+        history_bytes: int = HISTORY_BYTES,
+    ) -> None:
+        self.store = store
+        self.ready = False
+        self.revision = 0
+        self.floor = 0  # history up to and including this revision is gone
+        self.dirty: list[Group] = []
+        self._told: list[CacheEvent] = []  # events whose encoded forms are not needed after the flush
+        self.bookmarks = BookmarkWheel(reactor.seconds)
+        self._reactor = reactor
+        self._age = history_age
+        self._limit = history_bytes
+        self._caches: dict[tuple[str, str], Cache] = {}
+        self._decoded = Decoded()
+        self._log: deque[tuple[Cache, CacheEvent]] = deque()
+        self._log_size = 0
+        self._times: deque[tuple[float, int]] = deque()
+        self._freshness = Freshness(store, reactor, lambda: self.revision)
+        self._not_ready: list[Deferred[None]] = []
+        self._flush_scheduled = False
+        self._ticker = LoopingCall(self._tick)
+        self._ticker.clock = reactor
+        self._ticks = 0
+
+    # -- for who reads
+
+    def cache(self, resource: GroupResource, fields: Fields | None = None, namespaced: bool | None = None) -> Cache:
+        """The resource's cache, the same one each time; ``fields`` and ``namespaced`` are changed when given."""
+        cache = self._cache_of(resource.group or "core", resource.resource)
+        if fields is not None or namespaced is not None:
+            scope = cache._scope
+            cache.set_fields(
+                scope.fields if fields is None else fields, scope.namespaced if namespaced is None else namespaced
+            )
+        return cache
 
     def remove(self, resource: GroupResource) -> None:
-        """Ends all its watches (a CRD was deleted)."""
+        """Ends all watches of a resource (its definition was deleted)."""
+        cache = self._caches.get((resource.group or "core", resource.resource))
+        if cache is not None:
+            cache.end_watches(None)
+
+    def all(self) -> list[Cache]:
+        """Every cache there is: for metrics."""
+        return list(self._caches.values())
+
+    def wait_for(self, revision: int) -> Deferred[None] | None:
+        return self._freshness.wait_for(revision)
+
+    def wait_fresh(self) -> Deferred[None] | None:
+        if not self.ready:
+            deferred: Deferred[None] = Deferred()
+            self._not_ready.append(deferred)
+            return deferred
+        return None if self.store.exclusive else self._freshness.ask()
+
+    def seconds(self) -> float:
+        return float(self._reactor.seconds())
+
+    def later(self, function: Callable[[], Any]) -> None:
+        self._reactor.callLater(0, function)
+
+    # -- life
 
     async def start(self) -> None:
         """Starts the store and loads everything.  Raises UnsuitableStore, StoreUnavailable."""
+        await self.store.start(self)
+        self._ticker.start(1.0, now=False)
 
     async def stop(self) -> None:
         """Ends all watches and the store."""
+        if self._ticker.running:
+            self._ticker.stop()
+        self._flush()
+        for cache in self.all():
+            cache.end_watches(None)
+        self._freshness.stop(StoreUnavailable("the server is shutting down"))
+        await self.store.stop()
+
+    # -- the store's follower
+
+    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+        """Takes all there is; a second time, every watch ends with 410, for its history has a gap."""
+        again = self.ready
+        if again:
+            log.warn("the store's history was lost; all watches begin anew")  # noqa: G010  (twisted.logger has no other name)
+            self._flush()
+        entries: dict[Cache, dict[str, Entry]] = {cache: {} for cache in self._caches.values()}
+        for obj in objects:
+            cache, namespace, name = self._locate(obj.key)
+            entry = cache.entry(namespace, name, obj.revision, obj.data)
+            entries.setdefault(cache, {})[entry.key] = entry
+        for cache, found in entries.items():
+            cache.load(found.values())
+        self.revision = revision
+        self.floor = history[0].revision - 1 if history else revision
+        self._log.clear()
+        self._log_size = 0
+        self._times.clear()
+        self._times.append((self.seconds(), revision))
+        self._remember(history, entries)
+        self.ready = True
+        self._freshness.advanced()
+        waiting, self._not_ready = self._not_ready, []
+        for deferred in waiting:
+            deferred.callback(None)
+        if again:
+            for cache in self.all():
+                cache.end_watches(Compacted(0, self.floor + 1))
+
+    def _remember(self, history: Sequence[Change], entries: dict[Cache, dict[str, Entry]]) -> None:
+        previous: dict[tuple[Cache, str], Entry | None] = {}
+        for change in history:
+            cache, namespace, name = self._locate(change.key)
+            entry = cache.entry(namespace, name, change.revision, change.data)
+            stored = entries.get(cache, {}).get(entry.key)
+            if stored is not None and stored.revision == change.revision:
+                entry = stored
+            kind = _TYPES[change.kind]
+            event = CacheEvent(change.revision, kind, entry, previous.get((cache, entry.key)))
+            previous[cache, entry.key] = None if kind == DELETED else entry
+            cache.remember(event)
+            self._record(cache, event)
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Further changes, in order."""
+        for change in changes:
+            cache, namespace, name = self._locate(change.key)
+            entry = cache.entry(namespace, name, change.revision, change.data)
+            self.revision = change.revision
+            event = cache.apply(_TYPES[change.kind], entry)
+            self._record(cache, event)
+            if event.is_told:
+                self._told.append(event)
+        if self.dirty and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._reactor.callLater(0, self._flush)
+        self._freshness.advanced()
+
+    def _record(self, cache: Cache, event: CacheEvent) -> None:
+        self._log.append((cache, event))
+        self._log_size += len(event.entry.data) + _OVERHEAD
+
+    def _locate(self, key: str) -> tuple[Cache, str, str]:
+        group, resource, namespace, name = key.split("/", 3)
+        cache = self._caches.get((group, resource))
+        return cache or self._cache_of(group, resource), namespace, name
+
+    def _cache_of(self, group: str, resource: str) -> Cache:
+        cache = self._caches.get((group, resource))
+        if cache is None:
+            known = GroupResource("" if group == "core" else group, resource)
+            cache = self._caches[group, resource] = Cache(self, known, Scope(self._decoded, {}, True))
+        return cache
+
+    def _flush(self) -> None:
+        """Hands the events of this turn to their watchers."""
+        self._flush_scheduled = False
+        dirty, self.dirty = self.dirty, []
+        for group in dirty:
+            events, group.pending = group.pending, []
+            batch = Batch(events)
+            for watch in list(group.watches):
+                watch.deliver(batch)
+        told, self._told = self._told, []
+        for event in told:
+            event.forget()
+
+    # -- once a second
+
+    def _tick(self) -> None:
+        due = self.bookmarks.turn()
+        if due:
+            self._flush()
+            made: dict[Cache, Batch] = {}
+            for watch in due:
+                cache = watch._cache
+                if cache not in made:
+                    made[cache] = cache.bookmark(self.revision)
+                watch.bookmark(made[cache])
+        self._ticks += 1
+        if self._ticks % _TRIM_EVERY == 0:
+            self.trim()
+
+    def trim(self) -> None:
+        """Lets history go that is too old or too much, here and in the store."""
+        now = self.seconds()
+        self._times.append((now, self.revision))
+        until = self.floor
+        while len(self._times) > 1 and self._times[0][0] <= now - self._age:
+            until = self._times.popleft()[1]
+        history = self._log
+        while history and (history[0][1].revision <= until or self._log_size > self._limit) and len(history) > 1:
+            cache, event = history.popleft()
+            self._log_size -= len(event.entry.data) + _OVERHEAD
+            cache.trim(event)
+            until = max(until, event.revision)
+        for cache in self._caches.values():
+            cache.drop_snapshots()
+        if until > self.floor:
+            self.floor = min(until, self.revision)
+            Deferred.fromCoroutine(self._compact(self.floor)).addErrback(
+                lambda failure: log.failure("compaction failed", failure)
+            )
+
+    async def _compact(self, revision: int) -> None:
+        try:
+            await self.store.compact(revision)
+        except StoreError as error:
+            log.info("compaction postponed: {error}", error=str(error))

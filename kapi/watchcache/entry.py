@@ -1,1 +1,123 @@
 """One cached object: its bytes, decoded only when somebody looks inside."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+Object = dict[str, Any]
+Fields = Mapping[str, Callable[[Object], str]]
+
+_REVISION = b'"metadata":{"resourceVersion":"'
+_NO_LABELS: dict[str, str] = {}
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Metadata
+
+
+_labels_of = msgspec.json.Decoder(_Labelled).decode
+
+
+class Decoded:
+    """Bounds how much is kept decoded: the oldest trees go first.  Bytes of JSON; trees take about eight times that."""
+
+    def __init__(self, limit: int = 8_000_000) -> None:
+        self._limit = limit
+        self._kept: deque[Entry] = deque()
+        self._size = 0
+
+    def add(self, entry: Entry) -> None:
+        self._kept.append(entry)
+        self._size += len(entry.data)
+        while self._size > self._limit and len(self._kept) > 1:
+            oldest = self._kept.popleft()
+            self._size -= len(oldest.data)
+            oldest._object = None
+
+
+class Scope:
+    """What the entries of one resource share."""
+
+    __slots__ = ("decoded", "fields", "namespaced")
+
+    def __init__(self, decoded: Decoded, fields: Fields, namespaced: bool) -> None:
+        self.decoded = decoded
+        self.fields = fields
+        self.namespaced = namespaced
+
+
+class Entry:
+    """An object at a revision; never changes.
+
+    ``key`` is ``namespace/name``, or the name alone for cluster-scoped objects; lists are sorted by it.  ``data`` is the stored
+    JSON with its resourceVersion.
+    """
+
+    __slots__ = ("key", "namespace", "name", "revision", "data", "_scope", "_object", "_labels", "_fields")
+
+    def __init__(self, scope: Scope, key: str, namespace: str, name: str, revision: int, data: bytes) -> None:
+        self.key = key
+        self.namespace = namespace
+        self.name = name
+        self.revision = revision
+        self.data = data
+        self._scope = scope
+        self._object: Object | None = None
+        self._labels: dict[str, str] | None = None
+        self._fields: dict[str, str] | None = None
+
+    @property
+    def object(self) -> Object:
+        """The decoded tree: shared, never change it."""
+        if self._object is None:
+            self._object = orjson.loads(self.data)
+            self._scope.decoded.add(self)
+        return self._object
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        if self._labels is None:
+            if self._object is not None:
+                self._labels = self._object["metadata"].get("labels") or _NO_LABELS
+            else:
+                self._labels = _labels_of(self.data).metadata.labels or _NO_LABELS
+        return self._labels
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The selectable fields, metadata.name and metadata.namespace among them."""
+        if self._fields is None:
+            fields = {"metadata.name": self.name}
+            if self._scope.namespaced:
+                fields["metadata.namespace"] = self.namespace
+            readers = self._scope.fields
+            if readers:
+                obj = self._object if self._object is not None else orjson.loads(self.data)
+                for name, read in readers.items():
+                    fields[name] = read(obj)
+            self._fields = fields
+        return self._fields
+
+    def forget_fields(self) -> None:
+        """After the resource's selectable fields have changed."""
+        self._fields = None
+
+    def at(self, revision: int) -> Entry:
+        """The same object under another resourceVersion: how one that leaves a selection is told."""
+        data = self.data
+        start = data.index(_REVISION) + len(_REVISION)
+        end = data.index(b'"', start)
+        spliced = data[:start] + b"%d" % revision + data[end:]
+        return Entry(self._scope, self.key, self.namespace, self.name, revision, spliced)
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.key}@{self.revision}>"

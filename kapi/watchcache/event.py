@@ -1,0 +1,131 @@
+"""What happened, what a watcher is told of it, and the bytes of that: each made once for all who want them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from kapi.watchcache.entry import Entry
+
+ADDED = "ADDED"
+MODIFIED = "MODIFIED"
+DELETED = "DELETED"
+BOOKMARK = "BOOKMARK"
+
+Object = dict[str, Any]
+
+
+class WatchEvent:
+    """What a watcher is told; shared by all that are told the same.  ``entry`` is None for a bookmark."""
+
+    __slots__ = ("type", "revision", "entry", "previous", "initial_end", "_encoded", "_json")
+
+    def __init__(
+        self, type: str, revision: int, entry: Entry | None, previous: Entry | None = None, initial_end: bool = False
+    ) -> None:
+        self.type = type
+        self.revision = revision
+        self.entry = entry
+        self.previous = previous
+        self.initial_end = initial_end  # the bookmark after the initial events: annotation k8s.io/initial-events-end
+        self._encoded: dict[Hashable, bytes] | None = None
+        self._json: bytes | None = None
+
+    @property
+    def object(self) -> Object:
+        """The decoded tree: shared, never change it.  Not for bookmarks."""
+        assert self.entry is not None
+        return self.entry.object
+
+    def encoded(self, form: Hashable, encode: Callable[[WatchEvent], bytes]) -> bytes:
+        """The bytes in a form (media type, version ...), made once."""
+        if self._encoded is None:
+            self._encoded = {}
+        data = self._encoded.get(form)
+        if data is None:
+            data = self._encoded[form] = encode(self)
+        return data
+
+    @property
+    def json(self) -> bytes:
+        """A line of JSON around the stored bytes.  Not for bookmarks."""
+        if self._json is None:
+            assert self.entry is not None
+            self._json = b'{"type":"%s","object":%s}\n' % (self.type.encode(), self.entry.data)
+        return self._json
+
+
+class Batch:
+    """Events of one turn, in order; shared by all watchers with the same selection."""
+
+    __slots__ = ("events", "_encoded")
+
+    def __init__(self, events: list[WatchEvent]) -> None:
+        self.events = events
+        self._encoded: dict[Hashable, bytes] | None = None
+
+    def encoded(self, form: Hashable, encode: Callable[[WatchEvent], bytes]) -> bytes:
+        """All events in a form, joined; made once."""
+        if self._encoded is None:
+            self._encoded = {}
+        data = self._encoded.get(form)
+        if data is None:
+            events = self.events
+            if len(events) == 1:
+                data = events[0].encoded(form, encode)
+            else:
+                data = b"".join([event.encoded(form, encode) for event in events])
+            self._encoded[form] = data
+        return data
+
+    def after(self, revision: int) -> Batch | None:
+        """The part that is newer than a revision; None when nothing is."""
+        kept = [event for event in self.events if event.revision > revision]
+        return Batch(kept) if kept else None
+
+
+class CacheEvent:
+    """One change of one object, as the history keeps it."""
+
+    __slots__ = ("revision", "kind", "entry", "previous", "_told")
+
+    def __init__(self, revision: int, kind: str, entry: Entry, previous: Entry | None) -> None:
+        self.revision = revision
+        self.kind = kind  # ADDED, MODIFIED or DELETED
+        self.entry = entry  # of a deletion: the last state, with the deletion's revision
+        self.previous = previous
+        self._told: dict[str, WatchEvent] | None = None
+
+    def told(self, type: str) -> WatchEvent:
+        """The event under a type: a selection makes its own of it."""
+        if self._told is None:
+            self._told = {}
+        event = self._told.get(type)
+        if event is None:
+            entry = self.entry
+            if type == DELETED and self.kind != DELETED:
+                assert self.previous is not None
+                entry = self.previous.at(self.revision)
+            event = self._told[type] = WatchEvent(type, self.revision, entry, self.previous)
+        return event
+
+    @property
+    def is_told(self) -> bool:
+        return self._told is not None
+
+    def forget(self) -> None:
+        """Lets the encoded forms go: the watchers of the moment have them."""
+        self._told = None
+
+
+def select(event: CacheEvent, matches: Callable[[Entry], bool] | None) -> WatchEvent | None:
+    """What a selection makes of a change: entering is ADDED, leaving is DELETED in the last selected state."""
+    if matches is None:
+        return event.told(event.kind)
+    previous = event.previous
+    if event.kind == DELETED:
+        return event.told(DELETED) if matches(previous or event.entry) else None
+    was = previous is not None and matches(previous)
+    if matches(event.entry):
+        return event.told(MODIFIED if was else ADDED)
+    return event.told(DELETED) if was else None

@@ -1,0 +1,148 @@
+"""One watch: a backlog to begin with, then batches as they come; paused and bounded when its client is slow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from twisted.logger import Logger
+
+from kapi.watchcache.event import Batch
+from kapi.watchcache.selection import Group
+
+if TYPE_CHECKING:
+    from kapi.watchcache.cache import Cache
+
+log = Logger()
+
+OnBatch = Callable[[Batch], None]
+OnEnd = Callable[["Exception | None"], None]
+_PER_PUMP = 8  # batches of a backlog written in one turn, so that others get theirs
+
+
+class Watch:
+    """``on_batch`` is never called before ``Cache.watch`` has returned, nor while paused."""
+
+    __slots__ = (
+        "_cache", "_group", "_on_batch", "_on_end", "_after", "_backlog", "_queue", "_queued", "_paused", "_pumping",
+        "ended", "bookmarks", "deadline",
+    )
+
+    def __init__(
+        self,
+        cache: Cache,
+        group: Group,
+        on_batch: OnBatch,
+        on_end: OnEnd,
+        after: int,
+        backlog: Iterator[Batch] | None,
+        bookmarks: bool,
+        deadline: float,
+    ) -> None:
+        self._cache = cache
+        self._group = group
+        self._on_batch = on_batch
+        self._on_end = on_end
+        self._after = after  # events up to this revision are in the backlog, or not wanted
+        self._backlog = backlog
+        #: None while batches go straight through: what an idle watch looks like
+        self._queue: deque[Batch] | None = None if backlog is None else deque()
+        self._queued = 0  # events in the queue
+        self._paused = False
+        self._pumping = False
+        self.ended = False
+        self.bookmarks = bookmarks
+        self.deadline = deadline  # reactor seconds when the watch will be ended by its client's timeout; 0 = never
+        if backlog is not None:
+            self._schedule()
+
+    def pause(self) -> None:
+        """The client is slow (``pauseProducing``): events queue up, to a bound."""
+        self._paused = True
+        if self._queue is None:
+            self._queue = deque()
+
+    def resume(self) -> None:
+        """The client reads again (``resumeProducing``)."""
+        self._paused = False
+        if self._queue is not None and not self._pumping:
+            self._pump()
+
+    def stop(self) -> None:
+        """The client has gone.  ``on_end`` is not called."""
+        if not self.ended:
+            self._leave()
+
+    @property
+    def behind(self) -> bool:
+        """Whether anything waits to be delivered."""
+        return self._queue is not None
+
+    # -- the cache's side
+
+    def deliver(self, batch: Batch) -> None:
+        if self._after >= batch.events[0].revision:
+            newer = batch.after(self._after)
+            if newer is None:
+                return
+            batch = newer
+        if self._queue is None:
+            self._hand_over(batch)
+            return
+        self._queue.append(batch)
+        self._queued += len(batch.events)
+        if self._queued > self._cache.longest_queue:
+            self._cache.count_terminated()
+            self.end(None)
+
+    def bookmark(self, batch: Batch) -> None:
+        """Delivers a bookmark, unless something is still on its way or the client knows more."""
+        if self._queue is None and batch.events[0].revision >= self._after:
+            self._hand_over(batch)
+
+    def end(self, error: Exception | None) -> None:
+        """The cache ends the watch."""
+        if self.ended:
+            return
+        self._leave()
+        try:
+            self._on_end(error)
+        except Exception:
+            log.failure("the end of a watch failed")
+
+    def _leave(self) -> None:
+        self.ended = True
+        self._queue = self._backlog = None
+        self._cache.forget(self, self._group)
+
+    def _hand_over(self, batch: Batch) -> None:
+        try:
+            self._on_batch(batch)
+        except Exception:
+            log.failure("delivering watch events failed; the watch ends")
+            self.end(None)
+
+    def _schedule(self) -> None:
+        self._pumping = True
+        self._cache.later(self._pump)
+
+    def _pump(self) -> None:
+        """Delivers backlog and queue until the client is slow or all is delivered."""
+        self._pumping = False
+        for _ in range(_PER_PUMP):
+            if self.ended or self._paused or self._queue is None:
+                return
+            batch = next(self._backlog, None) if self._backlog is not None else None
+            if batch is None:
+                self._backlog = None
+                if not self._queue:
+                    self._queue = None
+                    return
+                batch = self._queue.popleft()
+                self._queued -= len(batch.events)
+            self._pumping = True  # a resume from inside on_batch must not recurse
+            self._hand_over(batch)
+            self._pumping = False
+        if not self.ended and not self._paused and self._queue is not None:
+            self._schedule()
