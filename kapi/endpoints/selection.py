@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.endpoints.options import ListOptions
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
-from kapi.machinery.selectors import Predicate, SelectorError, parse_fields, parse_labels
+from kapi.machinery.selectors import FieldSelector, Predicate, SelectorError, parse_fields, parse_labels
 
 
 def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> Predicate | None:
@@ -27,6 +27,9 @@ def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> P
             continue
         if field not in known:
             raise status.bad_request(scope.resource.field_label_error(field))
+    aliases = scope.resource.field_aliases
+    if aliases:
+        fields = FieldSelector(tuple(term._replace(key=aliases.get(term.key, term.key)) for term in fields.requirements))
     if name:
         given = fields.exact("metadata.name")
         if not fields.empty and given != name:

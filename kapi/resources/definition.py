@@ -172,6 +172,8 @@ class Resource:
     table: TableColumns | None = None  # None: name and age
     #: field selectors beside metadata.name and metadata.namespace: label -> value as text
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+    #: label in a field selector -> label under which the stored version's row knows the field
+    field_aliases: Mapping[str, str] = field(default_factory=dict)
     storage_group: str = ""  # where the objects are kept, if not under this row's own group; "core" is the core group
     storage_version: str = ""  # version they are kept in, if not this row's own
     to_storage: Callable[[Object], Object] | None = None  # from this version to the stored one

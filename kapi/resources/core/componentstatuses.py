@@ -1,8 +1,31 @@
-"""ComponentStatus (v1)."""
+"""ComponentStatus (v1): what the server finds when it asks the control plane's components for their health.
+
+Upstream: ``pkg/registry/core/componentstatus``, printers ``printComponentStatus``."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from kapi.resources.definition import Resource
+from kapi.resources.shared import printing
+
+Object = dict[str, Any]
+
+
+def _health(obj: Object) -> Object:
+    for condition in obj.get("conditions") or []:
+        if condition.get("type") == "Healthy":
+            found: Object = condition
+            return found
+    return {}
+
+
+def _status(obj: Object, now: float) -> str:
+    health = _health(obj)
+    if not health:
+        return "Unknown"
+    return "Healthy" if health.get("status") == "True" else "Unhealthy"
+
 
 RESOURCE = Resource(
     group="",
@@ -14,4 +37,12 @@ RESOURCE = Resource(
     verbs=("get", "list"),
     short_names=("cs",),
     handler="componentstatuses",
+    table=printing.table(
+        "ComponentStatus",
+        printing.name,
+        _status,
+        lambda obj, now: _health(obj).get("message", ""),
+        lambda obj, now: _health(obj).get("error", ""),
+    ),
+    deprecated="v1 ComponentStatus is deprecated in v1.19+",
 )

@@ -1,8 +1,131 @@
-"""Event (events.k8s.io/v1)."""
+"""Event (events.k8s.io/v1): the new view of core events (KEP-383).
+
+Upstream: ``pkg/apis/events/v1/conversion.go``, ``pkg/apis/core/validation/events.go``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import FieldError, Path, invalid, required
+from kapi.resources.core.events import RESOURCE as CORE
+from kapi.resources.core.events import TABLE, EventStrategy, validate_event
+from kapi.resources.definition import Resource, StrategyContext, TableColumns
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
+from kapi.resources.shared.rules import Errors, same
+
+Object = dict[str, Any]
+#: name here -> name in the core API
+_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+    "reportingController": "reportingComponent",
+}
+_CORE_NAMES = {core: name for name, core in _NAMES.items()}
+#: fields with a value even when there is none: the core API writes them, this one may leave them out
+_CORE_ALWAYS: Object = {
+    "involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
+    "reportingComponent": "", "reportingInstance": "",
+}  # fmt: skip
+_ALWAYS: Object = {
+    "regarding": {}, "deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None,
+    "eventTime": None,
+}  # fmt: skip
+
+
+def to_storage(event: Object) -> Object:
+    """The core form of an event."""
+    stored = {_NAMES.get(name, name): value for name, value in event.items()}
+    stored["apiVersion"] = "v1"
+    for name, empty in _CORE_ALWAYS.items():
+        stored.setdefault(name, {} if empty == {} else empty)
+    return stored
+
+
+def from_storage(event: Object) -> Object:
+    """The form of this API."""
+    view = {_CORE_NAMES.get(name, name): value for name, value in event.items()}
+    view["apiVersion"] = "events.k8s.io/v1"
+    for name in ("reportingController", "reportingInstance"):
+        if not view.get(name):
+            view.pop(name, None)
+    for name, empty in _ALWAYS.items():
+        view.setdefault(name, {} if empty == {} else empty)
+    return view
+
+
+def _series(event: Object, errors: Errors) -> None:
+    series = event.get("series")
+    if series is None:
+        return
+    if series.get("count", 0) < 2:
+        errors.append(invalid(Path("series.count"), "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        errors.append(required(Path("series.lastObservedTime")))
+
+
+#: in upstream's order, which asks for the reason twice; the kind is that of the internal type, "" a plain value
+_FIXED = (
+    ("involvedObject", "ObjectReference", "involvedObject"), ("reason", "", "reason"), ("message", "", "message"),
+    ("source", "EventSource", "source"), ("firstTimestamp", "", "firstTimestamp"),
+    ("lastTimestamp", "", "lastTimestamp"), ("count", "", "count"), ("reason", "", "reason"), ("type", "", "type"),
+    ("eventTime", "", "eventTime"), ("action", "", "action"), ("related", "ObjectReference", "related"),
+    ("reportingComponent", "", "reportingController"), ("reportingInstance", "", "reportingInstance"),
+)  # fmt: skip
+_NUMBERS = ("count",)
+_TIMES = ("firstTimestamp", "lastTimestamp", "eventTime")
+
+
+def _shown(name: str, kind: str, value: Any) -> Any:
+    if kind == "EventSource":
+        value = value or {}
+        return {"Component": value.get("component", ""), "Host": value.get("host", "")}
+    if kind:
+        return internal(kind, value if name == "related" else value or {})
+    if value is None and name not in _TIMES:
+        return 0 if name in _NUMBERS else ""
+    return value
+
+
+class NewEventStrategy(EventStrategy):
+    """Events of this API are checked in full; objects are in the core form."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: Errors = []
+        validate_event(obj, "reportingController", errors)
+        validate_metadata(obj, errors)
+        _series(obj, errors)
+        if not obj.get("eventTime"):
+            errors.append(required(Path("eventTime")))
+        if obj.get("type") not in ("Normal", "Warning"):
+            errors.append(invalid(Path("type"), "", f"has invalid value: {obj.get('type') or ''}"))
+        for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
+            if obj.get(name):
+                errors.append(invalid(Path(name), "", "needs to be unset"))
+        return errors
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: Errors = []
+        validate_event(obj, "reportingController", errors)
+        validate_metadata_update(obj, old, errors)
+        if not same(obj.get("series"), old.get("series")):
+            _series(obj, errors)
+        for name, kind, shown in _FIXED:
+            if (obj.get(name) or None) != (old.get(name) or None):
+                errors.append(invalid(Path(shown), _shown(name, kind, obj.get(name)), IMMUTABLE))
+        return errors
+
+
+_FIELDS = {
+    "reason": "reason",
+    "type": "type",
+    "reportingController": "reportingComponent",
+    **{name.replace("involvedObject", "regarding"): name for name in CORE.selectable_fields if "." in name},
+}
 
 RESOURCE = Resource(
     group="events.k8s.io",
@@ -11,8 +134,16 @@ RESOURCE = Resource(
     plural="events",
     singular="event",
     namespaced=True,
-    ttl=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("ev",),
     storage_version_hash="r2yiGXH7wu8=",
+    strategy=NewEventStrategy(),
+    table=TableColumns(TABLE.columns, lambda event, now: TABLE.cells(to_storage(event), now)),
+    selectable_fields={name: CORE.selectable_fields[core] for name, core in _FIELDS.items()},
+    field_aliases=_FIELDS,
+    storage_group="core",
+    storage_version="v1",
+    to_storage=to_storage,
+    from_storage=from_storage,
+    ttl=True,
 )

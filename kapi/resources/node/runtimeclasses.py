@@ -1,8 +1,81 @@
-"""RuntimeClass (node.k8s.io/v1)."""
+"""RuntimeClass (node.k8s.io/v1).
+
+Upstream: ``pkg/apis/node/validation``, ``pkg/registry/node/runtimeclass``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, duplicate
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.affinity import validate_tolerations
+from kapi.resources.shared.compute import validate_resources
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import (
+    validate_immutable,
+    validate_labels,
+    validate_metadata,
+    validate_metadata_update,
+)
+from kapi.resources.shared.names import label_name
+from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.resource_names import round_resource_list
+from kapi.resources.shared.rules import Errors, check
+from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.volume_warnings import NODE_LABELS
+
+Object = dict[str, Any]
+
+
+def _handler(name: str) -> Any:
+    return label_name(name, False)
+
+
+def _tolerations(tolerations: list[Object], path: Path, errors: Errors) -> None:
+    validate_tolerations(tolerations, path, errors, PodOptions(is_pod=False))
+    seen: list[tuple[Any, ...]] = []
+    for i, toleration in enumerate(tolerations):
+        mark = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
+        if mark in seen:
+            errors.append(duplicate(path.index(i), internal("Toleration", toleration)))
+        seen.append(mark)
+
+
+class RuntimeClassStrategy(PlainStrategy):
+    namespaced = False
+    allow_create_on_update = True
+    allow_unconditional_update = False
+
+    def default(self, obj: Object) -> None:
+        round_resource_list((obj.get("overhead") or {}).get("podFixed"))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        require("handler", then=check(_handler))(obj, Path(), errors, ctx)
+        overhead, scheduling = obj.get("overhead"), obj.get("scheduling")
+        if overhead is not None:
+            validate_resources({"limits": overhead.get("podFixed") or {}}, Path("overhead"), errors)
+        if scheduling is not None:
+            path = Path("scheduling")
+            validate_labels(scheduling.get("nodeSelector") or {}, path.child("nodeSelector"), errors)
+            _tolerations(scheduling.get("tolerations") or [], path.child("tolerations"), errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        validate_metadata_update(obj, old, errors)
+        validate_immutable(obj.get("handler"), old.get("handler"), Path("handler"), errors)
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
+        return [f"scheduling.nodeSelector: {NODE_LABELS[key]}" for key in selector if key in NODE_LABELS]
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
 
 RESOURCE = Resource(
     group="node.k8s.io",
@@ -13,4 +86,6 @@ RESOURCE = Resource(
     namespaced=False,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="WQTu1GL3T2Q=",
+    strategy=RuntimeClassStrategy(),
+    table=printing.table("RuntimeClass", printing.name, lambda obj, now: obj.get("handler", ""), printing.age),
 )

@@ -1,8 +1,85 @@
-"""PriorityClass (scheduling.k8s.io/v1)."""
+"""PriorityClass (scheduling.k8s.io/v1), and the two every cluster has.
+
+Upstream: ``pkg/apis/scheduling/validation``, ``pkg/apis/scheduling/v1/helpers.go``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, forbidden, required
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_immutable
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_SYSTEM_PREFIX = "system-"
+_HIGHEST_FOR_USERS = 1_000_000_000
+_SYSTEM_CRITICAL = 2 * _HIGHEST_FOR_USERS
+#: made at bootstrap; nobody else's name may begin as theirs do
+SYSTEM_CLASSES: tuple[Object, ...] = (
+    {
+        "metadata": {"name": "system-node-critical"},
+        "value": _SYSTEM_CRITICAL + 1000,
+        "description": "Used for system critical pods that must not be moved from their current node.",
+    },
+    {
+        "metadata": {"name": "system-cluster-critical"},
+        "value": _SYSTEM_CRITICAL,
+        "description": (
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+        ),
+    },
+)
+
+
+def _system_class_problem(obj: Object) -> str:
+    name = obj["metadata"].get("name", "")
+    for known in SYSTEM_CLASSES:
+        if known["metadata"]["name"] != name:
+            continue
+        if obj.get("value", 0) != known["value"]:
+            return f"value of {name} PriorityClass must be {known['value']}"
+        if obj.get("globalDefault"):
+            return f"globalDefault of {name} PriorityClass must be false"
+        return ""
+    return f"{name} is not a known system priority class"
+
+
+class PriorityClassStrategy(PlainStrategy):
+    namespaced = False
+
+    def default(self, obj: Object) -> None:
+        if obj.get("preemptionPolicy") is None:
+            obj["preemptionPolicy"] = "PreemptLowerPriority"
+        obj.setdefault("value", 0)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        if old is None:
+            obj["metadata"]["generation"] = 1
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        if obj["metadata"].get("name", "").startswith(_SYSTEM_PREFIX):
+            problem = _system_class_problem(obj)
+            if problem:
+                detail = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. error: {problem}"
+                errors.append(forbidden(Path("metadata").child("name"), detail))
+        elif obj.get("value", 0) > _HIGHEST_FOR_USERS:
+            detail = f"maximum allowed value of a user defined priority is {_HIGHEST_FOR_USERS}"
+            errors.append(forbidden(Path("value"), detail))
+        policy = obj.get("preemptionPolicy")
+        if policy == "":
+            errors.append(required(Path("preemptionPolicy")))
+        elif policy not in (None, "PreemptLowerPriority", "Never"):
+            errors.append(not_supported(Path("preemptionPolicy"), policy, ("PreemptLowerPriority", "Never")))
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        if obj.get("value", 0) != old.get("value", 0):
+            errors.append(forbidden(Path("value"), "may not be changed in an update."))
+        path = Path("preemptionPolicy")
+        validate_immutable(obj.get("preemptionPolicy"), old.get("preemptionPolicy"), path, errors)
+
 
 RESOURCE = Resource(
     group="scheduling.k8s.io",
@@ -14,4 +91,13 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("pc",),
     storage_version_hash="1QwjyaZjj3Y=",
+    strategy=PriorityClassStrategy(),
+    table=printing.table(
+        "PriorityClass",
+        printing.name,
+        lambda obj, now: obj.get("value", 0),
+        lambda obj, now: bool(obj.get("globalDefault")),
+        printing.age,
+        lambda obj, now: obj.get("preemptionPolicy") or "",
+    ),
 )

@@ -26,6 +26,8 @@ class PlainStrategy(Strategy):
     generation_parts: ClassVar[tuple[str, ...]] = ()
     #: the status of a new object; None: clients write the whole object
     empty_status: ClassVar[Object | None] = None
+    #: finalizers without a domain must be standard ones
+    qualified_finalizers: ClassVar[bool] = True
     #: an update is held against the rules for new metadata too: "", "before" or "after" the rules for changed metadata
     create_rules_on_update: ClassVar[str] = ""
 
@@ -55,17 +57,21 @@ class PlainStrategy(Strategy):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
-        validate_metadata(obj, errors, namespaced=self.namespaced, name=type(self).name_rule)
+        self._new_metadata(obj, errors)
         self.check(obj, None, errors, ctx)
         return errors
+
+    def _new_metadata(self, obj: Object, errors: Errors) -> None:
+        qualified, rule = self.qualified_finalizers, type(self).name_rule
+        validate_metadata(obj, errors, namespaced=self.namespaced, name=rule, qualified_finalizers=qualified)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
         if self.create_rules_on_update == "before":
-            validate_metadata(obj, errors, namespaced=self.namespaced, name=type(self).name_rule)
-        validate_metadata_update(obj, old, errors)
+            self._new_metadata(obj, errors)
+        validate_metadata_update(obj, old, errors, qualified_finalizers=self.qualified_finalizers)
         if self.create_rules_on_update == "after":
-            validate_metadata(obj, errors, namespaced=self.namespaced, name=type(self).name_rule)
+            self._new_metadata(obj, errors)
         self.check_update(obj, old, errors, ctx)
         return errors
 

@@ -19,12 +19,15 @@ _SOURCES = {
     "rbd": ("rbd", "v1.28", "v1.31"),
 }
 #: labels of nodes that have a new name, or none
-_LABELS = {
+NODE_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
     "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
     "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
     "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
 
 
@@ -51,7 +54,7 @@ def persistent_volume_warnings(volume: Object) -> list[str]:
 def node_selector_term_warnings(term: Object, path: str) -> list[str]:
     warnings: list[str] = []
     for i, expression in enumerate(term.get("matchExpressions") or []):
-        text = _LABELS.get(expression.get("key", ""))
+        text = NODE_LABELS.get(expression.get("key", ""))
         if text:
             warnings.append(f"{path}.matchExpressions[{i}].key: {expression['key']} is {text}")
     return warnings
