@@ -13,7 +13,7 @@ from typing import Any
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.shared import quantities
-from kapi.resources.shared.claims import validate_claim_template
+from kapi.resources.shared.claim_template import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, subdomain_name
 from kapi.resources.shared.options import PodOptions

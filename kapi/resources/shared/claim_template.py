@@ -1,0 +1,32 @@
+"""A claim inside a pod's ephemeral volume (upstream: ``core/validation`` ValidatePersistentVolumeClaimTemplate)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.shared.claims import validate_claim_spec
+from kapi.resources.shared.metadata import validate_annotations, validate_labels
+from kapi.resources.shared.rules import Errors
+
+#: in the order of ObjectMeta's fields; upstream lowers only the first letter of Go's name, hence "uID"
+_OTHER_METADATA = (
+    ("name", "name"), ("generateName", "generateName"), ("namespace", "namespace"), ("selfLink", "selfLink"),
+    ("uid", "uID"), ("resourceVersion", "resourceVersion"), ("generation", "generation"),
+    ("creationTimestamp", "creationTimestamp"), ("deletionTimestamp", "deletionTimestamp"),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"), ("ownerReferences", "ownerReferences"),
+    ("finalizers", "finalizers"), ("managedFields", "managedFields"),
+)  # fmt: skip
+
+
+def validate_claim_template(template: dict[str, Any], path: Path, errors: Errors) -> None:
+    """Only labels and annotations may stand beside the spec."""
+    metadata = template.get("metadata") or {}
+    here = path.child("metadata")
+    validate_annotations(metadata.get("annotations") or {}, here.child("annotations"), errors)
+    validate_labels(metadata.get("labels") or {}, here.child("labels"), errors)
+    for name, shown in _OTHER_METADATA:
+        if metadata.get(name):
+            errors.append(field.forbidden(here.child(shown), "cannot be set"))
+    validate_claim_spec(template.get("spec") or {}, path.child("spec"), errors)

@@ -1,0 +1,323 @@
+"""Defaults of pods and pod templates (upstream: ``pkg/apis/core/v1/defaults.go``, ``conversion.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.resources.shared import quantities
+from kapi.resources.shared.claims import default_claim_spec
+from kapi.resources.shared.compute import aggregate, is_huge_page, is_pod_level, overcommit_allowed
+from kapi.resources.shared.images import pull_policy
+
+Object = dict[str, Any]
+_FILE_MODE = 0o644
+_HOUR = 3600
+_OLD_INIT_ANNOTATIONS = frozenset(
+    {
+        "pod.beta.kubernetes.io/init-containers",
+        "pod.alpha.kubernetes.io/init-containers",
+        "pod.beta.kubernetes.io/init-container-statuses",
+        "pod.alpha.kubernetes.io/init-container-statuses",
+    }
+)
+
+
+def round_amounts(amounts: dict[str, str] | None) -> None:
+    """Amounts finer than a thousandth are rounded up."""
+    if not amounts:
+        return
+    for name, quantity in amounts.items():
+        rounded = quantities.rounded_to_milli(quantity)
+        if rounded is not quantity:
+            amounts[name] = rounded
+
+
+def round_resources(resources: Object | None) -> None:
+    if resources:
+        round_amounts(resources.get("limits"))
+        round_amounts(resources.get("requests"))
+
+
+def default_probe(probe: Object) -> None:
+    if not probe.get("timeoutSeconds"):
+        probe["timeoutSeconds"] = 1
+    if not probe.get("periodSeconds"):
+        probe["periodSeconds"] = 10
+    if not probe.get("successThreshold"):
+        probe["successThreshold"] = 1
+    if not probe.get("failureThreshold"):
+        probe["failureThreshold"] = 3
+    _default_http_get(probe)
+    grpc = probe.get("grpc")
+    if grpc is not None and grpc.get("service") is None:
+        grpc["service"] = ""
+
+
+def _default_http_get(handler: Object) -> None:
+    action = handler.get("httpGet")
+    if action is not None:
+        if not action.get("path"):
+            action["path"] = "/"
+        if not action.get("scheme"):
+            action["scheme"] = "HTTP"
+
+
+def default_container(container: Object) -> None:
+    get = container.get
+    if not get("imagePullPolicy"):
+        container["imagePullPolicy"] = pull_policy(get("image", ""))
+    if not get("terminationMessagePath"):
+        container["terminationMessagePath"] = "/dev/termination-log"
+    if not get("terminationMessagePolicy"):
+        container["terminationMessagePolicy"] = "File"
+    for port in get("ports") or ():
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+    for variable in get("env") or ():
+        source = variable.get("valueFrom")
+        if source is not None:
+            _default_field_ref(source)
+            file_ref = source.get("fileKeyRef")
+            if file_ref is not None and file_ref.get("optional") is None:
+                file_ref["optional"] = False
+    resources = get("resources")
+    if resources is None:
+        container["resources"] = {}
+    elif resources:
+        round_resources(resources)
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        probe = get(name)
+        if probe is not None:
+            default_probe(probe)
+    lifecycle = get("lifecycle")
+    if lifecycle:
+        for name in ("postStart", "preStop"):
+            handler = lifecycle.get(name)
+            if handler is not None:
+                _default_http_get(handler)
+
+
+def _default_field_ref(owner: Object) -> None:
+    ref = owner.get("fieldRef")
+    if ref is not None and not ref.get("apiVersion"):
+        ref["apiVersion"] = "v1"
+
+
+def _default_items(source: Object) -> None:
+    for item in source.get("items") or ():
+        _default_field_ref(item)
+
+
+def _default_mode(source: Object) -> None:
+    if source.get("defaultMode") is None:
+        source["defaultMode"] = _FILE_MODE
+
+
+def _default_downward(source: Object) -> None:
+    _default_mode(source)
+    _default_items(source)
+
+
+def _default_projected(source: Object) -> None:
+    _default_mode(source)
+    for part in source.get("sources") or ():
+        downward = part.get("downwardAPI")
+        if downward is not None:
+            _default_items(downward)
+        token = part.get("serviceAccountToken")
+        if token is not None and token.get("expirationSeconds") is None:
+            token["expirationSeconds"] = _HOUR
+
+
+def _default_ephemeral(source: Object) -> None:
+    template = source.get("volumeClaimTemplate")
+    if template is not None:
+        spec = template.setdefault("spec", {})
+        default_claim_spec(spec)
+        round_resources(spec.get("resources"))
+
+
+def _default_image(source: Object) -> None:
+    if not source.get("pullPolicy"):
+        source["pullPolicy"] = pull_policy(source.get("reference", ""))
+
+
+def default_iscsi(source: Object) -> None:
+    source.setdefault("iscsiInterface", "default")
+
+
+def default_rbd(source: Object) -> None:
+    source.setdefault("pool", "rbd")
+    source.setdefault("user", "admin")
+    source.setdefault("keyring", "/etc/ceph/keyring")
+
+
+def default_azure_disk(source: Object) -> None:
+    source.setdefault("cachingMode", "ReadWrite")
+    source.setdefault("fsType", "ext4")
+    source.setdefault("readOnly", False)
+    source.setdefault("kind", "Shared")
+
+
+def default_scale_io(source: Object) -> None:
+    source.setdefault("storageMode", "ThinProvisioned")
+    source.setdefault("fsType", "xfs")
+
+
+def default_host_path(source: Object) -> None:
+    source.setdefault("type", "")
+
+
+_VOLUMES = {
+    "hostPath": default_host_path,
+    "secret": _default_mode,
+    "iscsi": default_iscsi,
+    "rbd": default_rbd,
+    "downwardAPI": _default_downward,
+    "configMap": _default_mode,
+    "azureDisk": default_azure_disk,
+    "projected": _default_projected,
+    "scaleIO": default_scale_io,
+    "ephemeral": _default_ephemeral,
+    "image": _default_image,
+}
+
+
+def default_volume(volume: Object) -> None:
+    found = False
+    for kind, source in list(volume.items()):
+        if kind == "name" or source is None:
+            continue
+        found = True
+        setter = _VOLUMES.get(kind)
+        if setter is not None:
+            setter(source)
+    if not found:
+        volume["emptyDir"] = {}
+
+
+def default_pod_spec(spec: Object) -> None:
+    """The defaults of a pod spec wherever it stands."""
+    get = spec.get
+    if not get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirst"
+    if not get("restartPolicy"):
+        spec["restartPolicy"] = "Always"
+    if get("securityContext") is None:
+        spec["securityContext"] = {}
+    if get("terminationGracePeriodSeconds") is None:
+        spec["terminationGracePeriodSeconds"] = 30
+    if not get("schedulerName"):
+        spec["schedulerName"] = "default-scheduler"
+    for volume in get("volumes") or ():
+        default_volume(volume)
+    for part in ("initContainers", "containers", "ephemeralContainers"):
+        for container in get(part) or ():
+            default_container(container)
+    round_amounts(get("overhead"))
+    resources = get("resources")
+    if resources:
+        round_resources(resources)
+    name_service_account(spec)
+
+
+def name_service_account(spec: Object) -> None:
+    """The old field's name and the new one's always agree; an empty one is not shown."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+    elif name is not None:
+        spec.pop("serviceAccountName", None)
+        spec.pop("serviceAccount", None)
+
+
+def drop_old_init_annotations(metadata: Object) -> None:
+    annotations = metadata.get("annotations")
+    if annotations and not _OLD_INIT_ANNOTATIONS.isdisjoint(annotations):
+        kept = {key: value for key, value in annotations.items() if key not in _OLD_INIT_ANNOTATIONS}
+        metadata["annotations"] = kept
+
+
+def default_pod_template(template: Object) -> None:
+    """A template has no metadata of its own kind: none is written where none was given, as upstream's ``{}``."""
+    metadata = template.setdefault("metadata", {})
+    drop_old_init_annotations(metadata)
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def _limits_as_requests(containers: list[Object] | None) -> None:
+    for container in containers or ():
+        resources = container.get("resources")
+        limits = resources.get("limits") if resources else None
+        if limits is not None and resources is not None:
+            requests = resources.get("requests")
+            if requests is None:
+                requests = {}
+            for name, quantity in limits.items():
+                requests.setdefault(name, quantity)
+            if requests:
+                resources["requests"] = requests
+
+
+def _host_ports(containers: list[Object] | None) -> None:
+    for container in containers or ():
+        for port in container.get("ports") or ():
+            if not port.get("hostPort") and port.get("containerPort"):
+                port["hostPort"] = port["containerPort"]
+
+
+def _pod_level_amounts(spec: Object) -> None:
+    """What a pod asks for as a whole, where it says so only in part."""
+    resources = spec.get("resources")
+    if not resources:
+        return
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    if limits or requests:
+        for name, quantity in aggregate(spec, "limits").items():
+            if is_huge_page(name) and name not in requests:
+                limits.setdefault(name, quantity)
+        if limits:
+            resources["limits"] = limits
+    if not limits:
+        return
+    for name, quantity in aggregate(spec, "requests").items():
+        if is_pod_level(name) and overcommit_allowed(name):
+            requests.setdefault(name, quantity)
+    for name, quantity in limits.items():
+        if is_pod_level(name):
+            requests.setdefault(name, quantity)
+    if requests:
+        resources["requests"] = requests
+
+
+def default_pod(pod: Object) -> None:
+    drop_old_init_annotations(pod.setdefault("metadata", {}))
+    spec = pod.setdefault("spec", {})
+    _limits_as_requests(spec.get("containers"))
+    _limits_as_requests(spec.get("initContainers"))
+    _pod_level_amounts(spec)
+    if spec.get("enableServiceLinks") is None:
+        spec["enableServiceLinks"] = True
+    if spec.get("hostNetwork"):
+        _host_ports(spec.get("containers"))
+        _host_ports(spec.get("initContainers"))
+    default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    status = pod.get("status")
+    if status:
+        default_pod_status(status)
+
+
+def default_pod_status(status: Object) -> None:
+    for part in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for entry in status.get(part) or ():
+            round_amounts(entry.get("allocatedResources"))
+            round_resources(entry.get("resources"))
+    round_amounts(status.get("allocatedResources"))
+    round_resources(status.get("resources"))
+    ip, ips = status.get("podIP"), status.get("podIPs")
+    if ip and (not ips or ips[0].get("ip") != ip):
+        status["podIPs"] = [{"ip": ip}]
+    elif ips and not ip:
+        status["podIP"] = ips[0].get("ip", "")
