@@ -18,7 +18,7 @@ from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
 from kapi.endpoints.errors import to_status
 from kapi.endpoints.options import ListOptions, list_options
-from kapi.endpoints.scope import RequestScope
+from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.machinery import status
 from kapi.registry.read import parse_revision
@@ -38,7 +38,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     assert info is not None
     media = output_media_type(ctx, "watch")
     options = list_options(ctx, watch=True)
-    name = info.name
+    name = path_name(ctx)
     predicate = predicate_of(scope, options, name)
     since = parse_revision(options.resource_version)
     form = Form(ctx, scope, media)
@@ -69,6 +69,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             "initial_events": initial,
             "initial_end": bool(options.send_initial_events and options.allow_watch_bookmarks),
             "bookmarks": options.allow_watch_bookmarks,
+            "timeout": stream.timeout,
         }
     ctx.extra["long_running"] = True
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
@@ -155,7 +156,7 @@ class WatchStream:
         self._ctx = ctx
         self._scope = scope
         self._form = form
-        self._timeout = timeout
+        self.timeout = timeout
         self._watch: Any = None
         self._http: Any = None
         self._call: Any = None
@@ -178,7 +179,7 @@ class WatchStream:
             self._write_error(error)
             self._finish()
             return self.done
-        self._call = reactor.callLater(self._timeout, self._finish)
+        self._call = reactor.callLater(self.timeout, self._finish)
         ending = self._ctx.extra.get("watches")
         if ending is not None:
             ending.add(self)
