@@ -1,0 +1,321 @@
+"""What a client is told about a pod spec that is valid but hardly meant (upstream: ``pkg/api/pod/warnings.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kapi.machinery.field import Path, quote
+from kapi.resources.shared import quantities
+from kapi.resources.shared.addresses import ip_warnings
+from kapi.resources.shared.affinity import PREFERRED, REQUIRED
+from kapi.resources.shared.names import is_label_value
+from kapi.resources.shared.podtemplate import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD
+from kapi.resources.shared.security import containers_with_paths
+
+Object = dict[str, Any]
+
+DEPRECATED_NODE_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
+_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+#: (name on the wire, name in the warning, text)
+_VOLUMES = (
+    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("ephemeral", "", ""),
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+)
+_NO_POD = "a null labelSelector results in matching no pod"
+
+
+def node_term_warnings(term: Object, path: Path, check_values: bool) -> Iterator[str]:
+    for i, expression in enumerate(term.get("matchExpressions") or ()):
+        key, here = expression.get("key", ""), path.child("matchExpressions").index(i)
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{here.child('key')}: {key} is {DEPRECATED_NODE_LABELS[key]}"
+        for j, value in enumerate(expression.get("values") or ()) if check_values else ():
+            for text in is_label_value(value):
+                yield f"{here.child('values').index(j)}: {value} is invalid, {text}"
+
+
+def _fraction(amounts: dict[str, str] | None, names: tuple[str, ...], path: Path) -> Iterator[str]:
+    for name in names:
+        quantity = (amounts or {}).get(name)
+        if quantity is not None and quantities.milli(quantity) % 1000:
+            yield f'{path.key(name)}: fractional byte value "{quantity}" is invalid, must be an integer'
+
+
+def claim_spec_warnings(spec: Object, path: Path) -> list[str]:
+    resources = spec.get("resources") or {}
+    return [
+        text
+        for part in ("requests", "limits")
+        for text in _fraction(resources.get(part), ("storage",), path.child("resources", part))
+    ]
+
+
+def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool = False) -> list[str]:
+    """``path`` is where the pod or template stands: the empty path for a pod."""
+    warnings: list[str] = []
+    where = path.child("spec")
+    annotations = metadata.get("annotations") or {}
+    for key in spec.get("nodeSelector") or ():
+        if key in DEPRECATED_NODE_LABELS:
+            warnings.append(f"{where.child('nodeSelector').key(key)}: {DEPRECATED_NODE_LABELS[key]}")
+    if spec.get("affinity"):
+        warnings += _node_affinity(spec["affinity"].get("nodeAffinity") or {}, where.child("affinity", "nodeAffinity"))
+    for i, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        here, key = where.child("topologySpreadConstraints").index(i), constraint.get("topologyKey", "")
+        if key in DEPRECATED_NODE_LABELS:
+            warnings.append(f"{here.child('topologyKey')}: {key} is {DEPRECATED_NODE_LABELS[key]}")
+        if constraint.get("labelSelector") is None:
+            warnings.append(f"{here.child('labelSelector')}: {_NO_POD}")
+    for key, text in _ANNOTATIONS.items() if annotations else ():
+        if key in annotations:
+            warnings.append(f"{path.child('metadata', 'annotations').key(key)}: {text}")
+    volumes = spec.get("volumes")
+    if volumes:
+        warnings += _volumes(volumes, where.child("volumes"))
+        warnings += _overlaps(volumes)
+    warnings += _duplicates(spec.get("hostAliases"), "ip", where.child("hostAliases"))
+    secrets = spec.get("imagePullSecrets")
+    warnings += _duplicates(secrets, "name", where.child("imagePullSecrets"))
+    for i, secret in enumerate(secrets or ()):
+        if not secret.get("name"):
+            place = where.child("imagePullSecrets").index(i).child("name")
+            warnings.append(f'{place}: invalid empty name ""')
+    warnings += _fraction(spec.get("overhead"), ("memory", "ephemeral-storage"), where.child("overhead"))
+    if annotations:
+        context = spec.get("securityContext") or {}
+        if context.get("seccompProfile") is None and SECCOMP_POD in annotations:
+            place = path.child("metadata", "annotations").key(SECCOMP_POD)
+            warnings.append(f'{place}: non-functional in v1.27+; use the "seccompProfile" field instead')
+    for container, here in containers_with_paths(spec, where):
+        if annotations:
+            warnings += _profiles(container, spec, annotations, path, template)
+        resources = container.get("resources")
+        if resources:
+            for name in ("memory", "ephemeral-storage"):
+                for part in ("limits", "requests"):
+                    warnings += _fraction(resources.get(part), (name,), here.child("resources", part))
+        if len(container.get("env") or ()) > 1:
+            warnings += _hidden_variables(container["env"], here.child("env"))
+    warnings += _ports(spec, where)
+    grace = spec.get("terminationGracePeriodSeconds")
+    if grace is not None and grace < 0:
+        place = where.child("terminationGracePeriodSeconds")
+        warnings.append(f"{place}: must be >= 0; negative values are invalid and will be treated as 1")
+    for name in ("podAffinity", "podAntiAffinity") if spec.get("affinity") else ():
+        part = spec["affinity"].get(name) or {}
+        here = where.child("affinity", name)
+        for i, term in enumerate(part.get(REQUIRED) or ()):
+            if term.get("labelSelector") is None:
+                warnings.append(f"{here.child(REQUIRED).index(i).child('labelSelector')}: {_NO_POD}")
+        for i, term in enumerate(part.get(PREFERRED) or ()):
+            if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
+                place = here.child(PREFERRED).index(i).child("podAffinityTerm", "labelSelector")
+                warnings.append(f"{place}: {_NO_POD}")
+    for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+        warnings += ip_warnings(where.child("dnsConfig", "nameservers").index(i), server)
+    for i, alias in enumerate(spec.get("hostAliases") or ()):
+        warnings += ip_warnings(where.child("hostAliases").index(i).child("ip"), alias.get("ip", ""))
+    return warnings
+
+
+def _node_affinity(affinity: Object, path: Path) -> list[str]:
+    warnings: list[str] = []
+    for i, term in enumerate((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        warnings += node_term_warnings(term, path.child(REQUIRED, "nodeSelectorTerms").index(i), False)
+    for i, term in enumerate(affinity.get(PREFERRED) or ()):
+        here = path.child(PREFERRED).index(i).child("preference")
+        warnings += node_term_warnings(term.get("preference") or {}, here, True)
+    return warnings
+
+
+def _volumes(volumes: list[Object], path: Path) -> Iterator[str]:
+    for i, volume in enumerate(volumes):
+        for kind, shown, text in _VOLUMES:
+            source = volume.get(kind)
+            if source is None:
+                continue
+            if kind != "ephemeral":
+                yield f"{path.index(i).child(shown)}: {text}"
+            elif source.get("volumeClaimTemplate") is not None:
+                here = path.index(i).child("ephemeral", "volumeClaimTemplate", "spec")
+                yield from claim_spec_warnings(source["volumeClaimTemplate"].get("spec") or {}, here)
+
+
+def _duplicates(items: list[Object] | None, name: str, path: Path) -> Iterator[str]:
+    if items is None or len(items) < 2:
+        return
+    seen = set()
+    for i, item in enumerate(items):
+        value = item.get(name, "")
+        if value in seen:
+            yield f"{path.index(i).child(name)}: duplicate {name} {quote(value)}"
+        seen.add(value)
+
+
+def _profiles(container: Object, spec: Object, annotations: Object, path: Path, template: bool) -> Iterator[str]:
+    context, name = container.get("securityContext") or {}, container.get("name", "")
+    place = path.child("metadata", "annotations")
+    if context.get("seccompProfile") is None and SECCOMP_CONTAINER + name in annotations:
+        key = SECCOMP_CONTAINER + name
+        yield f'{place.key(key)}: non-functional in v1.27+; use the "seccompProfile" field instead'
+    if template and context.get("appArmorProfile") is None and APP_ARMOR + name in annotations:
+        pod = (spec.get("securityContext") or {}).get("appArmorProfile")
+        if pod is None or pod != app_armor_field(annotations[APP_ARMOR + name]):
+            key = APP_ARMOR + name
+            yield f'{place.key(key)}: deprecated since v1.30; use the "appArmorProfile" field instead'
+
+
+def app_armor_field(annotation: str) -> Object | None:
+    """The profile that an old annotation stands for; None when it stands for nothing."""
+    if annotation == "unconfined":
+        return {"type": "Unconfined"}
+    if annotation == "runtime/default":
+        return {"type": "RuntimeDefault"}
+    if annotation.startswith("localhost/") and annotation != "localhost/":
+        return {"type": "Localhost", "localhostProfile": annotation.removeprefix("localhost/")}
+    return None
+
+
+def _hidden_variables(variables: list[Object], path: Path) -> Iterator[str]:
+    seen = set()
+    for i, variable in enumerate(variables):
+        name, value = variable.get("name", ""), variable.get("value", "")
+        if name in seen:
+            reference = f"$({name})"
+            if variable.get("valueFrom") is not None or value == reference or reference not in value:
+                text = f"hides previous definition of {quote(name)}, which may be dropped when using apply"
+                yield f"{path.index(i)}: {text}"
+        seen.add(name)
+
+
+def _go_port(port: Object) -> str:
+    """A port as Go prints a struct."""
+    return (
+        f"{{Name:{port.get('name', '')} HostPort:{port.get('hostPort', 0)} ContainerPort:{port.get('containerPort', 0)} "
+        f"Protocol:{port.get('protocol', '')} HostIP:{port.get('hostIP', '')}}}"
+    )
+
+
+def _ports(spec: Object, path: Path) -> list[str]:
+    warnings: list[str] = []
+    seen: dict[tuple[int, str], list[tuple[Path, Object]]] = {}
+    names: dict[str, Path] = {}
+    named: list[str] = []
+    for container, here in containers_with_paths(spec, path):
+        for i, port in enumerate(container.get("ports") or ()):
+            place = here.child("ports").index(i)
+            ip, number = port.get("hostIP", ""), port.get("hostPort", 0)
+            if ip and not number:
+                warnings.append(f"{place}: hostIP set without hostPort: {_go_port(port)}")
+            others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
+            for other, definition in others:
+                other_ip, other_number = definition.get("hostIP", ""), definition.get("hostPort", 0)
+                if ip == other_ip and number == other_number:
+                    warnings.append(f"{place}: duplicate port definition with {other}")
+                elif not number or not other_number:
+                    warnings.append(f"{place}: overlapping port definition with {other}")
+                elif number == other_number and bool(ip) != bool(other_ip):
+                    warnings.append(f"{place}: dangerously ambiguous port definition with {other}")
+            others.append((place, port))
+            name = port.get("name")
+            if name and name in names:
+                first = names[name]
+                named.append(
+                    f"{place}: duplicate port name {quote(name)} with {first}, "
+                    f"services and probes that select ports by name will use {first}"
+                )
+            elif name:
+                names[name] = place
+    return warnings + named
+
+
+# -- files of one volume that lie over each other ------------------------------------------------------------------------
+
+_File = tuple[str, str]  # path, source
+
+
+def _shown(file: _File) -> str:
+    return f"{quote(file[0])} ({file[1]})" if file[1] else quote(file[0])
+
+
+def _collisions(files: list[_File]) -> Iterator[str]:
+    before: list[_File] = []
+    for path, source in files:
+        file = (path.rstrip("/"), source)
+        for other in before:
+            a, b = file[0] + "/", other[0] + "/"
+            if file[0] and other[0] and (a.startswith(b) or b.startswith(a)):
+                yield f"{_shown(file)} with {_shown(other)}"
+        before.append(file)
+
+
+def _files(source: Object, name: str) -> list[_File]:
+    return [(item.get("path", ""), name) for item in source.get("items") or ()]
+
+
+def _overlaps(volumes: list[Object]) -> Iterator[str]:
+    for volume in volumes:
+        name = quote(volume.get("name", ""))
+        for kind, key in (("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")):
+            source = volume.get(kind)
+            if source is None:
+                continue
+            shown = kind[0].upper() + kind[1:]
+            if key:
+                shown += " " + quote(source.get(key, ""))
+            for text in _collisions(_files(source, "")):
+                yield f"volume {name} ({shown}): overlapping paths: {text}"
+        projected = volume.get("projected")
+        if projected is None:
+            continue
+        files: list[_File] = []
+        for part in projected.get("sources") or ():
+            if not part:
+                yield f"volume {name} (Projected) has no sources provided"
+            files += _projected_files(part)
+        for text in _collisions(files):
+            yield f"volume {name} (Projected): overlapping paths: {text}"
+
+
+def _projected_files(part: Object) -> list[_File]:
+    for kind, shown in (("configMap", "ConfigMap"), ("secret", "Secret")):
+        source = part.get(kind)
+        if source is not None and source.get("items") is not None:
+            return _files(source, f"{shown} {quote(source.get('name', ''))}")
+    if part.get("downwardAPI") is not None and part["downwardAPI"].get("items") is not None:
+        return _files(part["downwardAPI"], "DownwardAPI")
+    if part.get("serviceAccountToken") is not None:
+        return [(part["serviceAccountToken"].get("path", ""), "ServiceAccountToken")]
+    bundle = part.get("clusterTrustBundle")
+    if bundle is not None:
+        name = bundle["name"] if bundle.get("name") is not None else bundle.get("signerName", "")
+        return [(bundle.get("path", ""), f"ClusterTrustBundle {quote(name)}")]
+    certificate = part.get("podCertificate") or {}
+    kinds = (
+        ("certificateChainPath", "PodCertificate chain"),
+        ("keyPath", "PodCertificate key"),
+        ("credentialBundlePath", "PodCertificate credential bundle"),
+    )
+    return [(certificate[key], shown) for key, shown in kinds if certificate.get(key)]
