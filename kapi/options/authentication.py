@@ -1,0 +1,67 @@
+"""Authentication flags (upstream: pkg/kubeapiserver ``options/authentication.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.options.flags import FlagSet, duration, pairs, string
+
+
+class AuthenticationOptions(FlagSet):
+    title = "Authentication"
+
+    def add(self) -> None:
+        self.switch("anonymous-auth", True, "Let requests without credentials in as system:anonymous.")
+        self.strings("api-audiences", (), "Identifiers of the API; default: the service account issuers.")
+        self.value("client-ca-file", string, "", "PEM bundle of the CAs that sign client certificates.")
+        self.value("token-auth-file", string, "", "CSV file of static tokens: token,user,uid[,groups].")
+        self.switch("enable-bootstrap-token-auth", False, "Accept secrets of type bootstrap.kubernetes.io/token.")
+        self.array("service-account-issuer", "Issuer of service account tokens; the first one signs.")
+        self.value("service-account-jwks-uri", string, "", "URI of the key set in the discovery document.")
+        self.array("service-account-key-file", "PEM file with keys that verify service account tokens.")
+        self.value("service-account-signing-key-file", string, "", "PEM file with the key that signs them.")
+        self.value("service-account-max-token-expiration", duration, 0.0, "Longest validity of an issued token.")
+        self.switch("service-account-extend-token-expiration", True, "Extend the expiry of projected tokens.")
+        self.switch("service-account-lookup", True, "Check that the account and the bound objects still exist.")
+        self.value("requestheader-client-ca-file", string, "", "PEM bundle of the CAs that sign front proxies.")
+        self.strings("requestheader-allowed-names", (), "Common names of front proxies; empty: any.")
+        self.strings("requestheader-username-headers", (), "Headers with the user name.")
+        self.strings("requestheader-uid-headers", (), "Headers with the user's uid.")
+        self.strings("requestheader-group-headers", (), "Headers with groups.")
+        self.strings("requestheader-extra-headers-prefix", (), "Prefixes of headers with extra information.")
+        self.value("oidc-issuer-url", string, "", "URL of the OpenID issuer; https only.")
+        self.value("oidc-client-id", string, "", "Client ID all tokens must be issued for.")
+        self.value("oidc-ca-file", string, "", "PEM bundle for the issuer's certificate.")
+        self.value("oidc-username-claim", string, "sub", "Claim with the user name.")
+        self.value("oidc-username-prefix", string, "", "Prefix of user names; '-' for none.")
+        self.value("oidc-groups-claim", string, "", "Claim with the groups.")
+        self.value("oidc-groups-prefix", string, "", "Prefix of groups.")
+        self.strings("oidc-signing-algs", ("RS256",), "Accepted signing algorithms.")
+        self.mapping("oidc-required-claim", pairs, "key=value that a token must carry; may be repeated.")
+        self.value("authentication-token-webhook-config-file", string, "", "kubeconfig of a TokenReview webhook.")
+        self.value("authentication-token-webhook-cache-ttl", duration, 120.0, "How long its answers are kept.")
+        self.value("authentication-token-webhook-version", string, "v1beta1", "Version of TokenReview that is sent.")
+        self.value("authentication-config", string, "", "AuthenticationConfiguration file.")
+
+    def complete(self, options: Any) -> None:
+        self.issuers = list(self.service_account_issuer) or ["https://kubernetes.default.svc.cluster.local"]
+        self.audiences = list(self.api_audiences) or list(self.issuers)
+
+    def validate(self) -> list[str]:
+        errors = []
+        if bool(self.oidc_issuer_url) != bool(self.oidc_client_id):
+            errors.append("oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set")
+        if self.oidc_issuer_url and not self.oidc_issuer_url.startswith("https://"):
+            errors.append("--oidc-issuer-url: URL scheme must be https")
+        if self.authentication_config and self.oidc_issuer_url:
+            errors.append("authentication-config file and oidc-* flags are mutually exclusive")
+        for issuer in self.service_account_issuer:
+            if not issuer:
+                errors.append("--service-account-issuer must not be empty")
+        if self.service_account_max_token_expiration and not (
+            3600 <= self.service_account_max_token_expiration <= 2**32
+        ):
+            errors.append("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
+        if self.authentication_token_webhook_version not in ("v1", "v1beta1"):
+            errors.append("--authentication-token-webhook-version must be v1 or v1beta1")
+        return errors

@@ -1,0 +1,253 @@
+"""Command-line flags as Kubernetes servers read them (upstream: component-base ``cli/flag``, pflag).
+
+``--flag=value`` and ``--flag value``; a bool stands alone or takes ``=true``/``=false``.  Parsing collects every error
+instead of stopping at the first.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+
+
+class FlagError(ValueError):
+    """A value that a flag does not take; ``str(error)`` says why."""
+
+
+def duration(text: str) -> float:
+    """Seconds of a Go duration such as ``1h30m``.  Raises FlagError."""
+    sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
+    if rest == "0":
+        return 0.0
+    total, position = 0.0, 0
+    while position < len(rest):
+        match = _DURATION.match(rest, position)
+        if match is None:
+            raise FlagError(f'invalid duration "{text}"')
+        total += float(match[1]) * _UNITS[match[2]]
+        position = match.end()
+    if not rest:
+        raise FlagError(f'invalid duration "{text}"')
+    return sign * total
+
+
+def integer(text: str) -> int:
+    try:
+        return int(text, 10)
+    except ValueError:
+        raise FlagError(f'"{text}" is not an integer') from None
+
+
+def number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise FlagError(f'"{text}" is not a number') from None
+
+
+def boolean(text: str) -> bool:
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise FlagError(f'"{text}" is neither true nor false')
+
+
+def string(text: str) -> str:
+    return text
+
+
+def ip_address(text: str) -> str:
+    """An IP address in its canonical form."""
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        raise FlagError(f'failed to parse IP: "{text}"') from None
+
+
+def port_range(text: str) -> tuple[int, int]:
+    """``base-last``, ``base+size`` or one port, as (first, last)."""
+    text = text.strip()
+    try:
+        if "-" in text:
+            low, high = (int(part) for part in text.split("-", 1))
+        elif "+" in text:
+            low, size = (int(part) for part in text.split("+", 1))
+            high = low + size
+        else:
+            low = high = int(text)
+    except ValueError:
+        raise FlagError(f'"{text}" is not a port range') from None
+    if not 0 <= low <= high <= 65535:
+        raise FlagError(f'"{text}" is not a port range: ports go from 0 to 65535, the lower one first')
+    return low, high
+
+
+def pairs(text: str, parse: Callable[[str], Any] = string) -> dict[str, Any]:
+    """``a=b,c=d``; an item without ``=`` is given the text "true"."""
+    found: dict[str, Any] = {}
+    for item in text.split(","):
+        if not item.strip():
+            continue
+        key, mark, value = item.partition("=")
+        found[key.strip()] = parse(value.strip() if mark else "true")
+    return found
+
+
+def bool_pairs(text: str) -> dict[str, bool]:
+    return pairs(text, boolean)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """``kind``: "value" (the last one counts), "list" (comma-separated, adds up), "array" (adds up) or "map" (adds up)."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    help: str
+    kind: str = "value"
+    short: str = ""
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace("-", "_")
+
+
+class FlagSet:
+    """The flags of one group, and their values as attributes: ``serving.secure_port``."""
+
+    #: heading in the help text
+    title = ""
+
+    def __init__(self) -> None:
+        self.flags: dict[str, Flag] = {}
+        self.given: set[str] = set()
+        self.add()
+
+    def add(self) -> None:
+        """Declares the group's flags."""
+
+    def complete(self, options: Any) -> None:
+        """Fills in what follows from other flags; may read files and raise ConfigError."""
+
+    def validate(self) -> list[str]:
+        """All errors of the group."""
+        return []
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no flag {name}")
+
+    def is_set(self, name: str) -> bool:
+        """Whether the command line names the flag."""
+        return name in self.given
+
+    def declare(self, flag: Flag) -> None:
+        self.flags[flag.name] = flag
+        empty = flag.default
+        setattr(self, flag.attribute, type(empty)(empty) if isinstance(empty, (list, dict)) else empty)
+
+    def value(self, name: str, parse: Callable[[str], Any], default: Any, help: str, short: str = "") -> None:
+        self.declare(Flag(name, parse, default, help, short=short))
+
+    def switch(self, name: str, default: bool, help: str) -> None:
+        self.declare(Flag(name, boolean, default, help, "bool"))
+
+    def strings(self, name: str, default: Sequence[str], help: str) -> None:
+        self.declare(Flag(name, string, list(default), help, "list"))
+
+    def array(self, name: str, help: str) -> None:
+        self.declare(Flag(name, string, [], help, "array"))
+
+    def mapping(self, name: str, parse: Callable[[str], dict[str, Any]], help: str) -> None:
+        self.declare(Flag(name, parse, {}, help, "map"))
+
+    def set(self, flag: Flag, text: str) -> None:
+        """Takes one occurrence on the command line.  Raises FlagError."""
+        first = flag.name not in self.given
+        if flag.kind == "list":
+            items = [item.strip() for item in text.split(",")] if text else []
+            parsed = [flag.parse(item) for item in items]
+            setattr(self, flag.attribute, parsed if first else [*getattr(self, flag.attribute), *parsed])
+        elif flag.kind == "array":
+            setattr(self, flag.attribute, [*([] if first else getattr(self, flag.attribute)), flag.parse(text)])
+        elif flag.kind == "map":
+            before = {} if first else getattr(self, flag.attribute)
+            setattr(self, flag.attribute, {**before, **flag.parse(text)})
+        else:
+            setattr(self, flag.attribute, flag.parse(text))
+        self.given.add(flag.name)
+
+
+def parse(groups: Iterable[FlagSet], arguments: Sequence[str]) -> list[str]:
+    """Sets the flags; answers every error, unknown flags and stray arguments among them."""
+    by_name = {name: (group, flag) for group in groups for name, flag in group.flags.items()}
+    by_short = {flag.short: (group, flag) for group, flag in by_name.values() if flag.short}
+    errors: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument.startswith("--") and len(argument) > 2:
+            name, mark, text = argument[2:].partition("=")
+            found = by_name.get(name.replace("_", "-"))
+            shown = f"--{name}"
+        elif argument.startswith("-") and len(argument) > 1 and argument != "--":
+            name, text = argument[1], argument[2:]
+            mark = "=" if text else ""
+            text = text.removeprefix("=")
+            found = by_short.get(name)
+            shown = f"-{name}"
+        else:
+            errors.append(f"unexpected argument {argument!r}")
+            continue
+        if found is None:
+            errors.append(f"unknown flag: {shown}")
+            if not mark and rest and not rest[0].startswith("-"):
+                rest.pop(0)
+            continue
+        group, flag = found
+        if not mark:
+            if flag.kind == "bool":
+                text = "true"
+            elif rest:
+                text = rest.pop(0)
+            else:
+                errors.append(f"flag needs an argument: {shown}")
+                continue
+        try:
+            group.set(flag, text)
+        except FlagError as error:
+            errors.append(f'invalid argument "{text}" for "{shown}" flag: {error}')
+    return errors
+
+
+def usage(groups: Iterable[FlagSet]) -> str:
+    """The help text, group by group."""
+    lines: list[str] = []
+    for group in groups:
+        if not group.flags:
+            continue
+        lines.append(f"{group.title} flags:")
+        for flag in sorted(group.flags.values(), key=lambda flag: flag.name):
+            default = flag.default
+            shown = "" if default in ("", None, [], {}, False) else f" (default {_show(default)})"
+            lines.append(f"  --{flag.name}" + ("" if flag.kind == "bool" else " <value>"))
+            lines.append(f"        {flag.help}{shown}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "-".join(map(str, value)) if isinstance(value, tuple) else ",".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g}s"
+    return str(value)

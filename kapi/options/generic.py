@@ -1,0 +1,78 @@
+"""Generic server flags (upstream: apiserver ``server/options/server_run_options.go``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kapi.options.flags import FlagSet, bool_pairs, duration, integer, ip_address, number, string
+
+#: gates that kapi knows, and their defaults in 1.36
+FEATURE_DEFAULTS: dict[str, bool] = {
+    "APIServerTracing": True,
+    "AllowUnsafeMalformedObjectDeletion": False,
+    "AnonymousAuthConfigurableEndpoints": True,
+    "AuthorizeWithSelectors": True,
+    "AuthorizeNodeWithSelectors": True,
+    "ConsistentListFromCache": True,
+    "ConstrainedImpersonation": True,
+    "CoordinatedLeaderElection": False,
+    "DynamicResourceAllocation": True,
+    "InPlacePodVerticalScaling": True,
+    "MutatingAdmissionPolicy": True,
+    "PodLevelResources": True,
+    "RelaxedDNSSearchValidation": True,
+    "RelaxedEnvironmentVariableValidation": True,
+    "StructuredAuthenticationConfiguration": True,
+    "StructuredAuthorizationConfiguration": True,
+    "UserNamespacesSupport": True,
+    "WatchList": True,
+}
+_DIRECTIVE = re.compile(r"max-age=\d+|includeSubDomains|preload")
+
+
+class GenericOptions(FlagSet):
+    title = "Generic"
+
+    def add(self) -> None:
+        self.value("advertise-address", ip_address, "", "IP address on which to tell members of the cluster of this server.")
+        self.value("external-hostname", string, "", "Host name to use in generated URLs and certificates.")
+        self.strings("cors-allowed-origins", (), "Regular expressions of origins allowed for CORS, comma separated.")
+        self.mapping("feature-gates", bool_pairs, "key=value pairs that switch alpha, beta and stable features.")
+        self.value("goaway-chance", number, 0.0, "Probability (0 to 0.02) of closing an HTTP/2 connection after a request.")
+        self.value("max-requests-inflight", integer, 400, "Most non-mutating requests in flight; 0 for no limit.")
+        self.value("max-mutating-requests-inflight", integer, 200, "Most mutating requests in flight; 0 for no limit.")
+        self.value("min-request-timeout", integer, 1800, "Least seconds a watch stays open before the server ends it.")
+        self.value("request-timeout", duration, 60.0, "How long a request may take before it times out.")
+        self.value("shutdown-delay-duration", duration, 0.0, "How long to go on serving after the signal to stop.")
+        self.switch("shutdown-send-retry-after", False, "Answer 429 with Retry-After while shutting down.")
+        self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
+
+    def complete(self, options: Any) -> None:
+        unset = {gate: on for gate, on in FEATURE_DEFAULTS.items() if gate not in self.feature_gates}
+        for alias, default in (("AllAlpha", False), ("AllBeta", False)):
+            self.feature_gates.setdefault(alias, default)
+        self.features: dict[str, bool] = {**unset, **self.feature_gates}
+
+    def validate(self) -> list[str]:
+        errors = []
+        if not 0 <= self.goaway_chance <= 0.02:
+            errors.append("--goaway-chance can not be less than 0 or greater than 0.02")
+        for name in ("max-requests-inflight", "max-mutating-requests-inflight"):
+            if getattr(self, name.replace("-", "_")) < 0:
+                errors.append(f"--{name} can not be negative value")
+        if self.request_timeout <= 0:
+            errors.append("--request-timeout can not be negative value")
+        if self.min_request_timeout < 0:
+            errors.append("--min-request-timeout can not be negative value")
+        if self.shutdown_delay_duration < 0:
+            errors.append("--shutdown-delay-duration can not be negative value")
+        for directive in self.strict_transport_security_directives:
+            if not _DIRECTIVE.fullmatch(directive):
+                errors.append(f"--strict-transport-security-directives invalid, unknown directive {directive!r}")
+        for origin in self.cors_allowed_origins:
+            try:
+                re.compile(origin)
+            except re.error as error:
+                errors.append(f"--cors-allowed-origins has an invalid regular expression {origin!r}: {error}")
+        return errors

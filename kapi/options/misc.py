@@ -1,0 +1,48 @@
+"""What stands beside the groups upstream (cmd/kube-apiserver ``options/options.go``)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from kapi.options.flags import FlagSet, integer, port_range, string
+
+
+class MiscOptions(FlagSet):
+    title = "Misc"
+
+    def add(self) -> None:
+        self.switch("allow-privileged", False, "Allow privileged containers.")
+        self.value("service-cluster-ip-range", string, "10.0.0.0/24", "CIDR of service addresses; two for dual stack.")
+        self.value("service-node-port-range", port_range, (30000, 32767), "Ports reserved for NodePort services.")
+        self.value("kubernetes-service-node-port", integer, 0, "Node port of the kubernetes service; 0: ClusterIP.")
+
+    def complete(self, options: Any) -> None:
+        self.service_ranges: list[Any] = []
+        self.range_errors: list[str] = []
+        for text in self.service_cluster_ip_range.split(","):
+            try:
+                self.service_ranges.append(ipaddress.ip_network(text.strip(), strict=False))
+            except ValueError:
+                self.range_errors.append(f"--service-cluster-ip-range: {text!r} is not a valid CIDR")
+
+    def validate(self) -> list[str]:
+        errors = list(self.range_errors)
+        ranges = self.service_ranges
+        if len(ranges) > 2:
+            errors.append("--service-cluster-ip-range must not contain more than two entries")
+        if len(ranges) == 2 and ranges[0].version == ranges[1].version:
+            errors.append("--service-cluster-ip-range: the two ranges must be of different IP families")
+        for network in ranges[:1]:
+            if network.num_addresses < 8:
+                errors.append("--service-cluster-ip-range must contain at least 8 IP addresses")
+        low, high = self.service_node_port_range
+        port = self.kubernetes_service_node_port
+        if port and not low <= port <= high:
+            errors.append(f"--kubernetes-service-node-port {port} must be within --service-node-port-range")
+        return errors
+
+    @property
+    def first_service_address(self) -> str:
+        """The address of the ``kubernetes`` service."""
+        return str(self.service_ranges[0].network_address + 1)

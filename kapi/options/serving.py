@@ -1,0 +1,80 @@
+"""Secure serving flags (upstream: apiserver ``server/options/serving.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.options.flags import FlagError, FlagSet, integer, ip_address, string
+
+#: names as Go has them -> OpenSSL's
+CIPHER_SUITES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+}
+#: of TLS 1.3: always offered, not configurable
+TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+VERSIONS = ("VersionTLS12", "VersionTLS13")
+
+
+def sni_pair(text: str) -> tuple[str, str, tuple[str, ...]]:
+    """``cert,key[:pattern,pattern]`` as (certificate file, key file, host patterns)."""
+    files, mark, patterns = text.partition(":")
+    parts = [part.strip() for part in files.split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise FlagError("expected comma separated certificate and key file paths")
+    names = tuple(name.strip() for name in patterns.split(",")) if mark else ()
+    if mark and not all(names):
+        raise FlagError("expected a list of domain patterns after the colon")
+    return parts[0], parts[1], names
+
+
+class ServingOptions(FlagSet):
+    title = "Secure serving"
+
+    def add(self) -> None:
+        self.value("bind-address", ip_address, "0.0.0.0", "IP address on which to listen.")
+        self.value("secure-port", integer, 6443, "Port for HTTPS; 0 takes a free one.")
+        self.value("tls-cert-file", string, "", "PEM file with the serving certificate and its chain.")
+        self.value("tls-private-key-file", string, "", "PEM file with the key of --tls-cert-file.")
+        self.declare_sni()
+        self.strings("tls-cipher-suites", (), "Cipher suites up to TLS 1.2, comma separated; TLS 1.3 has its own.")
+        self.value("tls-min-version", string, "", "Least TLS version: VersionTLS12 or VersionTLS13.")
+        self.switch("disable-http2-serving", False, "Serve HTTP/1.1 only.")
+        self.value("http2-max-streams-per-connection", integer, 0, "Most concurrent streams of a client; 0: 100.")
+        self.switch("permit-port-sharing", False, "Listen with SO_REUSEPORT, so that several processes share the port.")
+
+    def declare_sni(self) -> None:
+        from kapi.options.flags import Flag
+
+        self.declare(
+            Flag("tls-sni-cert-key", sni_pair, [], "cert,key[:hosts] for a server name; may be repeated.", "array")
+        )
+
+    def complete(self, options: Any) -> None:
+        self.minimum_version = self.tls_min_version or VERSIONS[0]
+        self.ciphers = [CIPHER_SUITES[name] for name in self.tls_cipher_suites if name in CIPHER_SUITES]
+
+    def validate(self) -> list[str]:
+        errors = []
+        if not 0 <= self.secure_port <= 65535:
+            errors.append(f"--secure-port {self.secure_port} must be between 0 and 65535, inclusive")
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            errors.append("--tls-cert-file and --tls-private-key-file must be given together")
+        if self.tls_min_version and self.tls_min_version not in VERSIONS:
+            errors.append(f"--tls-min-version: unknown tls version {self.tls_min_version!r}: one of {', '.join(VERSIONS)}")
+        for name in self.tls_cipher_suites:
+            if name not in CIPHER_SUITES and name not in TLS13_SUITES:
+                errors.append(f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist")
+        if self.http2_max_streams_per_connection < 0:
+            errors.append("--http2-max-streams-per-connection can not be negative value")
+        return errors
