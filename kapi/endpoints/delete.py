@@ -18,7 +18,7 @@ from kapi.registry import read
 from kapi.registry.delete import delete
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.schema.builtin import type_of
+from kapi.schema.builtin import definition
 from kapi.schema.decode import decode
 
 Object = dict[str, Any]
@@ -34,7 +34,7 @@ def _delete_options(ctx: RequestContext) -> Object:
         media = input_media_type(ctx.header("content-type"))
         try:
             body = read_body(data, media, _OPTIONS, "Ignore")
-            options = decode(body, _OPTIONS, type_of(_OPTIONS), "Ignore", ctx.warn)
+            options = decode(body, _OPTIONS, definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"), "Ignore", ctx.warn)
         except status.BadRequest as error:
             raise status.bad_request(error.message) from None
         if options.get("kind") != "DeleteOptions":

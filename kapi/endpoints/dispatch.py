@@ -83,6 +83,8 @@ class ResourceTable:
         if scope is None:
             return None
         resource = scope.resource
+        if resource.deprecated:
+            ctx.warn(resource.deprecated)
         if info.subresource:
             return self._handle_subresource(ctx, info.subresource)
         is_namespace = info.resource == "namespaces" and not info.group
@@ -107,7 +109,7 @@ class ResourceTable:
             if method != "GET" or "watch" not in verbs:
                 raise status.method_not_allowed()
             return watch_objects
-        if info.name:
+        if len(info.parts) > 1:
             if everywhere:
                 raise status.no_such_resource()
             verb, endpoint = _OBJECT.get(method, ("", None))

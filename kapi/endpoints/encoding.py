@@ -35,9 +35,9 @@ def respond_object(
     ctx: RequestContext, scope: RequestScope, code: int, obj: Object | None, data: bytes | None, media: MediaType
 ) -> Response:
     """One object of the scope's kind.  ``data`` are its stored bytes, when the version asked for is the stored one."""
-    if media.plain and data is not None:
+    if media.plain and data:
         return Response(code, data + b"\n", media.content_type)
-    if obj is None:
+    if obj is None:  # only bytes were given
         obj = orjson.loads(data or b"null")
     tree = obj
     if media.as_kind == "Table":

@@ -10,7 +10,7 @@ from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
 from kapi.endpoints.encoding import go_type, respond_tree
 from kapi.endpoints.options import ListOptions, list_options
-from kapi.endpoints.scope import RequestScope
+from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.machinery import status
 from kapi.registry import read
@@ -30,7 +30,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
     page = await read.list_page(
         scope.store,
         info.namespace if scope.resource.namespaced else "",
-        predicate_of(scope, options, info.name),
+        predicate_of(scope, options, path_name(ctx)),
         resource_version=options.resource_version,
         match=options.resource_version_match,
         limit=options.limit,

@@ -218,6 +218,9 @@ def delete_options_from_query(ctx: RequestContext) -> Object:
     dry_run = ctx.query.get("dryRun")
     if dry_run:
         options["dryRun"] = dry_run
+    uid = ctx.first("uid")
+    if uid:
+        options["preconditions"] = {"uid": uid}
     return options
 
 

@@ -70,9 +70,19 @@ class RequestScope:
         )
 
 
+def path_name(ctx: RequestContext) -> str:
+    """The name in the URL, "" for a collection.
+
+    ``ctx.info.name`` may also come from a field selector, for the sake of authorization.
+    """
+    assert ctx.info is not None
+    parts = ctx.info.parts
+    return parts[1] if len(parts) > 1 else ""
+
+
 def request_name(ctx: RequestContext) -> str:
     """The name in the URL.  Raises BadRequest when there is none."""
-    assert ctx.info is not None
-    if not ctx.info.name:
+    name = path_name(ctx)
+    if not name:
         raise status.bad_request("name must be provided")
-    return ctx.info.name
+    return name

@@ -71,7 +71,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
     committed = False
     try:
         strategy.prepare_for_create(obj, context)
-        errors = strategy.validate(obj, context)
+        errors = strategy.validate(obj, context) or meta.validate(obj, store.row.namespaced)
         if errors:
             raise status.invalid(store.row.group_kind, metadata.get("name", ""), errors)
         for warning in strategy.warnings_on_create(obj, context):
@@ -83,12 +83,11 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         name = metadata["name"]
         key = store.key(op.namespace, name)
         try:
-            halves = store.encode(obj)
             if op.dry_run:
                 await _must_be_free(store, op.namespace, name, key)
-                outcome = store.stored(obj, halves, 0, created=True)
-                del obj["metadata"]["resourceVersion"]
+                outcome = Stored(obj, b"", 0, created=True)
             else:
+                halves = store.encode(obj)
                 revision = await store.store.create(key, *halves, expires=store.expires())
                 outcome = store.stored(obj, halves, revision, created=True)
         except KeyExists:

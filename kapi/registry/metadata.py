@@ -7,7 +7,10 @@ import secrets
 from typing import Any
 
 from kapi.machinery import status
+from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupResource, GroupVersionResource
+from kapi.machinery.names import path_segment
+from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 
 Object = dict[str, Any]
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
@@ -82,6 +85,24 @@ def dedup_owner_references(obj: Object, after_admission: bool) -> str:
     obj["metadata"]["ownerReferences"] = kept
     text = _OWNER_DUPLICATES_AFTER if after_admission else _OWNER_DUPLICATES
     return text.format(", ".join(duplicates))
+
+
+def _any_segment(name: str, prefix: bool = False) -> list[str]:
+    return path_segment(name)
+
+
+def validate(obj: Object, namespaced: bool) -> list[FieldError]:
+    """What holds for every type, asked after the type's own rules have passed, whose texts say more."""
+    errors: list[FieldError] = []
+    validate_metadata(obj, errors, namespaced=namespaced, name=_any_segment, qualified_finalizers=False)
+    return errors
+
+
+def validate_update(obj: Object, old: Object, namespaced: bool) -> list[FieldError]:
+    """What holds for every type on update; the type's own rules report after it."""
+    errors = validate(obj, namespaced)
+    validate_metadata_update(obj, old, errors, qualified_finalizers=False)
+    return errors
 
 
 def check_uid(precondition: str, obj: Object | None, resource: GroupResource, namespace: str, name: str) -> None:

@@ -54,7 +54,10 @@ class Operation:
 
 
 class Stored:
-    """What a write left in the store: the object (storage version), its bytes and revision."""
+    """What a write left in the store: the object (storage version), its bytes and revision.
+
+    A dry run that would create has no revision and no bytes.
+    """
 
     __slots__ = ("obj", "data", "revision", "created", "deleted")
 

@@ -139,7 +139,8 @@ def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: O
         metadata["deletionTimestamp"] = old_meta["deletionTimestamp"]
     if "deletionGracePeriodSeconds" in old_meta and metadata.get("deletionGracePeriodSeconds") is None:
         metadata["deletionGracePeriodSeconds"] = old_meta["deletionGracePeriodSeconds"]
-    errors = strategy.validate_update(obj, existing, context)
+    errors = meta.validate_update(obj, existing, store.row.namespaced)
+    errors.extend(strategy.validate_update(obj, existing, context))
     if errors:
         raise status.invalid(store.row.group_kind, metadata.get("name", ""), errors)
     for warning in strategy.warnings_on_update(obj, existing, context):

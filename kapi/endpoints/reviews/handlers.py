@@ -1,0 +1,42 @@
+"""The review endpoints by the handler names of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kapi.endpoints.reviews.accessreviews import (
+    local_subject_access_review,
+    self_subject_access_review,
+    subject_access_review,
+)
+from kapi.endpoints.reviews.question import ReviewServices
+from kapi.endpoints.reviews.selfsubjectreviews import self_subject_review
+from kapi.endpoints.reviews.selfsubjectrulesreviews import self_subject_rules_review
+from kapi.endpoints.reviews.token import create_token
+from kapi.endpoints.reviews.tokenreviews import token_review
+from kapi.endpoints.scope import RequestScope
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+Endpoint = Callable[[RequestContext, RequestScope], Awaitable[Response]]
+_ROOMS: dict[str, Callable[[RequestContext, RequestScope, ReviewServices], Awaitable[Response]]] = {
+    "tokenreviews": token_review,
+    "selfsubjectreviews": self_subject_review,
+    "subjectaccessreviews": subject_access_review,
+    "localsubjectaccessreviews": local_subject_access_review,
+    "selfsubjectaccessreviews": self_subject_access_review,
+    "selfsubjectrulesreviews": self_subject_rules_review,
+    "token": create_token,
+}
+
+
+def review_handlers(services: ReviewServices) -> dict[str, Endpoint]:
+    """For ``ResourceTable.handlers``."""
+
+    def bind(room: Callable[[RequestContext, RequestScope, ReviewServices], Awaitable[Response]]) -> Endpoint:
+        def endpoint(ctx: RequestContext, scope: RequestScope) -> Awaitable[Response]:
+            return room(ctx, scope, services)
+
+        return endpoint
+
+    return {name: bind(room) for name, room in _ROOMS.items()}

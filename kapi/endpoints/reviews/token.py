@@ -1,0 +1,136 @@
+"""``serviceaccounts/token``: makes a token (KEP-1205; upstream: ``pkg/registry/core/serviceaccount/storage/token.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.authentication.service_account.names import ISSUED_CREDENTIAL_ID
+from kapi.endpoints.reviews.question import ReviewServices, read_question
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.machinery.field import Path, invalid
+from kapi.machinery.gvk import GroupKind, GroupResource
+from kapi.registry.environment import stamp
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+Object = dict[str, Any]
+_KIND = GroupKind("authentication.k8s.io", "TokenRequest")
+_MIN_SECONDS, _MAX_SECONDS = 600, 1 << 32
+#: what the kubelet asks for; such a token of a pod is made to live a year and reported when used beyond the hour
+_WARN_ONLY_SECONDS, _EXTENDED_SECONDS = 3607, 365 * 24 * 3600
+
+
+async def create_token(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
+    """201 with the TokenRequest and its token.  Raises StatusError."""
+    if services.issuer is None:
+        raise status.no_such_resource()
+    question = await read_question(ctx, scope, services)
+    info = ctx.info
+    assert info is not None
+    obj, name, namespace = question.obj, info.name, info.namespace
+    metadata, spec = obj["metadata"], obj.setdefault("spec", {})
+    given = metadata.get("name", "")
+    if given and given != name:
+        error = invalid("metadata.name", given, "must match the service account name if specified")
+        raise status.invalid(_KIND, name, [error])
+    waiting = scope.store.cache.wait_fresh()
+    if waiting is not None:
+        await waiting
+    entry = scope.store.cache.get(namespace, name)
+    if entry is None:
+        raise status.not_found(scope.store.group_resource, name)
+    account: Object = entry.object
+    uid = account["metadata"]["uid"]
+    if metadata.get("uid") and metadata["uid"] != uid:
+        raise status.conflict(
+            GroupResource(_KIND.group, _KIND.kind), name,
+            f"the UID in the token request ({metadata['uid']}) does not match the UID of the service account ({uid})",
+        )
+    audiences = spec.get("audiences") or list(services.api_audiences)
+    seconds = spec["expirationSeconds"]
+    _check_seconds(seconds)
+    now = services.environment.clock()
+    managed = metadata.get("managedFields")
+    obj["metadata"] = metadata = {
+        **{key: value for key, value in metadata.items() if key != "managedFields"},
+        "name": name, "namespace": namespace, "uid": uid, "creationTimestamp": stamp(now),
+    }
+    if managed:
+        metadata["managedFields"] = managed
+    obj.pop("status", None)
+    await question.validate()
+
+    reference = spec.get("boundObjectRef")
+    bound = _bound(reference, name, namespace, services) if reference is not None else {}
+    if 0 < services.max_token_seconds < seconds:
+        ctx.warn(
+            f"requested expiration of {seconds} seconds shortened to {services.max_token_seconds} seconds"
+        )
+        seconds = services.max_token_seconds
+    lifetime, warn_after = seconds, 0
+    ours = set(audiences) <= set(services.api_audiences)
+    if services.extend_tokens and "pod" in bound and seconds == _WARN_ONLY_SECONDS and ours:
+        lifetime, warn_after = _EXTENDED_SECONDS, seconds
+    token, token_id = services.issuer.issue(account, audiences, lifetime, warn_after=warn_after, **bound)
+    ctx.annotations[ISSUED_CREDENTIAL_ID] = f"JTI={token_id}"
+    return question.answer(
+        {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": metadata,
+            "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": reference},
+            "status": {"token": token, "expirationTimestamp": stamp(now + seconds)},
+        }
+    )
+
+
+def _check_seconds(seconds: int) -> None:
+    path = Path("spec").child("expirationSeconds")
+    errors = []
+    if seconds < _MIN_SECONDS:
+        errors.append(invalid(path, seconds, "may not specify a duration less than 10 minutes"))
+    if seconds > _MAX_SECONDS:
+        errors.append(invalid(path, seconds, "may not specify a duration larger than 2^32 seconds"))
+    if errors:
+        raise status.invalid(_KIND, "", errors)
+
+
+def _bound(reference: Object, account: str, namespace: str, services: ReviewServices) -> dict[str, Object]:
+    """The object a token is bound to, by the keyword the issuer knows it by; with a pod its node."""
+    api_version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
+    group, _, version = api_version.rpartition("/")
+    plural = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}.get(kind)
+    if group or plural is None:
+        raise status.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+    name = reference.get("name", "")
+    if not name:
+        raise status.bad_request("Name parameter required.")
+    obj = _get(services, plural, "" if kind == "Node" else namespace, name)
+    bound = {kind.lower(): obj}
+    if kind == "Pod":
+        spec = obj.get("spec") or {}
+        if spec.get("serviceAccountName", "") != account:
+            raise status.bad_request(
+                f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+            )
+        node = spec.get("nodeName")
+        if node:
+            known = services.listers[GroupResource("", "nodes")].get("", node)
+            bound["node"] = known if known is not None else {"metadata": {"name": node}}
+    uid = reference.get("uid", "")
+    if uid and obj["metadata"]["uid"] != uid:
+        raise status.conflict(
+            GroupResource("", kind), name,
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated",
+        )
+    return bound
+
+
+def _get(services: ReviewServices, plural: str, namespace: str, name: str) -> Object:
+    resource = GroupResource("", plural)
+    obj = services.listers[resource].get(namespace, name)
+    if obj is None:
+        raise status.not_found(resource, name)
+    return obj

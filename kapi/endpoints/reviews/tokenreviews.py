@@ -1,0 +1,60 @@
+"""TokenReview: whose token is this? (upstream: ``pkg/registry/authentication/tokenreview``)."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from kapi.authentication.bearer import INVALID_TOKEN
+from kapi.authentication.interface import Authenticated, AuthenticationError, with_authenticated_group
+from kapi.endpoints.reviews.question import ReviewServices, read_question
+from kapi.endpoints.reviews.user_info import user_tree
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+
+async def token_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
+    """The review with its status.  What is wrong with a token is told here, and only here."""
+    question = await read_question(ctx, scope, services)
+    obj = question.obj
+    spec = obj.get("spec") or {}
+    token = spec.get("token", "")
+    if not token:
+        raise status.bad_request("token is required for TokenReview in authentication")
+    await question.validate()
+    outcome = await _authenticate(services, token, tuple(spec.get("audiences") or ()) or services.api_audiences)
+    given = obj.get("status") or {}
+    answer: dict[str, Any] = {}
+    if isinstance(outcome, Authenticated):
+        answer["authenticated"] = True
+        answer["user"] = user_tree(with_authenticated_group(outcome.user))
+        if outcome.audiences:
+            answer["audiences"] = list(outcome.audiences)
+        if given.get("error"):
+            answer["error"] = given["error"]
+    else:
+        answer["user"] = given.get("user") or {}
+        if given.get("audiences"):
+            answer["audiences"] = given["audiences"]
+        if outcome or given.get("error"):
+            answer["error"] = outcome or given["error"]
+    review = {key: value for key, value in obj.items() if key != "status"}
+    review["status"] = answer
+    return question.answer(review)
+
+
+async def _authenticate(
+    services: ReviewServices, token: str, audiences: tuple[str, ...]
+) -> Authenticated | str:
+    """The user, or why there is none ("" without any authenticator)."""
+    if services.tokens is None:
+        return ""
+    try:
+        answer = services.tokens.authenticate_token(token, audiences)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except AuthenticationError as error:
+        return str(AuthenticationError(INVALID_TOKEN, *error.texts))
+    return answer if answer is not None else INVALID_TOKEN
