@@ -1,0 +1,87 @@
+"""The authenticator of a server, put together in upstream's order (upstream: ``pkg/kubeapiserver/authenticator/config.go``)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kapi.authentication.anonymous import AnonymousAuthenticator
+from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
+from kapi.authentication.bootstrap_token import BootstrapTokenAuthenticator
+from kapi.authentication.certificates import CertificateAuthority
+from kapi.authentication.client_certificate import ClientCertificateAuthenticator
+from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.interface import Authenticator, TokenAuthenticator
+from kapi.authentication.service_account.authenticator import BoundTokenAuthenticator, LegacyTokenAuthenticator
+from kapi.authentication.service_account.keys import KeySet
+from kapi.authentication.static_tokens import StaticTokenAuthenticator
+from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator
+from kapi.machinery.gvk import GroupResource
+from kapi.request.user import LOOPBACK_USER, UserInfo
+from kapi.resources.definition import Lister
+
+
+@dataclass(slots=True)
+class AuthenticationSettings:
+    """What the flags and files came to.  Paths were read by the options."""
+
+    front_proxy: FrontProxyAuthenticator | None = None
+    client_ca: CertificateAuthority | None = None
+    static_tokens: Mapping[str, UserInfo] = field(default_factory=dict)  # kapi.authentication.static_tokens.parse_token_file
+    issuers: Sequence[str] = ()  # --service-account-issuer: the first signs, all verify
+    keys: KeySet | None = None
+    lookup_tokens: bool = True  # --service-account-lookup
+    bootstrap_tokens: bool = False
+    external: Sequence[TokenAuthenticator] = ()  # OIDC (or structured configuration), then the webhook
+    api_audiences: tuple[str, ...] = ()  # --api-audiences; default: the issuers
+    anonymous: bool = True
+    anonymous_paths: Iterable[str] | None = None  # None: everywhere
+    listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    mark_used: Callable[[dict[str, Any]], None] | None = None  # told of Secrets whose legacy token was used
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """``requests`` for the filter chain, ``tokens`` for TokenReview, ``loopback_token`` for clients inside the process."""
+
+    requests: Authenticator
+    tokens: TokenAuthenticator
+    loopback_token: str
+
+
+def build_authentication(settings: AuthenticationSettings) -> Authentication:
+    audiences = settings.api_audiences or tuple(settings.issuers)
+    loopback_token = secrets.token_urlsafe(32)
+    loopback = StaticTokenAuthenticator({loopback_token: LOOPBACK_USER}, audiences)
+    tokens = UnionTokenAuthenticator(_token_authenticators(settings, audiences))
+    requests: list[Authenticator] = [BearerAuthenticator(loopback)]
+    if settings.front_proxy is not None:
+        requests.append(settings.front_proxy)
+    if settings.client_ca is not None:
+        requests.append(ClientCertificateAuthenticator(settings.client_ca))
+    if tokens.authenticators:
+        requests.append(BearerAuthenticator(tokens))
+        requests.append(WebSocketAuthenticator(tokens))
+    anonymous = AnonymousAuthenticator(settings.anonymous_paths) if settings.anonymous else None
+    return Authentication(UnionAuthenticator(requests, anonymous), tokens, loopback_token)
+
+
+def _token_authenticators(settings: AuthenticationSettings, audiences: tuple[str, ...]) -> list[TokenAuthenticator]:
+    """Local ones first, those that may have to ask somebody last."""
+    tokens: list[TokenAuthenticator] = []
+    if settings.static_tokens:
+        tokens.append(StaticTokenAuthenticator(dict(settings.static_tokens), audiences))
+    if settings.keys is not None:
+        tokens.append(
+            LegacyTokenAuthenticator(
+                settings.keys, settings.listers, audiences, lookup=settings.lookup_tokens, mark_used=settings.mark_used
+            )
+        )
+        if settings.issuers:
+            tokens.append(BoundTokenAuthenticator(settings.issuers, settings.keys, settings.listers, audiences))
+    if settings.bootstrap_tokens:
+        tokens.append(BootstrapTokenAuthenticator(settings.listers[GroupResource("", "secrets")], audiences))
+    tokens.extend(settings.external)
+    return tokens
