@@ -1,0 +1,263 @@
+"""What each kind of object counts for in a quota (upstream: ``pkg/quota/v1/evaluator/core``)."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from kapi.admission.interface import CREATE, UPDATE, Attributes
+from kapi.admission.plugins.default_storage_class import claim_class
+from kapi.admission.plugins.extended_resource_toleration import is_extended
+from kapi.admission.pods import pod_resources
+from kapi.admission.quota import lists
+from kapi.admission.quota.lists import Amounts
+from kapi.admission.quota.scopes import Requirement, claim_matches, no_match, pod_matches
+from kapi.machinery import tree
+from kapi.machinery.gvk import GroupResource
+from kapi.resources.shared import quantities
+
+Object = dict[str, Any]
+
+_ALIASES = {
+    GroupResource("", "configmaps"): "configmaps",
+    GroupResource("", "resourcequotas"): "resourcequotas",
+    GroupResource("", "replicationcontrollers"): "replicationcontrollers",
+    GroupResource("", "secrets"): "secrets",
+}
+
+
+def count_name(resource: GroupResource) -> str:
+    """``count/deployments.apps``"""
+    return f"count/{resource}"
+
+
+class Evaluator:
+    """Counts objects of any resource."""
+
+    matches = staticmethod(no_match)
+
+    def __init__(self, resource: GroupResource) -> None:
+        self.resource = resource
+        alias = _ALIASES.get(resource)
+        self.names = frozenset({count_name(resource), alias} if alias else {count_name(resource)})
+
+    def handles(self, attributes: Attributes) -> bool:
+        return not attributes.subresource and attributes.operation == CREATE
+
+    def concerns(self, names: Iterable[str]) -> list[str]:
+        """Which names of a quota this kind of object can use up."""
+        return sorted(name for name in names if name in self.names)
+
+    def missing(self, required: Iterable[str], obj: Object) -> str:
+        """What an object would have to say to be counted; "" when it says all."""
+        return ""
+
+    def usage(self, obj: Object, now: float) -> Amounts:
+        return {name: "1" for name in self.names}
+
+    def matching(self, requirements: Iterable[Requirement], obj: Object) -> list[Requirement]:
+        return [requirement for requirement in requirements if self.matches(requirement, obj)]
+
+
+class PodEvaluator(Evaluator):
+    matches = staticmethod(pod_matches)
+    _NAMES = frozenset(
+        {
+            "count/pods", "pods", "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory",
+            "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
+        }
+    )  # fmt: skip
+    _NEEDED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+
+    def handles(self, attributes: Attributes) -> bool:
+        if attributes.subresource == "resize":
+            return attributes.operation == UPDATE
+        if attributes.subresource:
+            return False
+        if attributes.operation == CREATE:
+            return True
+        ending = ("spec", "activeDeadlineSeconds")
+        before, after = tree.dig(attributes.old, *ending), tree.dig(attributes.obj, *ending)
+        return (before is not None) != (after is not None)
+
+    def concerns(self, names: Iterable[str]) -> list[str]:
+        found = sorted(name for name in names if name in self._NAMES)
+        for name in sorted(names):
+            if name.startswith(("hugepages-", "requests.hugepages-")):
+                found.append(name)
+            if name.startswith("requests."):
+                bare = name.removeprefix("requests.")
+                if "/" in bare and is_extended(bare) or bare.startswith("deviceclass.resource.kubernetes.io/"):
+                    found.append(name)
+        return found
+
+    def missing(self, required: Iterable[str], obj: Object) -> str:
+        spec = obj.get("spec") or {}
+        if any(
+            name in ("cpu", "memory") or name.startswith("hugepages-")
+            for part in (spec.get("resources") or {}).values()
+            if isinstance(part, dict)
+            for name in part
+        ):
+            return ""
+        needed = self._NEEDED.intersection(required)
+        lacking: dict[str, set[str]] = {}
+        for field in ("containers", "initContainers"):
+            for container in spec.get(field) or ():
+                resources = container.get("resources") or {}
+                known = _pod_amounts(resources.get("requests") or {}, resources.get("limits") or {})
+                for name in needed:
+                    if name not in known:
+                        lacking.setdefault(name, set()).add(container.get("name", ""))
+        if not lacking:
+            return ""
+        return "must specify " + "; ".join(f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking))
+
+    def usage(self, obj: Object, now: float) -> Amounts:
+        result = {"count/pods": "1"}
+        if not _counts(obj, now):
+            return result
+        spec = obj.get("spec") or {}
+        requests = pod_resources(spec, "requests", overhead=True)
+        return {**result, **_pod_amounts(requests, pod_resources(spec, "limits", overhead=True))}
+
+
+def _counts(pod: Object, now: float) -> bool:
+    """Whether a pod still uses resources: not when it has ended or should have been gone."""
+    if tree.dig(pod, "status", "phase") in ("Failed", "Succeeded"):
+        return False
+    metadata = pod["metadata"]
+    gone, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+    if gone and grace is not None:
+        return bool(now <= calendar.timegm(time.strptime(gone[:19], "%Y-%m-%dT%H:%M:%S")) + grace)
+    return True
+
+
+def _pod_amounts(requests: Amounts, limits: Amounts) -> Amounts:
+    amounts = {"pods": "1"}
+    for name in ("cpu", "memory", "ephemeral-storage"):
+        if name in requests:
+            amounts[name] = amounts[f"requests.{name}"] = requests[name]
+        if name in limits:
+            amounts[f"limits.{name}"] = limits[name]
+    for name, quantity in requests.items():
+        if name.startswith("hugepages-"):
+            amounts[name] = amounts[f"requests.{name}"] = quantity
+        elif is_extended(name):
+            amounts[f"requests.{name}"] = quantity
+    return amounts
+
+
+class ServiceEvaluator(Evaluator):
+    def __init__(self, resource: GroupResource) -> None:
+        super().__init__(resource)
+        self.names = frozenset({count_name(resource), "services", "services.nodeports", "services.loadbalancers"})
+
+    def handles(self, attributes: Attributes) -> bool:
+        return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
+
+    def usage(self, obj: Object, now: float) -> Amounts:
+        spec = obj.get("spec") or {}
+        ports, balancers = 0, 0
+        kind = spec.get("type")
+        if kind == "NodePort":
+            ports = len(spec.get("ports") or ())
+        elif kind == "LoadBalancer":
+            balancers = 1
+            if spec.get("allocateLoadBalancerNodePorts") is False:
+                ports = sum(1 for port in spec.get("ports") or () if port.get("nodePort"))
+            else:
+                ports = len(spec.get("ports") or ())
+        return {
+            count_name(self.resource): "1",
+            "services": "1",
+            "services.loadbalancers": str(balancers),
+            "services.nodeports": str(ports),
+        }
+
+
+class ClaimEvaluator(Evaluator):
+    """Persistent volume claims, in all and by storage class."""
+
+    matches = staticmethod(claim_matches)
+    _SUFFIX = ".storageclass.storage.k8s.io/"
+
+    def handles(self, attributes: Attributes) -> bool:
+        if attributes.subresource:
+            return attributes.subresource == "status"
+        return attributes.operation in (CREATE, UPDATE)
+
+    def concerns(self, names: Iterable[str]) -> list[str]:
+        own = (count_name(self.resource), "persistentvolumeclaims", "requests.storage")
+        ends = (f"{self._SUFFIX}persistentvolumeclaims", f"{self._SUFFIX}requests.storage")
+        return sorted(name for name in names if name in own or name.endswith(ends))
+
+    def usage(self, obj: Object, now: float) -> Amounts:
+        result = {"persistentvolumeclaims": "1", count_name(self.resource): "1"}
+        class_name = claim_class(obj)
+        if class_name:
+            result[f"{class_name}{self._SUFFIX}persistentvolumeclaims"] = "1"
+        storage = tree.dig(obj, "spec", "resources", "requests", "storage")
+        if storage is not None:
+            size = lists.whole(storage)
+            allocated = tree.dig(obj, "status", "allocatedResources", "storage")
+            if allocated is not None and quantities.compare(allocated, size) > 0:
+                size = lists.whole(allocated)
+            result["requests.storage"] = size
+            if class_name:
+                result[f"{class_name}{self._SUFFIX}requests.storage"] = size
+        return result
+
+
+class ResourceClaimEvaluator(Evaluator):
+    """Claims of devices, by device class."""
+
+    _SUFFIX = ".deviceclass.resource.k8s.io/devices"
+    _ALL = 32  # devices that a request for all can be given
+
+    def handles(self, attributes: Attributes) -> bool:
+        return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
+
+    def concerns(self, names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if name in self.names or name.endswith(self._SUFFIX))
+
+    def usage(self, obj: Object, now: float) -> Amounts:
+        counts: dict[str, int] = {}
+
+        def size(request: Object) -> int:
+            return self._ALL if request.get("allocationMode") == "All" else int(request.get("count") or 1)
+
+        for request in tree.dig(obj, "spec", "devices", "requests") or ():
+            exact, alternatives = request.get("exactly"), request.get("firstAvailable")
+            if alternatives:
+                most: dict[str, int] = {}
+                for option in alternatives:
+                    name = option.get("deviceClassName", "")
+                    most[name] = max(most.get(name, 0), size(option))
+                for name, number in most.items():
+                    counts[name] = counts.get(name, 0) + number
+            elif exact:
+                name = exact.get("deviceClassName", "")
+                counts[name] = counts.get(name, 0) + size(exact)
+        return {
+            **{name: "1" for name in self.names},
+            **{name + self._SUFFIX: str(number) for name, number in counts.items()},
+        }
+
+
+_SPECIAL: dict[GroupResource, type[Evaluator]] = {
+    GroupResource("", "pods"): PodEvaluator,
+    GroupResource("", "services"): ServiceEvaluator,
+    GroupResource("", "persistentvolumeclaims"): ClaimEvaluator,
+    GroupResource("resource.k8s.io", "resourceclaims"): ResourceClaimEvaluator,
+}
+_made: dict[GroupResource, Evaluator] = {}
+
+
+def evaluator_of(resource: GroupResource) -> Evaluator:
+    found = _made.get(resource)
+    if found is None:
+        found = _made[resource] = _SPECIAL.get(resource, Evaluator)(resource)
+    return found

@@ -1,0 +1,67 @@
+"""Arithmetic on resource lists: name -> quantity as canonical text (upstream: apiserver ``pkg/quota/v1/resources.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from kapi.resources.shared import quantities
+from kapi.resources.shared.quantities import Amount
+
+Amounts = dict[str, str]
+
+
+def add(one: Amounts, other: Amounts) -> Amounts:
+    total = dict(one)
+    for name, quantity in other.items():
+        total[name] = quantities.add(total[name], quantity) if name in total else quantity
+    return total
+
+
+def growth(new: Amounts, old: Amounts) -> Amounts:
+    """What the new list has more than the old one; nothing is negative."""
+    result: Amounts = {}
+    for name in {**new, **old}:
+        amount = quantities.parse(new.get(name, "0"))
+        more = amount.value - quantities.parse(old.get(name, "0")).value
+        result[name] = str(Amount(more, amount.form)) if more > 0 else "0"
+    return result
+
+
+def mask(amounts: Amounts, names: Iterable[str]) -> Amounts:
+    wanted = set(names)
+    return {name: quantity for name, quantity in amounts.items() if name in wanted}
+
+
+def without_zeros(amounts: Amounts) -> Amounts:
+    return {name: quantity for name, quantity in amounts.items() if quantities.parse(quantity).value != 0}
+
+
+def negative(amounts: Amounts) -> list[str]:
+    return sorted(name for name, quantity in amounts.items() if quantities.parse(quantity).value < 0)
+
+
+def exceeding(amounts: Amounts, bounds: Amounts) -> list[str]:
+    """Names of which there is more than the bound."""
+    return [
+        name
+        for name, bound in bounds.items()
+        if name in amounts and quantities.compare(amounts[name], bound) > 0
+    ]
+
+
+def equal(one: Amounts, other: Amounts) -> bool:
+    return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in one)
+
+
+def whole(quantity: str) -> str:
+    """Rounded up to whole units."""
+    amount = quantities.parse(quantity)
+    if amount.value.denominator == 1:
+        return quantity
+    return str(Amount(Fraction(quantities.ceiling(quantity)), amount.form))
+
+
+def show(amounts: Amounts) -> str:
+    """``cpu=1,pods=2`` as messages have it."""
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))

@@ -1,0 +1,201 @@
+"""The ResourceQuota admission plugin: charges quotas before an object is stored.
+
+Race-free by compare-and-swap: what a request uses is added to the quota's status with the resourceVersion that was
+read, and a conflict means to read and check anew.  So two requests, in one process or in several, never both take
+the last unit.  Requests of one namespace that wait together are charged with one write.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.admission.quota import lists
+from kapi.admission.quota.check import check, used
+from kapi.admission.quota.evaluators import evaluator_of
+from kapi.machinery import tree
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import Conflict, NotFound, StatusError, internal
+
+Object = dict[str, Any]
+_RETRIES = 10
+_TIMEOUT = 10.0  # seconds a request waits for its turn
+_IGNORED = frozenset(
+    {
+        GroupResource("", "bindings"),
+        GroupResource("", "componentstatuses"),
+        GroupResource("", "events"),
+        GroupResource("events.k8s.io", "events"),
+        GroupResource("authentication.k8s.io", "tokenreviews"),
+        GroupResource("authentication.k8s.io", "selfsubjectreviews"),
+        GroupResource("authorization.k8s.io", "subjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "localsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectrulesreviews"),
+        GroupResource("metrics.k8s.io", "pods"),
+        GroupResource("metrics.k8s.io", "nodes"),
+        GroupResource("custom.metrics.k8s.io", "*"),
+        GroupResource("external.metrics.k8s.io", "*"),
+    }
+)
+
+
+class _Waiter:
+    """A request in the queue of its namespace."""
+
+    __slots__ = ("attributes", "done", "result", "charged")
+
+    def __init__(self, attributes: Attributes) -> None:
+        self.attributes = attributes
+        self.done: Deferred[None] = Deferred()
+        self.result: StatusError | None = None
+        self.charged = False
+
+
+class ResourceQuota(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def __init__(self, initializer: Initializer, limited: list[Any]) -> None:
+        self.initializer = initializer
+        self.limited = limited
+        self._queues: dict[str, deque[_Waiter]] = {}  # a namespace is in here while somebody works on it
+        self._newest: dict[tuple[str, str], Object] = {}  # our own writes, which the cache may not have yet
+
+    def validate(self, attributes: Attributes) -> Any:
+        namespace = attributes.namespace
+        if not namespace or attributes.resource.resource == "namespaces" and not attributes.resource.group:
+            return None
+        resource = attributes.resource.group_resource
+        if resource in _IGNORED or not evaluator_of(resource).handles(attributes):
+            return None
+        if not self.limited and not self.initializer.lister("", "resourcequotas").list(namespace):
+            return None
+        return self._evaluate(namespace, attributes)
+
+    async def _evaluate(self, namespace: str, attributes: Attributes) -> None:
+        waiter = _Waiter(attributes)
+        queue = self._queues.get(namespace)
+        if queue is None:
+            # nobody works on this namespace: this request does, for itself and for those that come meanwhile
+            queue = self._queues[namespace] = deque((waiter,))
+            work = Deferred.fromCoroutine(self._work(namespace, queue))
+            work.addErrback(self._abandon, namespace, queue)
+        else:
+            queue.append(waiter)
+        if not waiter.done.called:
+            if self.initializer.reactor is not None:
+                waiter.done.addTimeout(_TIMEOUT, self.initializer.reactor, _timed_out)
+            await waiter.done
+        if waiter.result is not None:
+            raise waiter.result
+
+    def _abandon(self, failure: Any, namespace: str, queue: deque[_Waiter]) -> None:
+        """Work failed in a way nobody foresaw: those who wait are told, and the next request starts anew."""
+        self._queues.pop(namespace, None)
+        for waiter in queue:
+            waiter.result = internal(failure.value)
+            if not waiter.done.called:
+                waiter.done.callback(None)
+
+    async def _work(self, namespace: str, queue: deque[_Waiter]) -> None:
+        while queue:
+            batch = list(queue)
+            await self._charge(namespace, batch)
+            for _ in batch:
+                waiter = queue.popleft()
+                if not waiter.done.called:
+                    waiter.done.callback(None)
+        del self._queues[namespace]
+
+    async def _charge(self, namespace: str, batch: list[_Waiter]) -> None:
+        quotas = self._quotas(namespace)
+        open_waiters = batch
+        for attempt in range(_RETRIES + 1):
+            failed, error = await self._try(quotas, open_waiters)
+            if not failed:
+                return
+            open_waiters = [waiter for waiter in open_waiters if waiter.result is None and waiter.charged]
+            if attempt == _RETRIES:
+                for waiter in open_waiters:
+                    waiter.result = error
+                return
+            # what could be written stays charged; the rest is checked again as it is now
+            quotas = [quota for quota in [await self._reread(namespace, name) for name in failed] if quota is not None]
+
+    async def _try(self, quotas: list[Object], batch: list[_Waiter]) -> tuple[list[str], StatusError | None]:
+        """Checks and charges; returns the names of quotas that somebody else changed meanwhile."""
+        before = list(quotas)
+        now = self.initializer.clock()
+        for waiter in batch:
+            attributes = waiter.attributes
+            waiter.charged = False
+            try:
+                evaluator = evaluator_of(attributes.resource.group_resource)
+                after = check(quotas, attributes, evaluator, self.limited, now)
+            except StatusError as error:
+                waiter.result = error
+                continue
+            if attributes.dry_run:
+                continue
+            waiter.charged = any(new is not old for new, old in zip(after, quotas, strict=True))
+            quotas = after
+        failed: list[str] = []
+        problem: StatusError | None = None
+        client = self.initializer.resource("", "resourcequotas")
+        for new, old in zip(quotas, before, strict=True):
+            if new is old or lists.equal(used(new), used(old)):
+                continue
+            metadata = new["metadata"]
+            try:
+                written = await client.update(tree.copy(new), metadata["namespace"], "status")
+            except CancelledError:
+                raise
+            except StatusError as error:
+                failed.append(metadata["name"])
+                problem = error
+            else:
+                self._remember(written)
+        return failed, problem
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def _quotas(self, namespace: str) -> list[Object]:
+        """The namespace's quotas, each in the newest state known here."""
+        found = self.initializer.lister("", "resourcequotas").list(namespace)
+        return [self._newer(quota) for quota in found]
+
+    def _newer(self, quota: Object) -> Object:
+        metadata = quota["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        own = self._newest.get(key)
+        if own is None:
+            return quota
+        same = own["metadata"].get("uid") == metadata.get("uid")
+        if same and int(own["metadata"]["resourceVersion"]) > int(metadata["resourceVersion"]):
+            return own
+        del self._newest[key]
+        return quota
+
+    def _remember(self, quota: Object) -> None:
+        if len(self._newest) > 10_000:
+            self._newest.clear()
+        self._newest[(quota["metadata"]["namespace"], quota["metadata"]["name"])] = quota
+
+    async def _reread(self, namespace: str, name: str) -> Object | None:
+        try:
+            return await self.initializer.resource("", "resourcequotas").get(name, namespace)
+        except (NotFound, Conflict):
+            return None
+
+
+def _timed_out(result: Any, timeout: float) -> Any:
+    raise internal("resource quota evaluation timed out")
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    limited = (configuration or {}).get("limitedResources") or []
+    return ResourceQuota(initializer, list(limited))
