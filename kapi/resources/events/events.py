@@ -94,6 +94,9 @@ def _shown(name: str, kind: str, value: Any) -> Any:
 class NewEventStrategy(EventStrategy):
     """Events of this API are checked in full; objects are in the core form."""
 
+    def default(self, obj: Object) -> None:
+        """Nothing: ``to_storage`` fills in what is never absent."""
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: Errors = []
         validate_event(obj, "reportingController", errors)

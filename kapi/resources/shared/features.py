@@ -10,16 +10,19 @@ OFF_BY_DEFAULT = frozenset(
     {
         "ClusterTrustBundleProjection",
         "ContainerStopSignals",
+        "CoordinatedLeaderElection",
         "DRANodeAllocatableResources",
         "GenericWorkload",
         "GitRepoVolumeDriver",
         "HPAScaleToZero",
         "MaxUnavailableStatefulSet",
+        "MutablePVNodeAffinity",
         "PodCertificateRequest",
         "PodLogsQuerySplitStreams",
         "SELinuxMount",
         "TaintTolerationComparisonOperators",
         "UserNamespacesHostNetworkSupport",
+        "VolumeLimitScaling",
         "WorkloadWithJob",
     }
 )

@@ -58,3 +58,12 @@ def node_selector_term_warnings(term: Object, path: str) -> list[str]:
         if text:
             warnings.append(f"{path}.matchExpressions[{i}].key: {expression['key']} is {text}")
     return warnings
+
+
+def node_selector_warnings(selector: Object | None, path: str) -> list[str]:
+    """Old node labels in a label selector over nodes."""
+    warnings = node_selector_term_warnings(selector or {}, path)
+    for key in (selector or {}).get("matchLabels") or {}:
+        if key in NODE_LABELS:
+            warnings.append(f"{path}.matchLabels.{key}: {NODE_LABELS[key]}")
+    return warnings

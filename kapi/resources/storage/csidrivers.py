@@ -1,8 +1,135 @@
-"""CSIDriver (storage.k8s.io/v1)."""
+"""CSIDriver (storage.k8s.io/v1).
+
+Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csidriver``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.features import gate
+from kapi.resources.shared.metadata import validate_immutable
+from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_DEFAULTS = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "storageCapacity": False,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+}
+_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_TOKENS_IN_ATTRIBUTES = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging "
+    "of tokens in volume attributes"
+)
+
+
+def _token_requests(requests: list[Object], path: Path, errors: Errors) -> None:
+    seen: set[str] = set()
+    for i, request in enumerate(requests):
+        audience, seconds, here = request.get("audience", ""), request.get("expirationSeconds"), path.index(i)
+        if audience in seen:
+            errors.append(duplicate(here.child("audience"), audience))
+            continue
+        seen.add(audience)
+        if seconds is not None and seconds < 600:
+            detail = "may not specify a duration less than 10 minutes"
+            errors.append(invalid(here.child("expirationSeconds"), seconds, detail))
+        if seconds is not None and seconds > 1 << 32:
+            detail = "may not specify a duration larger than 2^32 seconds"
+            errors.append(invalid(here.child("expirationSeconds"), seconds, detail))
+
+
+class CSIDriverStrategy(PlainStrategy):
+    namespaced = False
+    allow_unconditional_update = False
+    generation_parts = ("spec",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        for name, value in _DEFAULTS.items():
+            if spec.get(name) is None:
+                spec[name] = value
+        if not spec.get("volumeLifecycleModes"):
+            spec["volumeLifecycleModes"] = ["Persistent"]
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        # the generation counts changes only: a new driver has none
+        self.prepare(obj, None, ctx)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        name = "preventPodSchedulingIfMissing"
+        if not gate(ctx, "VolumeLimitScaling") and ((old or {}).get("spec") or {}).get(name) is None:
+            obj["spec"].pop(name, None)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        for name, shown in (("attachRequired", "attachedRequired"), ("podInfoOnMount", ""), ("storageCapacity", "")):
+            if spec.get(name) is None:
+                errors.append(required(_SPEC.child(shown or name)))
+        policy = spec.get("fsGroupPolicy")
+        if policy is not None and policy not in _GROUP_POLICIES:
+            errors.append(not_supported(_SPEC.child("fsGroupPolicy"), policy, _GROUP_POLICIES))
+        requests = spec.get("tokenRequests") or []
+        _token_requests(requests, _SPEC.child("tokenRequests"), errors)
+        for mode in spec.get("volumeLifecycleModes") or []:
+            if mode not in ("Persistent", "Ephemeral"):
+                errors.append(not_supported(_SPEC.child("volumeLifecycleModes"), mode, ("Persistent", "Ephemeral")))
+        if spec.get("seLinuxMount") is None:
+            errors.append(required(_SPEC.child("seLinuxMount")))
+        period, path = spec.get("nodeAllocatableUpdatePeriodSeconds"), _SPEC.child("nodeAllocatableUpdatePeriodSeconds")
+        if period is not None and period < 10:
+            errors.append(invalid(path, period, "must be greater than or equal to 10 seconds"))
+        in_secrets = spec.get("serviceAccountTokenInSecrets")
+        if in_secrets is not None and not requests:
+            detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+            errors.append(invalid(_SPEC.child("serviceAccountTokenInSecrets"), in_secrets, detail))
+        name = "preventPodSchedulingIfMissing"
+        if gate(ctx, "VolumeLimitScaling") and spec.get(name) is None:
+            errors.append(required(_SPEC.child(name)))
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        self.check(obj, old, errors, ctx)
+        new, before = obj.get("spec") or {}, old.get("spec") or {}
+        validate_immutable(
+            new.get("attachRequired"), before.get("attachRequired"), _SPEC.child("attachedRequired"), errors
+        )
+        name = "volumeLifecycleModes"
+        validate_immutable(new.get(name), before.get(name), _SPEC.child(name), errors)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        spec = obj.get("spec") or {}
+        exposed = spec.get("tokenRequests") and spec.get("serviceAccountTokenInSecrets") is None
+        return [_TOKENS_IN_ATTRIBUTES] if exposed else []
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        name = "tokenRequests"
+        if same((obj.get("spec") or {}).get(name), (old.get("spec") or {}).get(name)):
+            return []
+        return self.warnings_on_create(obj, ctx)
+
+
+def _spec(name: str, empty: Any) -> Any:
+    def read(obj: Object, now: float) -> Any:
+        value = (obj.get("spec") or {}).get(name)
+        return empty if value is None else value
+
+    return read
+
+
+def _audiences(obj: Object, now: float) -> str:
+    requests = (obj.get("spec") or {}).get("tokenRequests")
+    if not requests:
+        return printing.UNSET
+    return ",".join(request.get("audience", "") for request in requests)
+
 
 RESOURCE = Resource(
     group="storage.k8s.io",
@@ -11,7 +138,19 @@ RESOURCE = Resource(
     plural="csidrivers",
     singular="csidriver",
     namespaced=False,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="hL6j/rwBV5w=",
+    strategy=CSIDriverStrategy(),
+    returns_deleted=True,
+    table=printing.table(
+        "CSIDriver",
+        printing.name,
+        _spec("attachRequired", True),
+        _spec("podInfoOnMount", False),
+        _spec("storageCapacity", False),
+        _audiences,
+        _spec("requiresRepublish", False),
+        lambda obj, now: printing.joined((obj.get("spec") or {}).get("volumeLifecycleModes")),
+        printing.age,
+    ),
 )

@@ -1,8 +1,81 @@
-"""CSINode (storage.k8s.io/v1)."""
+"""CSINode (storage.k8s.io/v1).
+
+Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csinode``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
+from kapi.resources.shared.names import is_label_key
+from kapi.resources.shared.persistent_volumes import check_csi_driver_name
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_DRIVERS = Path("spec").child("drivers")
+_MAX_NODE_ID = 256  # bytes
+
+
+def _drivers(obj: Object) -> list[Object]:
+    return (obj.get("spec") or {}).get("drivers") or []
+
+
+def _driver(driver: Object, seen: set[str], path: Path, errors: Errors) -> None:
+    name, node = driver.get("name") or "", driver.get("nodeID") or ""
+    errors += check_csi_driver_name(name, path.child("name"))
+    if not node:
+        errors.append(required(path.child("nodeID")))
+    if len(node.encode()) > _MAX_NODE_ID:
+        errors.append(invalid(path.child("nodeID"), node, f"must be {_MAX_NODE_ID} characters or less"))
+    count = (driver.get("allocatable") or {}).get("count")
+    if count is not None and count < 0:
+        errors.append(invalid(path.child("allocatable", "count"), count, "must be greater than or equal to 0"))
+    if name in seen:
+        errors.append(duplicate(path.child("name"), name))
+    seen.add(name)
+    keys: set[str] = set()
+    for key in driver.get("topologyKeys") or []:
+        if not key:
+            errors.append(required(path))
+        if key in keys:
+            errors.append(duplicate(path, key))
+        keys.add(key)
+        errors += [invalid(path, key, problem) for problem in is_label_key(key)]
+
+
+class CSINodeStrategy(PlainStrategy):
+    namespaced = False
+    allow_unconditional_update = False
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        seen: set[str] = set()
+        for i, driver in enumerate(_drivers(obj)):
+            _driver(driver, seen, _DRIVERS.index(i), errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        for before in _drivers(old):
+            for driver in _drivers(obj):
+                if driver.get("name") != before.get("name"):
+                    continue
+                fixed = [{**one, "allocatable": None} for one in (driver, before)]
+                if fixed[0] != fixed[1]:
+                    # the internal type's fields, as Go writes a value that has no JSON names
+                    shown = {
+                        "Name": driver.get("name", ""),
+                        "NodeID": driver.get("nodeID", ""),
+                        "TopologyKeys": driver.get("topologyKeys"),
+                        "Allocatable": None,
+                    }
+                    errors.append(invalid(_DRIVERS, shown, IMMUTABLE))
+        return errors
+
 
 RESOURCE = Resource(
     group="storage.k8s.io",
@@ -11,7 +84,9 @@ RESOURCE = Resource(
     plural="csinodes",
     singular="csinode",
     namespaced=False,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="Pe62DkZtjuo=",
+    strategy=CSINodeStrategy(),
+    returns_deleted=True,
+    table=printing.table("CSINode", printing.name, lambda obj, now: len(_drivers(obj)), printing.age),
 )

@@ -1,8 +1,56 @@
-"""CSIStorageCapacity (storage.k8s.io/v1)."""
+"""CSIStorageCapacity (storage.k8s.io/v1, KEP-1472).
+
+Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csistoragecapacity``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, invalid
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import subdomain_name
+from kapi.resources.shared.quantities import compare
+from kapi.resources.shared.rules import Errors, check, same
+from kapi.resources.shared.selectors import validate_label_selector
+from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.volume_warnings import node_selector_warnings
+
+Object = dict[str, Any]
+
+
+class CSIStorageCapacityStrategy(PlainStrategy):
+    allow_unconditional_update = False
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        found: Errors = []
+        validate_label_selector((old or {}).get("nodeTopology"), Path(), found)
+        path = Path("nodeTopology")
+        validate_label_selector(obj.get("nodeTopology"), path, errors, allow_invalid_values=bool(found))
+        check(subdomain_name)(obj.get("storageClassName") or "", Path("storageClassName"), errors, ctx)
+        capacity = obj.get("capacity")
+        if capacity is not None and compare(capacity, "0") < 0:
+            errors.append(invalid(Path("capacity"), capacity, "must be greater than or equal to 0"))
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        validate_metadata_update(obj, old, errors)
+        topology = obj.get("nodeTopology")
+        if not same(topology, old.get("nodeTopology")):
+            errors.append(invalid(Path("nodeTopology"), topology, IMMUTABLE))
+        name = obj.get("storageClassName") or ""
+        if name != (old.get("storageClassName") or ""):
+            errors.append(invalid(Path("storageClassName"), name, IMMUTABLE))
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return node_selector_warnings(obj.get("nodeTopology"), "nodeTopology")
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
 
 RESOURCE = Resource(
     group="storage.k8s.io",
@@ -13,4 +61,5 @@ RESOURCE = Resource(
     namespaced=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="xeVl+2Ly1kE=",
+    strategy=CSIStorageCapacityStrategy(),
 )

@@ -1,8 +1,128 @@
-"""StorageClass (storage.k8s.io/v1)."""
+"""StorageClass (storage.k8s.io/v1).
+
+Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/storageclass``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, duplicate, invalid, required, too_long
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import (
+    validate_immutable,
+    validate_label_name,
+    validate_metadata,
+    validate_metadata_update,
+)
+from kapi.resources.shared.names import is_label_key
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.volume_warnings import NODE_LABELS
+
+Object = dict[str, Any]
+_MAX_PARAMETERS = 512
+_MAX_PARAMETERS_SIZE = 256 * 1024  # bytes of keys and values
+_DEFAULT_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+
+
+def validate_provisioner(name: str, path: Path, errors: Errors) -> None:
+    if not name:
+        errors.append(required(path))
+    else:
+        errors += [invalid(path, name.lower(), problem) for problem in is_label_key(name.lower())]
+
+
+def validate_parameters(parameters: dict[str, str], path: Path, errors: Errors, *, may_be_empty: bool) -> None:
+    if len(parameters) > _MAX_PARAMETERS:
+        errors.append(too_long(path, _MAX_PARAMETERS))
+        return
+    size = 0
+    for key, value in parameters.items():
+        if not key:
+            errors.append(invalid(path, key, "field can not be empty."))
+        size += len(key.encode()) + len(value.encode())
+    if size > _MAX_PARAMETERS_SIZE:
+        errors.append(too_long(path, _MAX_PARAMETERS_SIZE))
+    if not may_be_empty and not parameters:
+        errors.append(required(path, "must contain at least one key/value pair"))
+
+
+def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
+    # upstream's list of terms seen begins with as many empty ones as there are terms
+    seen: list[dict[str, set[str]]] = [{} for _ in terms]
+    for i, term in enumerate(terms):
+        here = path.index(i).child("matchLabelExpressions")
+        found: dict[str, set[str]] = {}
+        for j, expression in enumerate(term.get("matchLabelExpressions") or []):
+            key, values, at = expression.get("key", ""), expression.get("values") or [], here.index(j)
+            if not values:
+                errors.append(required(at.child("values")))
+            for n, value in enumerate(values):
+                if value in values[:n]:
+                    errors.append(duplicate(at.child("values").index(n), value))
+            validate_label_name(key, at.child("key"), errors)
+            if key in found:
+                errors.append(duplicate(at.child("key"), key))
+            found[key] = set(values)
+        errors += [duplicate(here, "") for other in seen if other == found]
+        seen.append(found)
+
+
+class StorageClassStrategy(PlainStrategy):
+    namespaced = False
+
+    def default(self, obj: Object) -> None:
+        if obj.get("reclaimPolicy") is None:
+            obj["reclaimPolicy"] = "Delete"
+        if obj.get("volumeBindingMode") is None:
+            obj["volumeBindingMode"] = "Immediate"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        validate_provisioner(obj.get("provisioner") or "", Path("provisioner"), errors)
+        validate_parameters(obj.get("parameters") or {}, Path("parameters"), errors, may_be_empty=True)
+        policy, mode = obj.get("reclaimPolicy"), obj.get("volumeBindingMode")
+        if policy and policy not in ("Delete", "Retain"):
+            errors.append(not_supported(Path("reclaimPolicy"), policy, ("Delete", "Retain")))
+        if mode is None:
+            errors.append(required(Path("volumeBindingMode")))
+        elif mode not in ("Immediate", "WaitForFirstConsumer"):
+            errors.append(not_supported(Path("volumeBindingMode"), mode, ("Immediate", "WaitForFirstConsumer")))
+        _topologies(obj.get("allowedTopologies") or [], Path("allowedTopologies"), errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        validate_metadata_update(obj, old, errors)
+        for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+            validate_immutable(obj.get(name), old.get(name), Path(name), errors)
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [
+            f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {NODE_LABELS[expression['key']]}"
+            for i, term in enumerate(obj.get("allowedTopologies") or [])
+            for j, expression in enumerate(term.get("matchLabelExpressions") or [])
+            if expression.get("key") in NODE_LABELS
+        ]
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return self.warnings_on_create(obj, ctx)
+
+
+def _name(obj: Object, now: float) -> str:
+    annotations = obj["metadata"].get("annotations") or {}
+    default = any(annotations.get(name) == "true" for name in _DEFAULT_ANNOTATIONS)
+    return printing.name(obj, now) + (" (default)" if default else "")
+
+
+def _top(name: str, empty: Any) -> Any:
+    return lambda obj, now: empty if obj.get(name) is None else obj[name]
+
 
 RESOURCE = Resource(
     group="storage.k8s.io",
@@ -11,8 +131,18 @@ RESOURCE = Resource(
     plural="storageclasses",
     singular="storageclass",
     namespaced=False,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("sc",),
     storage_version_hash="K+m6uJwbjGY=",
+    strategy=StorageClassStrategy(),
+    returns_deleted=True,
+    table=printing.table(
+        "StorageClass",
+        _name,
+        _top("provisioner", ""),
+        _top("reclaimPolicy", "Delete"),
+        _top("volumeBindingMode", "Immediate"),
+        _top("allowVolumeExpansion", False),
+        printing.age,
+    ),
 )

@@ -1,8 +1,122 @@
-"""VolumeAttachment (storage.k8s.io/v1)."""
+"""VolumeAttachment (storage.k8s.io/v1).
+
+Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/volumeattachment``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any, ClassVar
+
+from kapi.machinery.field import Path, forbidden, invalid, required, too_long
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
+from kapi.resources.shared.names import subdomain_name
+from kapi.resources.shared.persistent_volumes import check_csi_driver_name, default_volume_source, validate_volume_spec
+from kapi.resources.shared.rules import Errors, check
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_SOURCE = _SPEC.child("source")
+_MAX_METADATA = 256 * 1024  # bytes of keys and values
+_MAX_MESSAGE = 1024  # bytes
+_ONE_OF = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+
+def _source(source: Object, errors: Errors) -> None:
+    inline, volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
+    if inline is None and volume is None:
+        errors.append(required(_SOURCE, _ONE_OF))
+    elif inline is not None and volume is not None:
+        errors.append(forbidden(_SOURCE, _ONE_OF))
+    elif volume is not None:
+        if not volume:
+            errors.append(
+                required(_SOURCE.child("persistentVolumeName"), "must specify non empty persistentVolumeName")
+            )
+    else:
+        validate_volume_spec(inline or {}, "", _SOURCE.child("inlineVolumeSpec"), errors, inline=True)
+
+
+def _status(status: Object, errors: Errors) -> None:
+    size = sum(
+        len(key.encode()) + len(value.encode()) for key, value in (status.get("attachmentMetadata") or {}).items()
+    )
+    if size > _MAX_METADATA:
+        errors.append(too_long(_STATUS.child("attachmentMetadata"), _MAX_METADATA))
+    for name in ("attachError", "detachError"):
+        error, path = status.get(name), _STATUS.child(name)
+        if error is None:
+            continue
+        if len((error.get("message") or "").encode()) > _MAX_MESSAGE:
+            # upstream names the limit of the metadata here
+            errors.append(too_long(path.child("message"), _MAX_METADATA))
+        code = error.get("errorCode")
+        if code is not None and code < 0:
+            errors.append(invalid(path.child("errorCode"), code, "must be between 0 and 2147483647, inclusive"))
+
+
+class VolumeAttachmentStrategy(PlainStrategy):
+    namespaced = False
+    allow_unconditional_update = False
+    empty_status: ClassVar[Object | None] = {"attached": False}
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        inline = ((obj.get("spec") or {}).get("source") or {}).get("inlineVolumeSpec")
+        if inline is not None:
+            default_volume_source(inline)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        source = spec.get("source") or {}
+        errors += check_csi_driver_name(spec.get("attacher") or "", _SPEC.child("attacher"))
+        _source(source, errors)
+        check(subdomain_name)(spec.get("nodeName") or "", _SPEC.child("nodeName"), errors, ctx)
+        _status(obj.get("status") or {}, errors)
+        if source.get("persistentVolumeName") is not None:
+            path = Path("spec.source.persistentVolumeName")
+            check(subdomain_name)(source["persistentVolumeName"], path, errors, ctx)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        spec = obj.get("spec") or {}
+        if spec != (old.get("spec") or {}):
+            source = spec.get("source") or {}
+            # the internal type's fields, as Go writes a value that has no JSON names
+            shown = {
+                "Attacher": spec.get("attacher", ""),
+                "Source": {
+                    "PersistentVolumeName": source.get("persistentVolumeName"),
+                    "InlineVolumeSpec": internal("PersistentVolumeSpec", source.get("inlineVolumeSpec")),
+                },
+                "NodeName": spec.get("nodeName", ""),
+            }
+            errors.append(invalid(_SPEC, shown, IMMUTABLE))
+        return errors
+
+
+class VolumeAttachmentStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("metadata", "spec")
+    keeps_metadata = True
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        # upstream holds a status against the same rules as the whole
+        return self.parent.validate_update(obj, old, ctx)
+
+
+def _spec(name: str) -> Any:
+    return lambda obj, now: (obj.get("spec") or {}).get(name, "")
+
+
+def _volume(obj: Object, now: float) -> str:
+    return ((obj.get("spec") or {}).get("source") or {}).get("persistentVolumeName") or ""
+
+
+_STRATEGY = VolumeAttachmentStrategy()
 
 RESOURCE = Resource(
     group="storage.k8s.io",
@@ -11,10 +125,25 @@ RESOURCE = Resource(
     plural="volumeattachments",
     singular="volumeattachment",
     namespaced=False,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="tJx/ezt6UDU=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="VolumeAttachment"),
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="VolumeAttachment",
+            strategy=VolumeAttachmentStatusStrategy(_STRATEGY),
+        ),
+    ),
+    strategy=_STRATEGY,
+    returns_deleted=True,
+    table=printing.table(
+        "VolumeAttachment",
+        printing.name,
+        _spec("attacher"),
+        _volume,
+        _spec("nodeName"),
+        lambda obj, now: bool((obj.get("status") or {}).get("attached")),
+        printing.age,
     ),
 )
