@@ -1,0 +1,31 @@
+"""The deadline of a request: ``?timeout=`` up to ``--request-timeout`` (upstream: ``filters/request_deadline.go``)."""
+
+from __future__ import annotations
+
+from kapi.filters.chain import Filter
+from kapi.filters.long_running import LongRunning, long_running
+from kapi.machinery import status
+from kapi.machinery.duration import parse_duration
+from kapi.request.context import RequestContext
+
+
+def request_deadline(maximum: float, is_long_running: LongRunning = long_running) -> Filter:
+    """Sets ``ctx.deadline`` (reactor seconds).  ``maximum`` in seconds; a client may ask for less, 0 asks for nothing.
+
+    Raises BadRequest for a timeout that cannot be read.
+    """
+
+    def limit(ctx: RequestContext) -> None:
+        if is_long_running(ctx):
+            return
+        timeout, wanted = maximum, ctx.first("timeout")
+        if wanted:
+            try:
+                asked = parse_duration(wanted)
+            except ValueError as error:
+                raise status.bad_request(f"invalid timeout specified in the request URL - {error}") from None
+            if 0 < asked < maximum:
+                timeout = asked
+        ctx.deadline = ctx.received + timeout
+
+    return limit

@@ -1,0 +1,23 @@
+"""Sends HTTP/2 clients elsewhere now and then, so that load spreads (upstream: ``server/filters/goaway.go``)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from kapi.filters.chain import Filter
+from kapi.request.context import RequestContext
+
+_CLOSE = (b"connection", b"close")
+
+
+def goaway(chance: float, draw: Callable[[], float] = random.random) -> Filter:
+    """``chance`` from 0 to .02 (``--goaway-chance``).  Only HTTP/2 connections are ended, after the answer."""
+
+    def decide(ctx: RequestContext) -> None:
+        protocol = getattr(ctx.http, "clientproto", b"")
+        if protocol in (b"HTTP/2", b"HTTP/2.0") and draw() < chance:
+            ctx.connection_closing = True
+            ctx.response_headers.append(_CLOSE)
+
+    return decide

@@ -1,0 +1,27 @@
+"""What nobody expected becomes a 500; the connection lives on (upstream: apiserver ``server/filters/wrap.go``).
+
+Like the timeout it stands around the chain: its runner hands over every exception that is no API error.
+"""
+
+from __future__ import annotations
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kapi.machinery import status
+from kapi.machinery.status import StatusError
+from kapi.request.context import RequestContext
+
+_log = Logger()
+_TEXT = "This request caused apiserver to panic. Look in the logs for details."
+
+
+def recover(ctx: RequestContext, failure: Failure) -> StatusError:
+    """The error to answer with.  The traceback goes to the log, under the audit id; the client learns nothing of it."""
+    error = failure.value
+    if isinstance(error, StatusError):
+        return error
+    _log.failure(
+        "Unexpected error in {method} {path}", failure, method=ctx.method, path=ctx.path, audit_id=ctx.audit_id
+    )
+    return status.generic(_TEXT)

@@ -1,0 +1,49 @@
+"""One line a request, and how long it took (upstream: apiserver ``server/httplog`` and ``filterlatency``).
+
+Neither headers, bodies nor query values are written: a token in a URL stays out of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from kapi.filters.chain import Filter
+from kapi.request.context import RequestContext
+
+_log = Logger()
+#: called with the request, the status code and the seconds it took
+Recorder = Callable[[RequestContext, int, float], None]
+
+
+def request_log(
+    seconds: Callable[[], float], *, slow: float = 1.0, verbose: bool = False, record: Recorder | None = None
+) -> Filter:
+    """Logs every request when ``verbose``, else those that failed with 5xx or took longer than ``slow`` seconds."""
+
+    def start(ctx: RequestContext) -> None:
+        def finish(code: int) -> None:
+            took = seconds() - ctx.received
+            if record is not None:
+                record(ctx, code, took)
+            info = ctx.info
+            waited = info is not None and info.verb == "watch"
+            if verbose or code >= 500 or (took > slow and not waited):
+                user, original = ctx.user, ctx.original_user
+                _log.info(
+                    "{method} {path} {code} {latency:.3f}s",
+                    method=ctx.method,
+                    path=ctx.path,
+                    verb=info.verb if info is not None else "",
+                    code=code,
+                    latency=took,
+                    agent=ctx.header("user-agent") or "",
+                    user=user.name if user is not None else "",
+                    impersonated_by=original.name if original is not None else "",
+                    audit_id=ctx.audit_id,
+                )
+
+        ctx.finishers.append(finish)
+
+    return start

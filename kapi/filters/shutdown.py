@@ -1,0 +1,94 @@
+"""Requests during shutdown: counted, told to come back, or let through.
+
+Upstream: apiserver ``server/filters/with_retry_after.go`` and ``waitgroup.go``.  Health probes and metrics are
+answered until the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+
+from kapi.filters.chain import Filter
+from kapi.filters.long_running import LongRunning, long_running
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+_EXEMPT = ("/readyz", "/livez", "/healthz", "/metrics")
+_AGENT = "kube-apiserver/"
+_TEXT = b"The apiserver is shutting down, please try again later.\n"
+
+
+def _exempt(ctx: RequestContext) -> bool:
+    return ctx.path.startswith(_EXEMPT) or (ctx.header("user-agent") or "").startswith(_AGENT)
+
+
+def retry_after(stopping: Callable[[], bool]) -> Filter:
+    """429 once ``stopping()``: no new requests are accepted, and the connection ends."""
+
+    def refuse(ctx: RequestContext) -> Response | None:
+        if not stopping() or _exempt(ctx):
+            return None
+        ctx.connection_closing = True
+        headers = ((b"connection", b"close"), (b"retry-after", b"5"), (b"x-content-type-options", b"nosniff"))
+        return Response(429, _TEXT, b"text/plain; charset=utf-8", headers)
+
+    return refuse
+
+
+class RequestWaitGroup:
+    """The requests that are being answered.  ``wait`` is called once, at shutdown; from then on none may join."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.waiting = False
+        self._idle: Deferred[None] = Deferred()
+
+    def add(self) -> bool:
+        if self.waiting:
+            return False
+        self.count += 1
+        return True
+
+    def done(self) -> None:
+        self.count -= 1
+        if self.waiting and not self.count and not self._idle.called:
+            self._idle.callback(None)
+
+    def wait(self) -> Deferred[None]:
+        """Fires when the last request is answered."""
+        self.waiting = True
+        if not self.count and not self._idle.called:
+            self._idle.callback(None)
+        return self._idle
+
+
+def wait_group(group: RequestWaitGroup, is_long_running: LongRunning = long_running) -> Filter:
+    """Counts requests that are not long-running; 503 for one that comes after the wait has begun."""
+
+    def join(ctx: RequestContext) -> None:
+        if is_long_running(ctx):
+            return
+        if not group.add():
+            if _exempt(ctx):
+                return
+            raise status.service_unavailable("apiserver is shutting down", 1)
+        ctx.finishers.append(lambda code: group.done())
+
+    return join
+
+
+def watch_termination(group: RequestWaitGroup) -> Filter:
+    """Counts watches apart, so that shutdown can end them at a bounded rate and wait for that."""
+
+    def join(ctx: RequestContext) -> None:
+        info = ctx.info
+        if info is None or info.verb != "watch" or not info.is_resource:
+            return
+        if not group.add():
+            raise status.service_unavailable("apiserver is shutting down", 1)
+        ctx.finishers.append(lambda code: group.done())
+
+    return join

@@ -1,0 +1,36 @@
+"""Durations as Go writes them: ``1h15m``, ``1.5s``, ``300ms`` (Go ``time.ParseDuration``)."""
+
+from __future__ import annotations
+
+import re
+
+from kapi.machinery.field import quote
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TERM = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds.  Raises ValueError with Go's message."""
+    rest, sign = text, 1.0
+    if rest[:1] in ("-", "+"):
+        sign = -1.0 if rest[0] == "-" else 1.0
+        rest = rest[1:]
+    if rest == "0":
+        return 0.0
+    if not rest:
+        raise ValueError(f"time: invalid duration {quote(text)}")
+    total = 0.0
+    while rest:
+        match = _TERM.match(rest)
+        assert match is not None
+        whole, fraction, unit = match.group(1), match.group(2) or "", match.group(3)
+        if not whole and len(fraction) < 2:
+            raise ValueError(f"time: invalid duration {quote(text)}")
+        if not unit:
+            raise ValueError(f"time: missing unit in duration {quote(text)}")
+        if unit not in _UNITS:
+            raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
+        total += float((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit]
+        rest = rest[match.end():]
+    return sign * total
