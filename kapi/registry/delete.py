@@ -10,7 +10,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.registry.environment import stamp, unstamp
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
-from kapi.registry.resource_store import ResourceStore
+from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
 
 Object = dict[str, Any]
@@ -24,6 +24,7 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
 
     ``op.options`` are DeleteOptions.  Raises StatusError: NotFound, Conflict (preconditions), Forbidden.
     """
+    check_name(op.name)
     while True:
         waiting = store.cache.wait_fresh()
         if waiting is not None:

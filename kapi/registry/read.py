@@ -12,7 +12,7 @@ import orjson
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.selectors import Predicate
-from kapi.registry.resource_store import ResourceStore
+from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Entry
 
@@ -44,10 +44,8 @@ def parse_revision(text: str, *, listing: bool = False) -> int:
 
 async def get(store: ResourceStore, namespace: str, name: str, resource_version: str = "") -> Entry:
     """The object's entry, at least as new as ``resource_version`` ("" = the newest there is).  Raises NotFound."""
-    if resource_version:
-        waiting = store.cache.wait_for(parse_revision(resource_version))
-    else:
-        waiting = store.cache.wait_fresh()
+    check_name(name)
+    waiting = store.cache.wait_for(parse_revision(resource_version)) if resource_version else store.cache.wait_fresh()
     if waiting is not None:
         await waiting
     entry = store.cache.get(namespace, name)

@@ -10,7 +10,10 @@ from typing import Any
 
 from kapi.admission.interface import AdmissionChain, Attributes
 from kapi.codecs.split import encode_halves
+from kapi.machinery import status
+from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.machinery.names import path_segment
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -20,6 +23,12 @@ from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
 
 Object = dict[str, Any]
+
+
+def check_name(name: str) -> None:
+    """Raises BadRequest for a name that cannot be a path segment (``..``, ``a/b``, ``a%2Fb``)."""
+    if "/" in name or "%" in name or name in (".", ".."):
+        raise status.bad_request(f"Name parameter invalid: {quote(name)}: {';'.join(path_segment(name))}")
 
 
 class ResourceStore:
@@ -38,6 +47,8 @@ class ResourceStore:
         self._field_managers: dict[tuple[GroupVersionKind, str], FieldManager] = {}
 
     def key(self, namespace: str, name: str) -> str:
+        """The store's key.  Raises BadRequest for a name that could lead out of its place."""
+        check_name(name)
         return f"{self._prefix}{namespace}/{name}"
 
     def context(self, op: Operation) -> StrategyContext:

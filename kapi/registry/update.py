@@ -13,7 +13,7 @@ from kapi.registry import metadata as meta
 from kapi.registry.create import insert
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
-from kapi.registry.resource_store import ResourceStore
+from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreError
 
@@ -31,6 +31,7 @@ async def update(
     Conflict.  A write that changes nothing stores nothing.  Raises StatusError.
     """
     name, resource = op.name, store.group_resource
+    check_name(name)
     creatable = allow_create or op.strategy.allow_create_on_update
     while True:
         waiting = store.cache.wait_fresh()
