@@ -1,0 +1,134 @@
+"""The chain of enabled plugins: order, measuring, reinvocation, and what no plugin may break.
+
+Mutating passes run over every plugin in order; when a webhook changed the object after others had seen it, they all
+run once more.  Plugins that have nothing to do with a resource are skipped: which ones is remembered per resource.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kapi.admission import metrics
+from kapi.admission.catalogue import enabled_names, make_plugins
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import AdmissionChain, Attributes, Plugin
+from kapi.machinery.status import StatusError
+from kapi.schema.managedfields import InvalidManagedFields, decode
+
+_perf = time.perf_counter
+
+
+class Reinvocation:
+    """What mutating plugins tell each other about a second pass."""
+
+    __slots__ = ("again", "requested", "seen")
+
+    def __init__(self) -> None:
+        self.again = False  # this is the second pass
+        self.requested = False  # somebody changed the object after other plugins had run
+        self.seen: dict[str, Any] = {}  # plugin -> what it wants to remember between the passes
+
+    def request(self) -> None:
+        self.requested = True
+
+
+class Chain(AdmissionChain):
+    """All enabled plugins; ``meter`` may be None in tests."""
+
+    def __init__(self, plugins: list[Plugin], meter: metrics.Meter | None = None) -> None:
+        super().__init__(plugins)
+        self.meter = meter
+
+    async def admit(self, attributes: Attributes) -> None:
+        """Lets every plugin change the object.  Raises StatusError when one refuses."""
+        plugins = self._admit[attributes.operation]
+        if not plugins:
+            return
+        reinvocation = attributes.reinvocation = Reinvocation()
+        before = _managed_fields(attributes)
+        start = _perf()
+        rejected = True
+        try:
+            await self._admit_once(plugins, attributes)
+            if reinvocation.requested:
+                reinvocation.again = True
+                await self._admit_once(plugins, attributes)
+            rejected = False
+        finally:
+            if self.meter is not None:
+                self.meter.step("admit", attributes.operation, rejected, _perf() - start)
+        if before is not None and _managed_fields(attributes) is not before:
+            _keep_readable(attributes, before)
+
+    async def _admit_once(self, plugins: list[Plugin], attributes: Attributes) -> None:
+        meter = self.meter
+        for plugin in plugins:
+            start = _perf()
+            try:
+                waiting = plugin.admit(attributes)
+                if waiting is not None:
+                    await waiting
+            except BaseException:
+                if meter is not None:
+                    meter.controller(plugin.name, "admit", attributes.operation, True, _perf() - start)
+                raise
+            if meter is not None:
+                meter.controller(plugin.name, "admit", attributes.operation, False, _perf() - start)
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Lets every plugin refuse the object.  Raises StatusError."""
+        meter = self.meter
+        begin = _perf()
+        rejected = True
+        try:
+            for plugin in self._validate[attributes.operation]:
+                start = _perf()
+                try:
+                    waiting = plugin.validate(attributes)
+                    if waiting is not None:
+                        await waiting
+                except BaseException:
+                    if meter is not None:
+                        meter.controller(plugin.name, "validate", attributes.operation, True, _perf() - start)
+                    raise
+                if meter is not None:
+                    meter.controller(plugin.name, "validate", attributes.operation, False, _perf() - start)
+            rejected = False
+        finally:
+            if meter is not None:
+                meter.step("validate", attributes.operation, rejected, _perf() - begin)
+
+
+def _managed_fields(attributes: Attributes) -> Any:
+    return None if attributes.obj is None else (attributes.obj.get("metadata") or {}).get("managedFields")
+
+
+def _keep_readable(attributes: Attributes, before: Any) -> None:
+    """Restores ``managedFields`` that a plugin or webhook left in a state nobody can read."""
+    try:
+        decode(_managed_fields(attributes))
+    except (InvalidManagedFields, AttributeError, TypeError) as error:
+        assert attributes.obj is not None
+        attributes.obj["metadata"]["managedFields"] = before
+        attributes.warnings.append(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
+            f"mutating admission controller; please fix your requests: {error}"
+        )
+
+
+def build_chain(
+    initializer: Initializer,
+    *,
+    enable: Iterable[str] = (),
+    disable: Iterable[str] = (),
+    configurations: Mapping[str, Any] | None = None,
+    meter: metrics.Meter | None = None,
+) -> Chain:
+    """The chain that flags ask for.  Raises UnknownPlugin, and ValueError for a configuration that cannot be read."""
+    names = enabled_names(enable, disable)
+    return Chain(make_plugins(names, initializer, configurations or {}), meter)
+
+
+__all__ = ["Chain", "Reinvocation", "StatusError", "build_chain"]
