@@ -1,0 +1,202 @@
+"""Keys and certificates of a first start; later starts use them again.
+
+Everything lies under ``<data dir>/pki`` with owner-only modes.  Upstream leaves this to kubeadm; the names follow it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_YEAR = datetime.timedelta(days=365)
+_SKEW = datetime.timedelta(minutes=5)
+_RENEW_BEFORE = datetime.timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where things lie."""
+
+    directory: Path
+
+    @property
+    def ca(self) -> Path:
+        return self.directory / "ca.crt"
+
+    @property
+    def ca_key(self) -> Path:
+        return self.directory / "ca.key"
+
+    @property
+    def serving(self) -> Path:
+        return self.directory / "apiserver.crt"
+
+    @property
+    def serving_key(self) -> Path:
+        return self.directory / "apiserver.key"
+
+    @property
+    def admin(self) -> Path:
+        return self.directory / "admin.crt"
+
+    @property
+    def admin_key(self) -> Path:
+        return self.directory / "admin.key"
+
+    @property
+    def service_account_key(self) -> Path:
+        return self.directory / "sa.key"
+
+    @property
+    def service_account_public(self) -> Path:
+        return self.directory / "sa.pub"
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Writes a file that only its owner can read; a reader never sees half of it."""
+    scratch = path.with_name(path.name + ".new")
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    scratch.replace(path)
+
+
+def _key_bytes(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{path} is not an EC key")
+    return key
+
+
+def _name(common: str, organization: str = "") -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
+    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + years * _YEAR)
+    )
+
+
+def _usage(*, signs: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True, key_encipherment=not signs, key_cert_sign=signs, crl_sign=signs, content_commitment=False,
+        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )
+
+
+def ensure(directory: Path, names: Iterable[str]) -> Files:
+    """Makes what is missing.  ``names`` are host names and addresses the serving certificate must cover."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = Files(directory)
+    if not (files.ca.exists() and files.ca_key.exists()):
+        _make_ca(files)
+    ca, ca_key = x509.load_pem_x509_certificate(files.ca.read_bytes()), _load_key(files.ca_key)
+    wanted = list(dict.fromkeys(names))
+    if not _serves(files.serving, files.serving_key, ca, wanted):
+        _make_serving(files, ca, ca_key, wanted)
+    if not (files.admin.exists() and files.admin_key.exists() and _fresh(files.admin, ca)):
+        _make_admin(files, ca, ca_key)
+    if not (files.service_account_key.exists() and files.service_account_public.exists()):
+        _make_service_account(files)
+    return files
+
+
+def _make_ca(files: Files) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name("kubernetes")
+    certificate = (
+        _builder(subject, subject, key, 10)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    write_private(files.ca_key, _key_bytes(key))
+    write_private(files.ca, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _fresh(path: Path, ca: x509.Certificate) -> bool:
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    now = datetime.datetime.now(datetime.timezone.utc)
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except Exception:
+        return False
+    return certificate.not_valid_after_utc > now + _RENEW_BEFORE
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _serves(path: Path, key: Path, ca: x509.Certificate, wanted: list[str]) -> bool:
+    if not (path.exists() and key.exists() and _fresh(path, ca)):
+        return False
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return all(_alternative(name) in names for name in wanted)
+
+
+def _make_serving(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, wanted: list[str]) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        _builder(_name("kube-apiserver"), ca.subject, key, 1)
+        .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in wanted]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    write_private(files.serving_key, _key_bytes(key))
+    write_private(files.serving, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _make_admin(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        _builder(_name("kubernetes-admin", "system:masters"), ca.subject, key, 1)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    write_private(files.admin_key, _key_bytes(key))
+    write_private(files.admin, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _make_service_account(files: Files) -> None:
+    key = rsa.generate_private_key(65537, 2048)  # RS256 is what every verifier of such tokens knows
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    write_private(files.service_account_key, _key_bytes(key))
+    write_private(files.service_account_public, public)

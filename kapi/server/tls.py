@@ -1,0 +1,184 @@
+"""TLS contexts: minimum version, suites, ALPN, a certificate per server name, and reload without a restart.
+
+Client certificates are asked for but not demanded, and not judged here: the authenticator does, on every request, against the
+CA bundle of that moment (upstream: ``RequestClientCert``, dynamic certificates).  Sessions are never resumed, so that
+nothing of an earlier identity survives in a ticket.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from OpenSSL import SSL, crypto
+from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
+from twisted.logger import Logger
+from zope.interface import implementer
+
+log = Logger()
+_VERSIONS = {"VersionTLS12": SSL.TLS1_2_VERSION, "VersionTLS13": SSL.TLS1_3_VERSION}
+_DEFAULT_CIPHERS = (
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
+    "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+)
+
+
+class CertificateError(ValueError):
+    """A certificate or key that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """Files of a certificate chain and its key; ``names`` are host patterns ("" of the certificate's own)."""
+
+    certificate: str
+    key: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TLSSettings:
+    default: KeyPair
+    sni: Sequence[KeyPair] = ()
+    minimum_version: str = "VersionTLS12"
+    ciphers: Sequence[str] = ()
+    protocols: Sequence[bytes] = (b"h2", b"http/1.1")
+    #: bundles whose subjects are named to clients as acceptable issuers
+    client_authorities: Sequence[str] = ()
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CertificateError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def load_pair(pair: KeyPair) -> tuple[list[x509.Certificate], Any]:
+    """The chain and the key.  Raises CertificateError when they do not belong together."""
+    try:
+        chain = x509.load_pem_x509_certificates(_read(pair.certificate))
+    except ValueError as error:
+        if isinstance(error, CertificateError):
+            raise
+        raise CertificateError(f"{pair.certificate}: no certificate: {error}") from None
+    try:
+        key: Any = serialization.load_pem_private_key(_read(pair.key), None)
+    except CertificateError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise CertificateError(f"{pair.key}: no private key: {error}") from None
+    spki = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    if key.public_key().public_bytes(*spki) != chain[0].public_key().public_bytes(*spki):
+        raise CertificateError(f"tls: private key {pair.key} does not match public key of {pair.certificate}")
+    return chain, key
+
+
+def host_names(certificate: x509.Certificate) -> tuple[str, ...]:
+    """The DNS names a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple(names.get_values_for_type(x509.DNSName))
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class ServerContexts:
+    """Makes a TLS connection per client from the certificates of the moment."""
+
+    def __init__(self, settings: TLSSettings) -> None:
+        self.settings = settings
+        self._stamp: tuple[object, ...] = ()
+        self._named: list[tuple[tuple[str, ...], SSL.Context]] = []
+        self._default: SSL.Context
+        self._load()
+
+    def _files(self) -> list[str]:
+        pairs = (self.settings.default, *self.settings.sni)
+        return [file for pair in pairs for file in (pair.certificate, pair.key)] + list(self.settings.client_authorities)
+
+    def _fingerprint(self) -> tuple[object, ...]:
+        return tuple((path, _read(path)) for path in self._files())
+
+    def _load(self) -> None:
+        stamp = self._fingerprint()
+        default = self._context(self.settings.default)[0]
+        named = []
+        for pair in self.settings.sni:
+            context, chain = self._context(pair)
+            named.append((tuple(name.lower() for name in pair.names or host_names(chain[0])), context))
+        self._default, self._named, self._stamp = default, named, stamp
+
+    def reload(self) -> bool:
+        """Reads the files again; connections that are open stay.  False (and a log line) when they cannot be used."""
+        try:
+            if self._fingerprint() == self._stamp:
+                return False
+            self._load()
+        except ValueError as error:
+            log.error("The serving certificate was not reloaded: {error}", error=str(error))
+            return False
+        log.info("The serving certificate was reloaded")
+        return True
+
+    def _context(self, pair: KeyPair) -> tuple[SSL.Context, list[x509.Certificate]]:
+        settings = self.settings
+        chain, key = load_pair(pair)
+        context = SSL.Context(SSL.TLS_SERVER_METHOD)
+        context.set_min_proto_version(_VERSIONS[settings.minimum_version])
+        context.set_options(
+            SSL.OP_NO_COMPRESSION | SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE
+        )
+        context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        context.set_session_id(b"kapi")
+        context.set_cipher_list((":".join(settings.ciphers) or _DEFAULT_CIPHERS).encode())
+        context.use_certificate(crypto.X509.from_cryptography(chain[0]))
+        for extra in chain[1:]:
+            context.add_extra_chain_cert(crypto.X509.from_cryptography(extra))
+        context.use_privatekey(crypto.PKey.from_cryptography_key(key))
+        context.set_verify(SSL.VERIFY_PEER, _accept_any)
+        names = []
+        for path in settings.client_authorities:
+            for authority in x509.load_pem_x509_certificates(_read(path)):
+                names.append(crypto.X509.from_cryptography(authority).get_subject())
+        context.set_client_ca_list(names)
+        context.set_alpn_select_callback(self._select_protocol)
+        context.set_tlsext_servername_callback(self._select_certificate)
+        return context, chain
+
+    def _select_protocol(self, connection: SSL.Connection, offered: list[bytes]) -> Any:
+        for protocol in self.settings.protocols:
+            if protocol in offered:
+                return protocol
+        return SSL.NO_OVERLAPPING_PROTOCOLS
+
+    def _select_certificate(self, connection: SSL.Connection) -> None:
+        name = (connection.get_servername() or b"").decode("ascii", "replace").lower().rstrip(".")
+        if not name:
+            return
+        for patterns, context in self._named:
+            if any(_matches(name, pattern) for pattern in patterns):
+                connection.set_context(context)
+                return
+
+    def serverConnectionForTLS(self, protocol: Any) -> SSL.Connection:  # noqa: N802
+        return SSL.Connection(self._default, None)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """A wildcard stands for exactly the first label."""
+    if pattern.startswith("*."):
+        return "." in name and name.split(".", 1)[1] == pattern[2:]
+    return name == pattern or ("*" in pattern and fnmatch.fnmatchcase(name, pattern))
+
+
+def _accept_any(connection: Any, certificate: Any, error: int, depth: int, ok: int) -> bool:
+    """A certificate proves possession of its key; what it is worth is decided by the authenticator."""
+    return True
