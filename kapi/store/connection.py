@@ -47,10 +47,13 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
     def connectionLost(self, why: Any = None) -> None:
         self.connected = 0
         self.gone = True
+        reason = why.getErrorMessage() if why is not None else "closed"
+        if type(self.error) is ConnectionGone:
+            self.error = ConnectionGone(f"the connection was lost: {reason}")
         pending, self.pending = self.pending, deque()
         for deferred, _ in pending:
             deferred.errback(self.error)
-        self.lost.callback(why.getErrorMessage() if why is not None else "closed")
+        self.lost.callback(reason)
 
     def dataReceived(self, data: bytes, unpause: bool = False) -> None:
         reader = self._reader

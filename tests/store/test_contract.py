@@ -9,13 +9,12 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from kapi.store.address import Address
-from kapi.store.embedded import EmbeddedValkey
-from kapi.store.factory import embedded_store
+from kapi.store.factory import embedded_store, external_store
 from kapi.store.interface import Change, StoredObject
 from kapi.store.memory import MemoryStore
 from kapi.store.redis_store import RedisStore
 from tests.store.contract import StoreContract
+from tests.store.servers import Server
 
 
 class MemoryStoreTest(StoreContract, TestCase):
@@ -44,19 +43,15 @@ class EmbeddedStoreTest(StoreContract, TestCase):
 class SharedStoreTest(StoreContract, TestCase):
     """A server that several processes use."""
 
-    server: EmbeddedValkey | None = None
+    server: Server | None = None
 
     async def make_store(self) -> RedisStore:
-        if self.server is None:
-            self.directory = tempfile.mkdtemp()
-            self.server = EmbeddedValkey(self.directory, reactor, fsync="no")
-            await self.server.start()
-        return RedisStore(Address(path=self.server.socket_path), reactor, prefix="shared")
+        self.server = self.server or Server()
+        return external_store(self.server.url, reactor, prefix="shared")
 
     async def clean_up(self) -> None:
         assert self.server is not None
-        await self.server.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self.server.stop()
 
     async def test_two_processes_see_each_other(self) -> None:
         other = RedisStore(self.store.address, reactor, prefix="shared")

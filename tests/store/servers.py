@@ -1,0 +1,52 @@
+"""Servers for tests: real ones with any settings.  ``KAPI_TEST_REDIS_SERVER`` names another binary (Debian's redis-server)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from kapi.store.embedded import find_binary
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A server on a TCP port of 127.0.0.1; settings are those of its configuration file."""
+
+    def __init__(self, *arguments: str, sentinel: str = "", **settings: str) -> None:
+        self.directory = Path(tempfile.mkdtemp())
+        self.port = free_port()
+        binary = os.environ.get("KAPI_TEST_REDIS_SERVER") or find_binary()
+        lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.directory}", 'save ""', sentinel]
+        lines += [f"{name.replace('_', '-')} {value}" for name, value in settings.items()]
+        config = self.directory / "server.conf"
+        config.write_text("\n".join(lines) + "\n")
+        command = [binary, str(config), *(["--sentinel"] if sentinel else []), *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def wait(self) -> None:
+        for _ in range(500):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.01)
+        raise AssertionError("the server does not start")
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)

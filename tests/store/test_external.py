@@ -1,0 +1,326 @@
+"""External servers: logging in, TLS, Sentinel, what is refused, coming back after an outage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import defer, protocol, reactor, ssl
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.store import redis_store
+from kapi.store.errors import StoreUnavailable, UnsuitableStore
+from kapi.store.factory import embedded_store, external_store
+from kapi.store.redis_store import RedisStore
+from tests.store.certificates import make_authority, make_certificate
+from tests.store.contract import HEAD, TAIL, Recorder
+from tests.store.servers import Server, free_port
+
+
+class ExternalCase(TestCase):
+    timeout = 60
+
+    def server(self, *arguments: str, **settings: str) -> Server:
+        server = Server(*arguments, **settings)
+        self.addCleanup(server.stop)
+        return server
+
+    async def works(self, url: str) -> None:
+        recorder = Recorder()
+        store = external_store(url, reactor)
+        await store.start(recorder)
+        try:
+            await recorder.reached(await store.create("k", HEAD, TAIL))
+        finally:
+            await store.stop()
+
+    async def refused(self, url: str, kind: type[Exception] = UnsuitableStore) -> str:
+        store = external_store(url, reactor)
+        try:
+            await store.start(Recorder())
+        except kind as error:
+            return str(error)
+        finally:
+            await store.stop()
+        raise AssertionError("was not refused")
+
+
+class Login(ExternalCase):
+    async def test_plain_tcp_and_database(self) -> None:
+        server = self.server()
+        await self.works(server.url)
+        await self.works(server.url + "/5")
+
+    async def test_password(self) -> None:
+        server = self.server(requirepass="secret")
+        await self.works(f"redis://:secret@127.0.0.1:{server.port}")
+        self.assertIn("WRONGPASS", await self.refused(f"redis://:wrong@127.0.0.1:{server.port}"))
+        self.assertIn("NOAUTH", await self.refused(server.url))
+
+    async def test_acl_user_with_the_documented_rights(self) -> None:
+        rights = "on >pw ~{kapi}:* +@read +@write +@scripting +@connection +info +script|load"
+        server = self.server(user=f"kapi {rights}")
+        await self.works(f"redis://kapi:pw@127.0.0.1:{server.port}")
+        self.assertNotIn("pw", await self.refused(f"redis://kapi:pwx@127.0.0.1:{server.port}"))
+
+
+class Refusals(ExternalCase):
+    async def test_eviction(self) -> None:
+        server = self.server(maxmemory_policy="allkeys-lru")
+        self.assertIn("maxmemory-policy is allkeys-lru", await self.refused(server.url))
+
+    async def test_cluster_mode(self) -> None:
+        server = self.server(cluster_enabled="yes")
+        self.assertIn("cluster mode", await self.refused(server.url))
+
+    async def test_replica(self) -> None:
+        primary = self.server()
+        replica = self.server(replicaof=f"127.0.0.1 {primary.port}")
+        self.assertIn("replica", await self.refused(replica.url))
+
+    async def test_unreachable(self) -> None:
+        self.assertIn("cannot connect", await self.refused(f"redis://127.0.0.1:{free_port()}", StoreUnavailable))
+
+    async def test_too_old(self) -> None:
+        class Old(protocol.Protocol):
+            def dataReceived(self, data: bytes) -> None:
+                info = b"redis_version:6.2.7\r\nredis_mode:standalone\r\nrole:master\r\n"
+                self.transport.write(b"$%d\r\n%s\r\n" % (len(info), info))
+
+        port = reactor.listenTCP(0, protocol.Factory.forProtocol(Old), interface="127.0.0.1")
+        try:
+            text = await self.refused(f"redis://127.0.0.1:{port.getHost().port}")
+        finally:
+            await port.stopListening()
+        self.assertIn("Redis 6.2.7 is too old", text)
+
+    async def test_bad_url(self) -> None:
+        with self.assertRaisesRegex(UnsuitableStore, "--redis-servers: unknown scheme"):
+            external_store("ftp://x", reactor)
+
+
+class DataDirectory(TestCase):
+    timeout = 60
+
+    async def test_a_directory_has_one_user(self) -> None:
+        directory = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, directory, True)
+        first, second = embedded_store(directory, reactor), embedded_store(directory, reactor)
+        await first.start(Recorder())
+        try:
+            with self.assertRaisesRegex(UnsuitableStore, "in use by another kapi"):
+                await second.start(Recorder())
+            self.assertEqual(await first.create("k", HEAD, TAIL), 1, "the first one is not disturbed")
+        finally:
+            await first.stop()
+
+    async def test_a_directory_that_cannot_be_made(self) -> None:
+        with self.assertRaisesRegex(UnsuitableStore, "data directory /dev/null/x"):
+            await embedded_store("/dev/null/x", reactor).start(Recorder())
+
+    async def test_a_long_path_is_no_problem(self) -> None:
+        parent = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, parent, True)
+        store = embedded_store(Path(parent) / ("x" * 120), reactor)
+        await store.start(Recorder())
+        self.addCleanup(shutil.rmtree, str(Path(store.server.socket_path).parent), True)
+        await store.stop()
+
+    async def test_files_are_private(self) -> None:
+        directory = Path(tempfile.mkdtemp()) / "data"
+        self.addCleanup(shutil.rmtree, str(directory.parent), True)
+        store = embedded_store(directory, reactor)
+        await store.start(Recorder())
+        try:
+            self.assertEqual(directory.stat().st_mode & 0o077, 0)
+            self.assertEqual(os.stat(store.server.socket_path).st_mode & 0o077, 0)
+        finally:
+            await store.stop()
+
+
+class Outage(ExternalCase):
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            if condition():
+                return
+            await deferLater(reactor, 0.01, lambda: None)
+        raise AssertionError("it did not happen")
+
+    async def _disconnect(self, store: RedisStore) -> None:
+        """Ends the connections and keeps the store from making new ones."""
+        store._stopping = True
+        for connection in list(store._connections):
+            connection.abort()
+        await self._until(lambda: store._connection is None)
+
+    def _reconnect(self, store: RedisStore) -> None:
+        store._stopping = False
+        store._running = defer.ensureDeferred(store._keep_connected())
+
+    async def test_a_server_that_comes_back(self) -> None:
+        server = self.server(appendonly="yes", appendfsync="always")
+        recorder = Recorder()
+        store = external_store(server.url, reactor)
+        await store.start(recorder)
+        try:
+            await recorder.reached(await store.create("a", HEAD, TAIL))
+            server.process.kill()
+            server.process.wait()
+            await self._until(lambda: not store.available)
+            with self.assertRaises(StoreUnavailable) as caught:
+                await store.create("b", HEAD, TAIL)
+            self.assertIn(str(server.port), str(caught.exception))
+            again = Server.__new__(Server)
+            again.directory, again.port = server.directory, server.port
+            command = [*server.process.args]  # type: ignore[misc]
+            again.process = subprocess.Popen(command)
+            self.addCleanup(again.stop)
+            again.wait()
+            await self._until(lambda: store.available)
+            await recorder.reached(await store.create("b", HEAD, TAIL))
+            self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a", "b"]))
+        finally:
+            await store.stop()
+
+    async def test_a_server_that_lost_its_data_is_noticed(self) -> None:
+        server = self.server()
+        recorder, store = Recorder(), external_store(server.url, reactor)
+        await store.start(recorder)
+        try:
+            for n in range(3):
+                await store.create(f"old{n}", HEAD, TAIL)
+            await recorder.reached(3)
+            await self._disconnect(store)
+            other = external_store(server.url, reactor)
+            await other.start()
+            await other._command("FLUSHALL")
+            for n in range(5):
+                await other.create(f"new{n}", HEAD, TAIL)
+            await other.stop()
+            self._reconnect(store)
+            await self._until(lambda: recorder.resets == 2)
+            self.assertEqual(sorted(recorder.objects), [f"new{n}" for n in range(5)])
+        finally:
+            await store.stop()
+
+    async def test_changes_that_were_compacted_while_away_are_noticed(self) -> None:
+        server = self.server()
+        recorder, store = Recorder(), external_store(server.url, reactor)
+        other = external_store(server.url, reactor)
+        await store.start(recorder)
+        await other.start()
+        try:
+            await recorder.reached(await store.create("a", HEAD, TAIL))
+            await self._disconnect(store)
+            for n in range(5):
+                await other.create(f"b{n}", HEAD, TAIL)
+            await other.compact(5)
+            self._reconnect(store)
+            await self._until(lambda: recorder.resets == 2)
+            self.assertEqual(len(recorder.objects), 6)
+            self.assertEqual([change.revision for change in recorder.history], [6])
+        finally:
+            await other.stop()
+            await store.stop()
+
+    async def test_a_server_that_hangs(self) -> None:
+        self.patch(redis_store, "REPLY_TIMEOUT", 1.0)
+        server = self.server()
+        store = external_store(server.url, reactor)
+        await store.start(Recorder())
+        try:
+            os.kill(server.process.pid, signal.SIGSTOP)
+            with self.assertRaises(StoreUnavailable):
+                await store.create("a", HEAD, TAIL)
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+            await store.stop()
+
+
+class Sentinel(ExternalCase):
+    async def test_the_primary_is_found(self) -> None:
+        primary = self.server()
+        sentinel = self.server(sentinel=f"sentinel monitor mymaster 127.0.0.1 {primary.port} 1")
+        dead = free_port()
+        hosts = f"127.0.0.1:{dead},127.0.0.1:{sentinel.port}"
+        await self.works(f"redis+sentinel://{hosts}/mymaster")
+        text = await self.refused(f"redis+sentinel://{hosts}/other", StoreUnavailable)
+        self.assertIn("does not know 'other'", text)
+
+
+class Forwarder(protocol.Protocol):
+    """Ends TLS and forwards to the server."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.waiting: list[bytes] = []
+        self.peer: Any = None
+
+    def connectionMade(self) -> None:
+        outer = self
+
+        class Inner(protocol.Protocol):
+            def connectionMade(self) -> None:
+                outer.peer = self.transport
+                self.transport.write(b"".join(outer.waiting))
+
+            def dataReceived(self, data: bytes) -> None:
+                outer.transport.write(data)
+
+        factory = protocol.ClientFactory.forProtocol(Inner)
+        factory.noisy = False
+        reactor.connectTCP("127.0.0.1", self.port, factory)
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.peer is None:
+            self.waiting.append(data)
+        else:
+            self.peer.write(data)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        if self.peer is not None:
+            self.peer.loseConnection()
+
+
+class Tls(ExternalCase):
+    async def asyncSetUp(self) -> tuple[int, Path]:
+        server = self.server()
+        directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, directory, True)
+        authority = make_authority(directory / "ca.pem")
+        make_certificate(authority, directory / "server.pem", "localhost")
+        make_certificate(authority, directory / "client.pem", "kapi")
+        make_authority(directory / "other-ca.pem")
+        pem = (directory / "server.pem").read_bytes()
+        certificate = ssl.PrivateCertificate.loadPEM(pem)
+        trusted = ssl.Certificate.loadPEM((directory / "ca.pem").read_bytes())
+        factory = protocol.Factory()
+        factory.buildProtocol = lambda addr: Forwarder(server.port)  # type: ignore[assignment,method-assign]
+        port = reactor.listenSSL(0, factory, certificate.options(trusted), interface="127.0.0.1")
+        self.addCleanup(port.stopListening)
+        return port.getHost().port, directory
+
+    async def test_verified_with_client_certificate(self) -> None:
+        port, directory = await self.asyncSetUp()
+        await self.works(f"rediss://localhost:{port}?ca={directory}/ca.pem&cert={directory}/client.pem")
+
+    async def test_certificates_of_others_are_refused(self) -> None:
+        port, directory = await self.asyncSetUp()
+        url = f"rediss://localhost:{port}?ca={directory}/other-ca.pem&cert={directory}/client.pem"
+        self.assertIn("certificate verify failed", await self.refused(url, StoreUnavailable))
+
+    async def test_the_name_is_checked(self) -> None:
+        port, directory = await self.asyncSetUp()
+        url = f"rediss://127.0.0.1:{port}?ca={directory}/ca.pem&cert={directory}/client.pem"
+        self.assertIn("connection was lost", await self.refused(url, StoreUnavailable))
+
+    async def test_unreadable_files(self) -> None:
+        text = await self.refused("rediss://localhost:1?ca=/nowhere/ca.pem")
+        self.assertIn("TLS files cannot be used", text)
