@@ -1,8 +1,43 @@
-"""ControllerRevision (apps/v1)."""
+"""ControllerRevision (apps/v1): validation, strategy, table (upstream: ``pkg/registry/apps/controllerrevision``)."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared.metadata import validate_immutable
+from kapi.resources.shared.printing import NONE, age, name, table
+from kapi.resources.shared.replicas import count, validate_counts
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_DATA, _ROOT = Path("data"), Path("")
+
+
+class ControllerRevisionStrategy(PlainStrategy):
+    create_rules_on_update = "after"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        validate_counts(obj, _ROOT, errors, ("revision",))
+        if old is not None:
+            validate_immutable(obj.get("data"), old.get("data"), _DATA, errors)
+        elif obj.get("data") is None:
+            errors.append(field.required(_DATA, "data is mandatory"))
+        elif not isinstance(obj["data"], dict):
+            errors.append(field.required(_DATA, "data must be a valid JSON object"))
+
+
+def _controller(obj: Object, now: float) -> str:
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            group, slash, _ = owner.get("apiVersion", "").partition("/")
+            kind = owner.get("kind", "").lower()
+            return f"{kind}{'.' + group if slash else ''}/{owner.get('name', '')}"
+    return NONE
+
 
 RESOURCE = Resource(
     group="apps",
@@ -13,4 +48,6 @@ RESOURCE = Resource(
     namespaced=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="85nkx63pcBU=",
+    strategy=ControllerRevisionStrategy(),
+    table=table("ControllerRevision", name, _controller, count("revision"), age),
 )

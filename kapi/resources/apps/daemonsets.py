@@ -1,8 +1,166 @@
-"""DaemonSet (apps/v1)."""
+"""DaemonSet (apps/v1): defaults, validation, strategy, table (upstream: ``pkg/apis/apps``, ``pkg/registry/apps/daemonset``).
+
+The template's generation is a field inside upstream; on the wire, and here, it is an annotation.
+"""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+import re
+from typing import Any
+
+from kapi.machinery import field, status
+from kapi.machinery.field import Path
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import selectors
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import validate_immutable
+from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
+from kapi.resources.shared.podtemplate import template_options, validate_pod_template
+from kapi.resources.shared.printing import age, label_selector, labels, name, table
+from kapi.resources.shared.replicas import (
+    container_names,
+    count,
+    images,
+    number_of,
+    template_warnings,
+    validate_always_restart,
+    validate_at_most_all,
+    validate_collisions,
+    validate_counts,
+    validate_fit,
+    validate_int_or_percent,
+)
+from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+GENERATION = "deprecated.daemonset.template.generation"
+_SPEC, _STATUS = Path("spec"), Path("status")
+_COUNTERS = (
+    "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration",
+    "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
+)  # fmt: skip
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z").match
+
+
+def template_generation(obj: Object) -> int:
+    """The generation that the annotation tells; 0 without one.  Raises BadRequest when it is no number."""
+    text = (obj["metadata"].get("annotations") or {}).get(GENERATION)
+    if text is None:
+        return 0
+    if not _INTEGER(text):
+        raise status.bad_request(
+            f'DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing {field.quote(text)}: '
+            "invalid syntax"
+        )
+    return int(text)
+
+
+def _set_generation(obj: Object, generation: int) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    obj["metadata"]["annotations"] = {**annotations, GENERATION: str(generation)}
+
+
+def _validate_rolling(rolling: Object, path: Path, errors: Errors) -> None:
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    for rule in (validate_int_or_percent, validate_at_most_all):
+        rule(unavailable, path.child("maxUnavailable"), errors)
+        rule(surge, path.child("maxSurge"), errors)
+    if number_of(unavailable) and number_of(surge):
+        text = "may not be set when maxUnavailable is non-zero"
+        errors.append(field.invalid(path.child("maxSurge"), surge, text))
+    elif not number_of(unavailable) and not number_of(surge):
+        errors.append(field.required(path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
+
+
+def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
+    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    if kind == "OnDelete":
+        return
+    if kind != "RollingUpdate":
+        value = internal("DaemonSetUpdateStrategy", strategy)
+        errors.append(not_supported(path, value, ("RollingUpdate", "OnDelete")))
+    elif rolling is None:
+        errors.append(field.required(path.child("rollingUpdate")))
+    else:
+        _validate_rolling(rolling, path.child("rollingUpdate"), errors)
+
+
+class DaemonSetStrategy(PlainStrategy):
+    reset_fields = ("status",)
+    empty_status = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        strategy = spec.setdefault("updateStrategy", {})
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", 1)
+            rolling.setdefault("maxSurge", 0)
+        spec.setdefault("revisionHistoryLimit", 10)
+        default_pod_template(spec.setdefault("template", {}))
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        obj["metadata"]["generation"] = 1
+        _set_generation(obj, max(template_generation(obj), 1))
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(obj, old, ctx)
+        generation = template_generation(old)
+        if not same(obj["spec"].get("template"), old["spec"].get("template")):
+            generation += 1
+        if obj["spec"] != old["spec"]:
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        _set_generation(obj, generation)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj["spec"]
+        options = template_options(ctx, None if old is None else old["spec"].get("template"))
+        if old is not None:
+            options.allow_invalid_selector_values |= selectors.has_invalid_values(old["spec"].get("selector"))
+            validate_immutable(spec.get("selector"), old["spec"].get("selector"), _SPEC.child("selector"), errors)
+        selector, template, here = spec.get("selector"), spec.get("template") or {}, _SPEC.child("template")
+        selectors.validate_label_selector(
+            selector, _SPEC.child("selector"), errors, allow_invalid_values=options.allow_invalid_selector_values
+        )
+        if selector is None or selectors.is_convertible(selector):
+            validate_fit(selector, template, here, errors)
+        if selector is not None and selectors.is_empty(selector):
+            text = "empty selector is invalid for daemonset"
+            errors.append(field.invalid(_SPEC.child("selector"), selector, text))
+        validate_pod_template(template, here, errors, options)
+        validate_always_restart(template, here, errors, "DaemonSet")
+        validate_counts(spec, _SPEC, errors, ("minReadySeconds",))
+        generation = template_generation(obj)
+        if generation < 0:
+            text = "must be greater than or equal to 0"
+            errors.append(field.invalid(_SPEC.child("templateGeneration"), generation, text))
+        _validate_strategy(spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy"), errors)
+        validate_counts(spec, _SPEC, errors, ("revisionHistoryLimit",))
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return template_warnings(obj["spec"].get("template"))
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if template_generation(obj) == template_generation(old):
+            return []
+        return template_warnings(obj["spec"].get("template"))
+
+
+class DaemonSetStatusStrategy(PlainStatusStrategy):
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        state = obj.get("status") or {}
+        validate_counts(state, _STATUS, errors, _COUNTERS)
+        validate_collisions(state, old.get("status") or {}, _STATUS, errors)
+
+
+STRATEGY = DaemonSetStrategy()
 
 RESOURCE = Resource(
     group="apps",
@@ -16,6 +174,23 @@ RESOURCE = Resource(
     categories=("all",),
     storage_version_hash="dd7pWHUlMKQ=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="DaemonSet"),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="DaemonSet", strategy=DaemonSetStatusStrategy(STRATEGY)
+        ),
+    ),
+    strategy=STRATEGY,
+    table=table(
+        "DaemonSet",
+        name,
+        count("status", "desiredNumberScheduled"),
+        count("status", "currentNumberScheduled"),
+        count("status", "numberReady"),
+        count("status", "updatedNumberScheduled"),
+        count("status", "numberAvailable"),
+        lambda obj, now: labels((obj["spec"].get("template") or {}).get("spec", {}).get("nodeSelector")),
+        age,
+        container_names("spec", "template"),
+        images("spec", "template"),
+        lambda obj, now: label_selector(obj["spec"].get("selector")),
     ),
 )

@@ -1,8 +1,151 @@
-"""Deployment (apps/v1)."""
+"""Deployment (apps/v1): defaults, validation, strategy, table (upstream: ``pkg/apis/apps``, ``pkg/registry/apps/deployment``)."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import validate_immutable
+from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
+from kapi.resources.shared.podtemplate import template_options
+from kapi.resources.shared.printing import age, name, table
+from kapi.resources.shared.replicas import (
+    NOT_NEGATIVE,
+    container_names,
+    count,
+    hostname_warning,
+    images,
+    number_of,
+    plain,
+    template_warnings,
+    validate_at_most_all,
+    validate_at_most_replicas,
+    validate_collisions,
+    validate_counts,
+    validate_int_or_percent,
+    validate_selector,
+    validate_template_for_replicas,
+)
+from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.selectors import format_selector, is_convertible
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_COUNTERS = (
+    "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas",
+    "terminatingReplicas", "collisionCount",
+)  # fmt: skip
+
+
+def default_deployment(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    default_pod_template(spec.setdefault("template", {}))
+
+
+def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
+    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    if kind == "Recreate":
+        if rolling is not None:
+            text = "may not be specified when strategy `type` is 'Recreate'"
+            errors.append(field.forbidden(path.child("rollingUpdate"), text))
+    elif kind != "RollingUpdate":
+        value = internal("DeploymentStrategy", strategy)
+        errors.append(not_supported(path, value, ("Recreate", "RollingUpdate")))
+    elif rolling is None:
+        errors.append(field.required(path.child("rollingUpdate"), "this should be defaulted and never be nil"))
+    else:
+        here = path.child("rollingUpdate")
+        unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+        validate_int_or_percent(unavailable, here.child("maxUnavailable"), errors)
+        validate_int_or_percent(surge, here.child("maxSurge"), errors)
+        if number_of(unavailable) == 0 and number_of(surge) == 0:
+            text = "may not be 0 when `maxSurge` is 0"
+            errors.append(field.invalid(here.child("maxUnavailable"), unavailable, text))
+        validate_at_most_all(unavailable, here.child("maxUnavailable"), errors)
+
+
+class DeploymentStrategy(PlainStrategy):
+    reset_fields = ("status",)
+    generation_parts = ("spec",)
+    empty_status = {}
+
+    def default(self, obj: Object) -> None:
+        default_deployment(obj)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(obj, old, ctx)
+        if not same(obj["metadata"].get("annotations"), old["metadata"].get("annotations")):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj["spec"]
+        if spec.get("replicas", 0) < 0:
+            errors.append(field.invalid(_SPEC.child("replicas"), spec["replicas"], NOT_NEGATIVE))
+        validate_selector(spec.get("selector"), _SPEC.child("selector"), errors, "deployment")
+        options = template_options(ctx, None if old is None else old["spec"].get("template"))
+        validate_template_for_replicas(spec, _SPEC, errors, options)
+        _validate_strategy(spec.get("strategy") or {}, _SPEC.child("strategy"), errors)
+        validate_counts(spec, _SPEC, errors, ("minReadySeconds", "revisionHistoryLimit"))
+        deadline = spec.get("progressDeadlineSeconds")
+        if deadline is not None:
+            here = _SPEC.child("progressDeadlineSeconds")
+            if deadline < 0:
+                errors.append(field.invalid(here, deadline, NOT_NEGATIVE))
+            if deadline <= spec.get("minReadySeconds", 0):
+                errors.append(field.invalid(here, deadline, "must be greater than minReadySeconds"))
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        self.check(obj, old, errors, ctx)
+        validate_immutable(obj["spec"].get("selector"), old["spec"].get("selector"), _SPEC.child("selector"), errors)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if obj["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return template_warnings(obj["spec"].get("template"))
+
+
+class DeploymentStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("spec", "metadata.labels")
+
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        keep(obj["metadata"], old["metadata"], "labels")
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status = obj.get("status") or {}
+        validate_counts(status, _STATUS, errors, _COUNTERS)
+        limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
+        validate_at_most_replicas(status, _STATUS, errors, limited)
+        validate_collisions(status, old.get("status") or {}, _STATUS, errors)
+
+
+def _selector(obj: Object, now: float) -> str:
+    selector = obj["spec"].get("selector")
+    if selector is not None and not is_convertible(selector):
+        return "<invalid>"
+    return format_selector(selector)
+
+
+STRATEGY = DeploymentStrategy()
 
 RESOURCE = Resource(
     group="apps",
@@ -16,7 +159,23 @@ RESOURCE = Resource(
     categories=("all",),
     storage_version_hash="8aSe+NMegvE=",
     subresources=(
-        Subresource("scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"),
-        Subresource("status", ("get", "patch", "update"), kind="Deployment"),
+        Subresource(
+            "scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"
+        ),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="Deployment", strategy=DeploymentStatusStrategy(STRATEGY)
+        ),
+    ),
+    strategy=STRATEGY,
+    table=table(
+        "Deployment",
+        name,
+        plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
+        count("status", "updatedReplicas"),
+        count("status", "availableReplicas"),
+        age,
+        container_names("spec", "template"),
+        images("spec", "template"),
+        _selector,
     ),
 )

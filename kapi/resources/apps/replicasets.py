@@ -1,8 +1,82 @@
-"""ReplicaSet (apps/v1)."""
+"""ReplicaSet (apps/v1): defaults, validation, strategy, table (upstream: ``pkg/apis/apps``, ``pkg/registry/apps/replicaset``)."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.machinery.field import Path
+from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.shared.metadata import validate_immutable
+from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
+from kapi.resources.shared.podtemplate import template_options
+from kapi.resources.shared.printing import age, label_selector, name, table
+from kapi.resources.shared.replicas import (
+    container_names,
+    count,
+    hostname_warning,
+    images,
+    template_warnings,
+    validate_at_most_replicas,
+    validate_counts,
+    validate_selector,
+    validate_template_for_replicas,
+)
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_COUNTERS = (
+    "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration",
+    "terminatingReplicas",
+)  # fmt: skip
+
+
+class ReplicaSetStrategy(PlainStrategy):
+    reset_fields = ("status",)
+    generation_parts = ("spec",)
+    empty_status = {"replicas": 0}
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        template = spec.setdefault("template", {})
+        default_pod_template(template)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj["spec"]
+        validate_counts(spec, _SPEC, errors, ("replicas", "minReadySeconds"))
+        # upstream's text says deployment here too
+        validate_selector(spec.get("selector"), _SPEC.child("selector"), errors, "deployment")
+        options = template_options(ctx, None if old is None else old["spec"].get("template"))
+        validate_template_for_replicas(spec, _SPEC, errors, options)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        self.check(obj, old, errors, ctx)
+        validate_immutable(obj["spec"].get("selector"), old["spec"].get("selector"), _SPEC.child("selector"), errors)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if obj["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return template_warnings(obj["spec"].get("template"))
+
+
+class ReplicaSetStatusStrategy(PlainStatusStrategy):
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status = obj.get("status") or {}
+        validate_counts(status, _STATUS, errors, _COUNTERS)
+        limited = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        validate_at_most_replicas(status, _STATUS, errors, limited)
+
+
+_replicas = selectable("status.replicas")
+STRATEGY = ReplicaSetStrategy()
 
 RESOURCE = Resource(
     group="apps",
@@ -16,7 +90,24 @@ RESOURCE = Resource(
     categories=("all",),
     storage_version_hash="P1RzHs8/mWQ=",
     subresources=(
-        Subresource("scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"),
-        Subresource("status", ("get", "patch", "update"), kind="ReplicaSet"),
+        Subresource(
+            "scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"
+        ),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="ReplicaSet", strategy=ReplicaSetStatusStrategy(STRATEGY)
+        ),
     ),
+    strategy=STRATEGY,
+    table=table(
+        "ReplicaSet",
+        name,
+        count("spec", "replicas"),
+        count("status", "replicas"),
+        count("status", "readyReplicas"),
+        age,
+        container_names("spec", "template"),
+        images("spec", "template"),
+        lambda obj, now: label_selector(obj["spec"].get("selector")),
+    ),
+    selectable_fields={"status.replicas": lambda obj: _replicas(obj) or "0"},
 )

@@ -1,0 +1,181 @@
+"""What controllers of pods share: numbers or percentages, selectors against templates, counters, table cells.
+
+Upstream: ``apps/validation``, ``printers/internalversion``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.shared import selectors
+from kapi.resources.shared.names import is_dns1123_label, is_percent
+from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.podtemplate import validate_pod_template
+from kapi.resources.shared.podwarnings import pod_warnings
+from kapi.resources.shared.rules import Errors, not_supported
+
+Object = dict[str, Any]
+
+NOT_NEGATIVE = "must be greater than or equal to 0"
+_MISMATCH = "`selector` does not match template `labels`"
+
+
+# -- numbers or percentages ------------------------------------------------------------------------------------------
+
+
+def validate_int_or_percent(value: int | str, path: Path, errors: Errors) -> None:
+    if isinstance(value, str):
+        for text in is_percent(value):
+            errors.append(field.invalid(path, value, text))
+    elif value < 0:
+        errors.append(field.invalid(path, value, NOT_NEGATIVE))
+
+
+def number_of(value: int | str | None) -> int:
+    """The number in front of the percent sign, or the number; 0 for what is neither."""
+    if isinstance(value, str):
+        digits = value.removesuffix("%")
+        return int(digits) if digits.isascii() and digits.isdigit() else 0
+    return value or 0
+
+
+def validate_at_most_all(value: int | str, path: Path, errors: Errors) -> None:
+    if isinstance(value, str) and not is_percent(value) and number_of(value) > 100:
+        errors.append(field.invalid(path, value, "must not be greater than 100%"))
+
+
+# -- selector and template ---------------------------------------------------------------------------------------------
+
+
+def validate_selector(
+    selector: Object | None, path: Path, errors: Errors, what: str, *, allow_invalid_values: bool = False
+) -> None:
+    """A selector that has to be there and to ask for something; ``what`` is how upstream's text names the kind."""
+    if selector is None:
+        errors.append(field.required(path))
+        return
+    selectors.validate_label_selector(selector, path, errors, allow_invalid_values=allow_invalid_values)
+    if selectors.is_empty(selector):
+        errors.append(field.invalid(path, selector, f"empty selector is invalid for {what}"))
+
+
+def validate_fit(selector: Object | None, template: Object, path: Path, errors: Errors) -> None:
+    """The template's labels must be found by the selector."""
+    labels = (template.get("metadata") or {}).get("labels")
+    if not selectors.matches(selector, labels or {}):
+        errors.append(field.invalid(path.child("metadata", "labels"), labels, _MISMATCH))
+
+
+def validate_always_restart(template: Object, path: Path, errors: Errors, what: str) -> None:
+    """Controllers that keep pods running do not take other restart policies, nor a deadline."""
+    spec = template.get("spec") or {}
+    policy = spec.get("restartPolicy", "")
+    if policy != "Always":
+        errors.append(not_supported(path.child("spec", "restartPolicy"), policy, ("Always",)))
+    if spec.get("activeDeadlineSeconds") is not None:
+        text = f"activeDeadlineSeconds in {what} is not Supported"
+        errors.append(field.forbidden(path.child("spec", "activeDeadlineSeconds"), text))
+
+
+def validate_template_for_replicas(
+    spec: Object, path: Path, errors: Errors, options: PodOptions, what: str = "ReplicaSet"
+) -> None:
+    """Selector fit, template and restart policy of a ReplicaSet's or Deployment's spec."""
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    if selector is not None and not selectors.is_convertible(selector):
+        errors.append(field.invalid(path.child("selector"), selector, "invalid label selector"))
+        return
+    here = path.child("template")
+    validate_fit(selector, template, here, errors)
+    validate_pod_template(template, here, errors, options)
+    validate_always_restart(template, here, errors, what)
+
+
+# -- status ------------------------------------------------------------------------------------------------------------
+
+
+def validate_counts(status: Object, path: Path, errors: Errors, names: Sequence[str]) -> None:
+    for name in names:
+        value = status.get(name)
+        if value is not None and value < 0:
+            errors.append(field.invalid(path.child(name), value, NOT_NEGATIVE))
+
+
+def validate_at_most_replicas(
+    status: Object, path: Path, errors: Errors, names: Sequence[str], ready: str = "cannot be greater than readyReplicas"
+) -> None:
+    """Counters within ``replicas``, and the available ones within the ready ones."""
+    total = status.get("replicas", 0)
+    for name in names:
+        value = status.get(name, 0)
+        if value > total:
+            errors.append(field.invalid(path.child(name), value, "cannot be greater than status.replicas"))
+    available = status.get("availableReplicas", 0)
+    if available > status.get("readyReplicas", 0):
+        errors.append(field.invalid(path.child("availableReplicas"), available, ready))
+
+
+def validate_collisions(new: Object, old: Object, path: Path, errors: Errors) -> None:
+    """The collision count never goes down."""
+    before, after = old.get("collisionCount"), new.get("collisionCount")
+    if before is not None and (after or 0) < before:
+        errors.append(field.invalid(path.child("collisionCount"), after or 0, "cannot be decremented"))
+
+
+# -- warnings ----------------------------------------------------------------------------------------------------------
+
+_POD_HOSTNAMES = "this is used in Pod names and hostnames, which can result in surprising behavior; "
+
+
+def hostname_warning(obj: Object, text: str = _POD_HOSTNAMES) -> list[str]:
+    """A name that makes no good host name."""
+    texts = is_dns1123_label((obj.get("metadata") or {}).get("name", ""))
+    if not texts:
+        return []
+    return [f"metadata.name: {text}a DNS label is recommended: [{' '.join(texts)}]"]
+
+
+def template_warnings(template: Object | None, path: Path = Path("spec").child("template")) -> list[str]:
+    template = template or {}
+    return pod_warnings(template.get("spec") or {}, template.get("metadata") or {}, path, template=True)
+
+
+# -- table cells -------------------------------------------------------------------------------------------------------
+
+Reader = Callable[[Object, float], Any]
+
+
+def _containers(obj: Object, path: Sequence[str]) -> list[Object]:
+    node: Any = obj
+    for part in path:
+        node = (node or {}).get(part)
+    return ((node or {}).get("spec") or {}).get("containers") or []
+
+
+def container_names(*path: str) -> Reader:
+    """The names of a template's containers; ``path`` leads to the template."""
+    return lambda obj, now: ",".join(container.get("name", "") for container in _containers(obj, path))
+
+
+def images(*path: str) -> Reader:
+    return lambda obj, now: ",".join(container.get("image", "") for container in _containers(obj, path))
+
+
+def count(*path: str) -> Reader:
+    """A number of the object, 0 when absent."""
+
+    def read(obj: Object, now: float) -> int:
+        node: Any = obj
+        for part in path:
+            node = (node or {}).get(part)
+        return node or 0
+
+    return read
+
+
+def plain(template: str, *readers: Reader) -> Reader:
+    """Cells put together: ``plain("{}/{}", count(...), count(...))``."""
+    return lambda obj, now: template.format(*(read(obj, now) for read in readers))
