@@ -1,0 +1,99 @@
+"""Runs one request from the parsed request line to the last byte: chain, answer, finishers.
+
+A request that never waits goes through without a single Deferred.  A client that goes away cancels a read; a write runs
+on, since a torn write would leave others (allocations, quota) with half of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from kapi.endpoints.errors import status_response, to_status
+from kapi.endpoints.writer import write
+from kapi.filters.chain import FilterChain
+from kapi.filters.panic_recovery import recover
+from kapi.filters.timeout import enforce
+from kapi.machinery.status import StatusError
+from kapi.registry.metadata import new_uid
+from kapi.request.context import RequestContext
+from kapi.request.parse import split_uri
+from kapi.request.response import Response
+
+_READS = frozenset(["GET", "HEAD", "OPTIONS"])
+
+
+class RequestRunner:
+    """What a listening site calls for every request; ``reactor`` gives time and threads."""
+
+    def __init__(self, chain: FilterChain, reactor: Any) -> None:
+        self.chain = chain
+        self.reactor = reactor
+        self.watches: set[Any] = set()  # streams to be ended when the server stops
+
+    def serve(self, http: Any) -> None:
+        """Answers a twisted.web request whose body has been read."""
+        ctx = RequestContext(http, http.method.decode("latin-1"), "", {})
+        ctx.extra["reactor"] = self.reactor
+        ctx.extra["watches"] = self.watches
+        self._identify(ctx)
+        try:
+            ctx.path, ctx.query = split_uri(http.uri)
+            answer = self.chain.handle(ctx)
+        except Exception:
+            answer = self._refuse(ctx, Failure())
+        if isinstance(answer, Response):
+            self._write(ctx, answer)
+            return
+        self._wait(ctx, answer)
+
+    @staticmethod
+    def _identify(ctx: RequestContext) -> None:
+        """The audit id: the client's if it sent one, else a new one; every answer carries it."""
+        given = ctx.header("audit-id")
+        ctx.audit_id = given if given else new_uid()
+        ctx.response_headers.append((b"Audit-Id", ctx.audit_id.encode("utf-8", "replace")))
+
+    def _wait(self, ctx: RequestContext, answer: Awaitable[Response]) -> None:
+        waiting = enforce(ctx, answer, self.reactor)
+        gone = ctx.http.notifyFinish()
+        gone.addErrback(lambda _: waiting.cancel() if ctx.method in _READS else None)
+        gone.addErrback(lambda _: None)
+        waiting.addErrback(lambda failure: self._refuse(ctx, failure))
+        waiting.addCallback(lambda response: None if response is None else self._write(ctx, response))
+        waiting.addErrback(self._lost, ctx)
+
+    def _refuse(self, ctx: RequestContext, failure: Failure) -> Response | None:
+        if failure.check(CancelledError):
+            self._finish(ctx, 499)
+            return None
+        error = failure.value
+        if not isinstance(error, StatusError):
+            translated = to_status(error)
+            error = translated if translated.code == 503 else recover(ctx, failure)
+        return status_response(ctx, error)
+
+    def _write(self, ctx: RequestContext, response: Response) -> None:
+        if getattr(ctx.http, "_disconnected", False):
+            self._finish(ctx, response.status)
+            return
+        writing = write(ctx, response)
+        if writing is None:
+            self._finish(ctx, response.status)
+            return
+        done: Deferred[Any] = writing if isinstance(writing, Deferred) else Deferred.fromCoroutine(writing)  # type: ignore[arg-type]
+        done.addErrback(self._lost, ctx)
+        done.addBoth(lambda _: self._finish(ctx, response.status))
+
+    def _lost(self, failure: Failure, ctx: RequestContext) -> None:
+        if not failure.check(CancelledError):
+            recover(ctx, failure)
+
+    @staticmethod
+    def _finish(ctx: RequestContext, code: int) -> None:
+        finishers, ctx.finishers = ctx.finishers, []
+        for finisher in reversed(finishers):
+            finisher(code)
