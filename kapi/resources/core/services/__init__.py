@@ -20,10 +20,13 @@ RESOURCE = Resource(
     categories=("all",),
     storage_version_hash="0/CO1lhkEBI=",
     subresources=(
-        Subresource("proxy", ("create", "delete", "get", "patch", "update"), kind="ServiceProxyOptions", handler="proxy"),
+        Subresource(
+            "proxy", ("create", "delete", "get", "patch", "update"), kind="ServiceProxyOptions", handler="proxy"
+        ),
         Subresource("status", ("get", "patch", "update"), kind="Service", strategy=_STATUS),
     ),
     strategy=ServiceStrategy(),
     table=TABLE,
+    returns_deleted=True,
     selectable_fields={"spec.clusterIP": selectable("spec.clusterIP"), "spec.type": selectable("spec.type")},
 )

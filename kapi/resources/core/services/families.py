@@ -182,11 +182,8 @@ def _follow_policy(new: Object, old: Object | None) -> list[FieldError]:
     if policy == SINGLE_STACK:
         for values, what in ((cluster_ips(new), "cluster IPs"), (families(new), "IP families")):
             if len(values) == 2:
-                errors.append(
-                    invalid(
-                        path, policy, f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-                    )
-                )
+                detail = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+                errors.append(invalid(path, policy, detail))
     return errors
 
 

@@ -1,4 +1,4 @@
-"""How Services are created and updated (upstream: ``pkg/registry/core/service/strategy.go``, ``pkg/api/service/warnings.go``)."""
+"""How Services are created and updated (upstream: ``pkg/registry/core/service``, ``pkg/api/service/warnings.go``)."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
     if len(ips) > 1 and len({is_ipv6(ip) for ip in ips}) < 2:
         errors.append(invalid(path, ips, "may specify no more than one IP for each IP family"))
     if not is_headless(service):
-        for i, (ip, family) in enumerate(zip(ips, families(service))):
+        for i, (ip, family) in enumerate(zip(ips, families(service), strict=False)):
             if (family == IPV4 and is_ipv6(ip)) or (family == IPV6 and not is_ipv6(ip)):
                 detail = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
                 errors.append(invalid(path.index(i), ip, detail))
@@ -332,7 +332,7 @@ def _validate_cluster_ip_change(service: Object, old: Object, errors: Errors) ->
         return
     path = _SPEC.child("clusterIPs")
     if len(new_ips) == len(old_ips):
-        for i, (ip, before) in enumerate(zip(new_ips, old_ips)):
+        for i, (ip, before) in enumerate(zip(new_ips, old_ips, strict=True)):
             if ip != before:
                 errors.append(invalid(path.index(i), new_ips, _ONCE))
         return
@@ -348,7 +348,7 @@ def _validate_family_change(service: Object, old: Object, errors: Errors) -> Non
     new, before = families(service), families(old)
     path = _SPEC.child("ipFamilies").index(0)
     if len(new) == len(before):
-        for family, was in zip(new, before):
+        for family, was in zip(new, before, strict=True):
             if family != was:
                 errors.append(invalid(path, new, _ONCE))
         return

@@ -1,0 +1,7 @@
+"""Allocators: cluster IPs and node ports of Services, safe among several processes and across crashes."""
+
+from __future__ import annotations
+
+from kapi.registry.allocators.install import install
+
+__all__ = ["install"]

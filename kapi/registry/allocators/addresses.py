@@ -1,0 +1,103 @@
+"""Cluster IPs: an address is taken by creating the IPAddress object of its name (KEP-1880).
+
+Upstream: ``pkg/registry/core/service/ipallocator``: the allocator over ServiceCIDRs.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kapi.client.interface import Client
+from kapi.machinery import status
+from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
+from kapi.resources.core.services.allocation import address_candidates, usable_range
+from kapi.resources.shared.addresses import Network, parse, parse_network
+
+Object = dict[str, Any]
+GROUP = "networking.k8s.io"
+FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"
+MANAGED_BY_LABEL = "ipaddress.kubernetes.io/managed-by"
+MANAGER = "ipallocator.k8s.io"
+
+
+def is_ready(service_cidr: Object) -> bool:
+    """A range without a Ready condition counts; one that is going away does not."""
+    if service_cidr["metadata"].get("deletionTimestamp"):
+        return False
+    for condition in (service_cidr.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Ready":
+            return bool(condition.get("status") == "True")
+    return True
+
+
+def ip_address_of(ip: str, family: str, namespace: str, name: str) -> Object:
+    """The IPAddress by which a Service holds an address."""
+    parent = {"resource": "services", "namespace": namespace, "name": name}
+    labels = {FAMILY_LABEL: family, MANAGED_BY_LABEL: MANAGER}
+    return {"metadata": {"name": ip, "labels": labels}, "spec": {"parentRef": parent}}
+
+
+class ClusterAddresses:
+    """Addresses out of the ServiceCIDRs there are."""
+
+    def __init__(self, client: Client, choose: random.Random | None = None) -> None:
+        self._addresses = client.resource(GROUP, "ipaddresses")
+        self._ranges = client.resource(GROUP, "servicecidrs")
+        self._random = choose or random.SystemRandom()
+
+    def networks(self, family: str) -> list[Network]:
+        """The ranges of a family that addresses may come from now."""
+        found: list[Network] = []
+        for service_cidr in self._ranges.lister.list():
+            if not is_ready(service_cidr):
+                continue
+            for cidr in (service_cidr.get("spec") or {}).get("cidrs") or []:
+                parsed = parse_network(cidr)
+                if parsed is not None and f"IPv{parsed[1].version}" == family and parsed[1] not in found:
+                    found.append(parsed[1])
+        return found
+
+    def _check(self, ip: str, family: str) -> str:
+        """The address in canonical form.  Raises OutOfRange."""
+        address = parse(ip)
+        for network in self.networks(family):
+            first, last = usable_range(network)
+            if address is not None and address.version == network.version and first <= int(address) <= last:
+                return str(address)
+        raise OutOfRange("the provided network does not match the current range")
+
+    async def take(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool = False) -> None:
+        """Takes this address for a Service.  Raises AllocationError."""
+        canonical = self._check(ip, family)
+        if dry_run:
+            return
+        try:
+            await self._addresses.create(ip_address_of(canonical, family, namespace, name))
+        except status.AlreadyExists:
+            raise Taken("provided IP is already allocated") from None
+        except status.StatusError as error:
+            raise AllocationError(error.message) from error
+
+    async def take_any(self, family: str, namespace: str, name: str, *, dry_run: bool = False) -> str:
+        """Takes some address.  Raises Full and other AllocationErrors."""
+        for network in self.networks(family):
+            if dry_run:
+                return str(network.network_address)
+            for ip in address_candidates(network, self._random):
+                if self._addresses.lister.get("", ip) is not None:
+                    continue
+                try:
+                    await self.take(ip, family, namespace, name)
+                except Taken:
+                    continue  # another process was faster
+                return ip
+        raise Full
+
+    async def give_back(self, ip: str) -> None:
+        """Nothing happens when nobody holds it."""
+        address = parse(ip)
+        try:
+            await self._addresses.delete(str(address))
+        except status.NotFound:
+            return

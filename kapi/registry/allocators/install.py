@@ -1,0 +1,29 @@
+"""Ties the allocators to the Service resource of a registry."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.allocators.addresses import ClusterAddresses
+from kapi.registry.allocators.ports import RESERVATIONS, NodePorts
+from kapi.registry.allocators.services import ServiceLifecycle
+from kapi.registry.registry import Registry
+from kapi.resources.shared.addresses import parse_network
+
+
+def install(registry: Registry, ranges: Sequence[str], port_range: tuple[int, int]) -> NodePorts:
+    """Gives Services their lifecycle.  ``ranges`` are the cluster's service CIDRs, the primary family's first.
+
+    Call it once, before the caches start and after the built-in rows were added.  Returns the node ports, which the
+    repair controller needs.
+    """
+    parsed = [parse_network(cidr) for cidr in ranges]
+    configured = [f"IPv{network[1].version}" for network in parsed if network is not None] or ["IPv4"]
+    cache = registry.caches.cache(RESERVATIONS, {}, False)
+    node_ports = NodePorts(registry.store, cache, *port_range)
+    store = registry.stores[GroupResource("", "services")]
+    lifecycle = ServiceLifecycle(registry.client, ClusterAddresses(registry.client), node_ports, configured)
+    store.row = dataclasses.replace(store.row, lifecycle=lifecycle)
+    return node_ports

@@ -1,0 +1,133 @@
+"""Node ports: one tiny object in the store per port, so that taking one is atomic for all processes.
+
+Upstream keeps a bitmap (``pkg/registry/core/service/portallocator``).  A reservation that no Service owns, left by a
+crash between reservation and commit, is found by the repair loop (``kapi.controllers.servicerepair``).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kapi.codecs.split import encode_halves
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.allocators.errors import Full, OutOfRange, Taken
+from kapi.resources.core.services.allocation import port_candidates
+from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
+from kapi.store.interface import Store
+from kapi.watchcache.cache import Cache
+
+Object = dict[str, Any]
+RESERVATIONS = GroupResource("", "nodeportreservations")
+_PREFIX = "core/nodeportreservations//"
+
+
+class NodePorts:
+    """The ports from ``low`` to ``high``.  ``cache`` is the watch cache of the reservations."""
+
+    def __init__(self, store: Store, cache: Cache, low: int, high: int, choose: random.Random | None = None) -> None:
+        self._store = store
+        self._cache = cache
+        self.low = low
+        self.high = high
+        self._random = choose or random.SystemRandom()
+
+    def has(self, port: int) -> bool:
+        """Whether this process knows of a reservation; the store alone decides."""
+        return self._cache.get("", str(port)) is not None
+
+    def reserved(self) -> dict[int, Object]:
+        """Every reservation: port -> who made it, and when it was seen first."""
+        entries, _ = self._cache.list("", None)
+        return {int(entry.name): entry.object for entry in entries}
+
+    def check(self, port: int) -> None:
+        """Raises OutOfRange."""
+        if not self.low <= port <= self.high:
+            raise OutOfRange(
+                f"provided port is not in the valid range. The range of valid ports is {self.low}-{self.high}"
+            )
+
+    async def take(self, port: int, owner: str) -> None:
+        """Reserves a port.  Raises OutOfRange, Taken, StoreUnavailable."""
+        self.check(port)
+        head, tail = encode_halves(
+            {"kind": "NodePortReservation", "apiVersion": "v1", "metadata": {"name": str(port)}, "owner": owner}
+        )
+        try:
+            await self._store.create(f"{_PREFIX}{port}", head, tail)
+        except KeyExists:
+            raise Taken("provided port is already allocated") from None
+
+    def free_ports(self) -> Any:
+        """Ports that look free, in the order they are tried."""
+        return (port for port in port_candidates(self.low, self.high, self._random) if not self.has(port))
+
+    async def take_any(self, owner: str) -> int:
+        """Reserves some port.  Raises Full, StoreUnavailable."""
+        for port in self.free_ports():
+            try:
+                await self.take(port, owner)
+            except Taken:
+                continue  # another process was faster
+            return int(port)
+        raise Full
+
+    async def give_back(self, port: int) -> None:
+        """Ends a reservation; nothing happens when there is none."""
+        key = f"{_PREFIX}{port}"
+        while True:
+            stored = await self._store.get(key)
+            if stored is None:
+                return
+            head, tail = encode_halves(
+                {"kind": "NodePortReservation", "apiVersion": "v1", "metadata": {"name": str(port)}}
+            )
+            try:
+                await self._store.delete(key, stored.revision, head, tail)
+            except RevisionConflict:
+                continue
+            except KeyMissing:
+                return
+            return
+
+
+class PortOperation:
+    """The ports of one write: what it took goes back when it fails, what it gives up goes back when it succeeds."""
+
+    def __init__(self, ports: NodePorts, owner: str, dry_run: bool) -> None:
+        self._ports = ports
+        self._owner = owner
+        self._dry_run = dry_run
+        self._taken: list[int] = []
+        self._given_up: list[int] = []
+
+    async def take(self, port: int) -> None:
+        """Raises AllocationError."""
+        if self._dry_run:
+            if port in self._taken or self._ports.has(port):
+                raise Taken("provided port is already allocated")
+            # upstream's dry run does not look at the range
+        else:
+            await self._ports.take(port, self._owner)
+        self._taken.append(port)
+
+    async def take_any(self) -> int:
+        """Raises Full."""
+        if not self._dry_run:
+            port = await self._ports.take_any(self._owner)
+        else:
+            port = next((free for free in self._ports.free_ports() if free not in self._taken), 0)
+            if not port:
+                raise Full
+        self._taken.append(port)
+        return port
+
+    def give_up(self, port: int) -> None:
+        self._given_up.append(port)
+
+    async def finish(self, committed: bool) -> None:
+        if self._dry_run:
+            return
+        for port in self._given_up if committed else self._taken:
+            await self._ports.give_back(port)
