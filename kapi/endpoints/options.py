@@ -218,9 +218,9 @@ def delete_options_from_query(ctx: RequestContext) -> Object:
     dry_run = ctx.query.get("dryRun")
     if dry_run:
         options["dryRun"] = dry_run
-    uid = ctx.first("uid")
-    if uid:
-        options["preconditions"] = {"uid": uid}
+    preconditions = {name: ctx.query[name][0] for name in ("uid", "resourceVersion") if name in ctx.query}
+    if preconditions:
+        options["preconditions"] = preconditions
     return options
 
 

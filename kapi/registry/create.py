@@ -34,9 +34,10 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
 async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:
     """The part after mutating admission, shared with an update that creates."""
     metadata = obj["metadata"]
-    if metadata.get("resourceVersion"):
+    given = metadata.pop("resourceVersion", "")
+    if given.isdigit() and int(given):
         raise status.generic("resourceVersion should not be set on objects to be created")
-    metadata.pop("resourceVersion", None)
+    metadata.pop("selfLink", None)
     metadata["uid"] = meta.new_uid()
     metadata["creationTimestamp"] = store.environment.now()
     generated = bool(metadata.get("generateName")) and not metadata.get("name")

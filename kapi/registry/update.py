@@ -128,6 +128,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
 def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: Object, context: Any) -> None:
     """Keeps what an update may not touch, prepares and validates."""
     metadata, old_meta, strategy = obj["metadata"], existing["metadata"], op.strategy
+    metadata.pop("selfLink", None)
     if "generation" in old_meta:
         metadata["generation"] = old_meta["generation"]
     else:
