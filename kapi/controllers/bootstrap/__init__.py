@@ -1,0 +1,1 @@
+"""What every cluster has from its first second on: namespaces, the kubernetes Service, its range, priority classes."""

@@ -1,0 +1,140 @@
+"""Makes the server's own objects at the start and puts them right every now and then.
+
+Upstream: ``pkg/controlplane/controller/{systemnamespaces,kubernetesservice,defaultservicecidr}``, the scheduling
+bootstrap hook.  It is part of the API server: ``--controllers`` does not switch it off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from kapi.client.interface import Client, ResourceClient
+from kapi.controllers.bootstrap import reconcile
+from kapi.machinery import status, tree
+
+Object = dict[str, Any]
+_SECONDS = 10.0  # between two looks
+_RETRY_SECONDS = 0.5
+_ATTEMPTS = 20  # of the first run
+
+
+class BootstrapController:
+    """``client`` writes as ``kube-apiserver``; ``address`` and ``port`` are what clients are told to connect to."""
+
+    name = "bootstrap"
+    log = Logger()
+
+    def __init__(
+        self,
+        client: Client,
+        reactor: IReactorTime,
+        *,
+        ranges: Sequence[str],
+        address: str,
+        port: int,
+        node_port: int = 0,
+        now: Callable[[], str],
+    ) -> None:
+        self._client = client
+        self._reactor = reactor
+        self._ranges = list(ranges)
+        self._address = address
+        self._port = port
+        self._node_port = node_port
+        self._now = now
+        self._next: Any = None
+        self._running: Deferred[None] | None = None
+        self._stopped = False
+
+    async def run_once(self) -> None:
+        """Everything, in the order in which one thing needs another.  Raises StatusError."""
+        for namespace in reconcile.namespaces():
+            await self._ensure(self._client.resource("", "namespaces"), namespace)
+        await self._service_cidr()
+        for priority_class in reconcile.priority_classes():
+            await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), priority_class)
+        await self._kubernetes_service()
+
+    async def start(self) -> None:
+        """Done when the objects are there; a health check may wait for it."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self.run_once()
+                break
+            except status.StatusError as error:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                self.log.warn("bootstrap: {message}; trying again", message=error.message)
+                await self._sleep(_RETRY_SECONDS)
+        if not self._stopped:
+            self._next = self._reactor.callLater(_SECONDS, self._again)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._next is not None and self._next.active():
+            self._next.cancel()
+        if self._running is not None:
+            self._running.cancel()
+
+    def _sleep(self, seconds: float) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+        self._reactor.callLater(seconds, done.callback, None)
+        return done
+
+    def _again(self) -> None:
+        self._running = Deferred.fromCoroutine(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await self.run_once()
+        except CancelledError:
+            raise
+        except status.StatusError as error:
+            self.log.warn("bootstrap: {message}", message=error.message)
+        except Exception:
+            self.log.failure("bootstrap failed")
+        if not self._stopped:
+            self._next = self._reactor.callLater(_SECONDS, self._again)
+
+    async def _ensure(self, resource: ResourceClient, wanted: Object, namespace: str = "") -> Object:
+        """The object there is, made when it is missing."""
+        name = wanted["metadata"]["name"]
+        found = resource.lister.get(namespace, name)
+        if found is not None:
+            return found
+        try:
+            return await resource.create(wanted, namespace)
+        except status.AlreadyExists:
+            return await resource.get(name, namespace)
+
+    async def _service_cidr(self) -> None:
+        ranges = self._client.resource("networking.k8s.io", "servicecidrs")
+        existing = await self._ensure(ranges, reconcile.service_cidr(self._ranges))
+        ready = reconcile.ready_condition(tree.copy(existing), self._ranges, self._now())
+        if ready is not None:
+            await ranges.update(ready, subresource="status")
+
+    async def _kubernetes_service(self) -> None:
+        cluster_ip = reconcile.first_address(self._ranges[0])
+        wanted = reconcile.kubernetes_service(cluster_ip, self._port, self._node_port)
+        services = self._client.resource("", "services")
+        existing = await self._ensure(services, wanted, reconcile.NAMESPACE)
+        corrected = reconcile.corrected_service(tree.copy(existing), wanted)
+        if corrected is not None:
+            await services.update(corrected, reconcile.NAMESPACE)
+        endpoints = reconcile.kubernetes_endpoints(self._address, self._port)
+        await self._match(self._client.resource("", "endpoints"), endpoints, "subsets")
+        endpoint_slice = reconcile.kubernetes_endpoint_slice(self._address, self._port)
+        slices = self._client.resource("discovery.k8s.io", "endpointslices")
+        await self._match(slices, endpoint_slice, "endpoints", "ports")
+
+    async def _match(self, resource: ResourceClient, wanted: Object, *parts: str) -> None:
+        existing = await self._ensure(resource, wanted, reconcile.NAMESPACE)
+        corrected = reconcile.corrected(tree.copy(existing), wanted, *parts)
+        if corrected is not None:
+            await resource.update(corrected, reconcile.NAMESPACE)

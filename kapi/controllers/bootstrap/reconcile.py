@@ -1,0 +1,102 @@
+"""The objects that the server makes for itself, as data (upstream: ``pkg/controlplane`` post-start hooks)."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Any
+
+from kapi.resources.scheduling.priorityclasses import SYSTEM_CLASSES
+from kapi.resources.shared.addresses import parse_network
+
+Object = dict[str, Any]
+NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+SERVICE = "kubernetes"
+NAMESPACE = "default"
+_READY = "Kubernetes default Service CIDR is ready"
+
+
+def namespaces() -> list[Object]:
+    return [{"metadata": {"name": name}} for name in NAMESPACES]
+
+
+def priority_classes() -> list[Object]:
+    return [dict(known) for known in SYSTEM_CLASSES]
+
+
+def service_cidr(ranges: Sequence[str]) -> Object:
+    return {"metadata": {"name": SERVICE}, "spec": {"cidrs": list(ranges)}}
+
+
+def ready_condition(existing: Object, ranges: Sequence[str], now: str) -> Object | None:
+    """The range with the condition that lets addresses be given out; None when it is there, or the ranges differ."""
+    if (existing.get("spec") or {}).get("cidrs") != list(ranges):
+        return None
+    conditions = (existing.get("status") or {}).get("conditions") or []
+    if any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions):
+        return None
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "reason": "", "message": _READY}
+    others = [condition for condition in conditions if condition.get("type") != "Ready"]
+    return {**existing, "status": {"conditions": [*others, ready]}}
+
+
+def first_address(cidr: str) -> str:
+    """The cluster IP of the kubernetes Service."""
+    parsed = parse_network(cidr)
+    if parsed is None:
+        raise ValueError(f"not a CIDR: {cidr}")
+    number = int(parsed[1].network_address) + 1
+    return str(ipaddress.IPv4Address(number) if parsed[1].version == 4 else ipaddress.IPv6Address(number))
+
+
+def kubernetes_service(cluster_ip: str, port: int, node_port: int = 0) -> Object:
+    """``port`` is where the server listens; ``node_port`` 0 means ClusterIP only."""
+    https: Object = {"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}
+    if node_port:
+        https["nodePort"] = node_port
+    return {
+        "metadata": {"name": SERVICE, "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "ports": [https],
+            "clusterIP": cluster_ip,
+            "sessionAffinity": "None",
+            "type": "NodePort" if node_port else "ClusterIP",
+            "ipFamilyPolicy": "SingleStack",
+        },
+    }
+
+
+def kubernetes_endpoints(address: str, port: int) -> Object:
+    return {
+        "metadata": {"name": SERVICE, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [
+            {"addresses": [{"ip": address}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]},
+        ],
+    }
+
+
+def kubernetes_endpoint_slice(address: str, port: int) -> Object:
+    return {
+        "metadata": {"name": SERVICE, "labels": {"kubernetes.io/service-name": SERVICE}},
+        "addressType": f"IPv{ipaddress.ip_address(address).version}",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
+
+
+def corrected(existing: Object, wanted: Object, *parts: str) -> Object | None:
+    """The existing object with the wanted parts; None when it has them."""
+    if all(existing.get(part) == wanted.get(part) for part in parts):
+        return None
+    return {**existing, **{part: wanted[part] for part in parts}}
+
+
+def corrected_service(existing: Object, wanted: Object) -> Object | None:
+    """The existing Service with the wanted ports and type; its address stays."""
+    spec, wanted_spec = existing.get("spec") or {}, wanted["spec"]
+    same_ports = [
+        {key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in spec.get("ports") or []
+    ] == [{key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in wanted_spec["ports"]]
+    if same_ports and spec.get("type") == wanted_spec["type"]:
+        return None
+    return {**existing, "spec": {**spec, "ports": wanted_spec["ports"], "type": wanted_spec["type"]}}
