@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.codecs.negotiation import input_media_type, output_media_type
-from kapi.codecs.reading import read_body
+from kapi.codecs.reading import DecodingError, read_body
 from kapi.endpoints.body import raw_body
 from kapi.endpoints.encoding import respond_object, respond_tree
 from kapi.endpoints.listing import list_response
@@ -35,8 +35,8 @@ def _delete_options(ctx: RequestContext) -> Object:
         try:
             body = read_body(data, media, _OPTIONS, "Ignore")
             options = decode(body, _OPTIONS, definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"), "Ignore", ctx.warn)
-        except status.BadRequest as error:
-            raise status.bad_request(error.message) from None
+        except DecodingError as error:
+            raise status.bad_request(error.cause) from None
         if options.get("kind") != "DeleteOptions":
             raise status.bad_request("decoded object cannot be converted to DeleteOptions")
     check_delete_options(options)

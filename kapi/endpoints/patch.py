@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from kapi.codecs.negotiation import check_patch_route, output_media_type
-from kapi.codecs.reading import read_apply_body, read_patch
+from kapi.codecs.reading import DecodingError, read_apply_body, read_patch
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, raw_body
 from kapi.endpoints.create import stored_response
@@ -126,14 +126,17 @@ def patched(
 ) -> Object:
     """``current`` (changed in place) with the patch applied and decoded anew, as a body would be."""
     validation = options.field_validation
-    patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH)
+    strict = validation != "Ignore"
+    prefix = "" if kind == STRATEGIC else "error decoding patch: "
+    patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH, prefix=prefix)
     if kind == JSON_PATCH:
-        problems = ["json patch " + problem for problem in problems]
-        result = jsonpatch.apply(current, patch)
+        operations, unknown = jsonpatch.decode(patch, strict=strict)
+        problems = ["json patch " + problem for problem in problems] + unknown
+        result = jsonpatch.apply(current, operations)
     elif kind == MERGE_PATCH:
-        result = mergepatch.apply(current, patch)
+        result = mergepatch.apply(current, mergepatch.decode(patch, strict=strict))
     else:
-        result = strategicmerge.apply(current, patch, type_)
+        result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
 
     def refuse(why: str) -> status.StatusError:
         shown = go_map(patch) if kind == STRATEGIC else orjson.dumps(result).decode()
@@ -142,8 +145,8 @@ def patched(
     found: list[str] = list(problems)
     try:
         new = decode(result, gvk, type_, "Collect", found.append)
-    except status.BadRequest as error:
-        raise refuse(error.message) from None
+    except DecodingError as error:
+        raise refuse(error.cause) from None
     if found and validation == "Strict":
         raise refuse("strict decoding error: " + ", ".join(found))
     if validation == "Warn":

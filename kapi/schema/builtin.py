@@ -74,6 +74,7 @@ def names_by_kind() -> dict[GroupVersionKind, str]:
     for name, schema in definitions().items():
         for gvk in schema.get("x-kubernetes-group-version-kind", ()):
             names[GroupVersionKind(gvk["group"], gvk["version"], gvk["kind"])] = name
+    names[GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")] = _META + "DeleteOptions"
     return names
 
 

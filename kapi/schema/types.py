@@ -32,7 +32,7 @@ class Kind(enum.Enum):
     BYTES = "bytes"  # base64 text
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Type:
     """A type.  Unused attributes keep their defaults, e.g. ``fields`` is empty unless ``kind`` is STRUCT."""
 
@@ -50,6 +50,10 @@ class Type:
     int_bits: int = 64  # INTEGER: 32 or 64
     unions: tuple[Any, ...] = ()
     schema: dict[str, Any] | None = None  # the JSON schema it came from (custom resources): keywords, rules, default
+
+    def __repr__(self) -> str:
+        """Short: a type may contain itself."""
+        return f"<Type {self.kind.value} {self.go_type or self.name}>"
 
 
 @dataclass(slots=True, eq=False)

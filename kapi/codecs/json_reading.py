@@ -1,0 +1,269 @@
+"""JSON as Go reads it: the same texts for what is malformed, and duplicate keys found when asked for.
+
+Reading is orjson's; only what it refuses, or what may hide duplicate keys, is looked at again by slower means.
+Upstream: Go's ``encoding/json`` scanner, sigs.k8s.io/json.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+_WORDS = {"t": "true", "f": "false", "n": "null"}
+_SPACED_COLON = re.compile(rb'"[ \t\r\n]+:').search
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_PARTIAL_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?)?")
+
+
+class JSONError(ValueError):
+    """Malformed JSON; the text is Go's."""
+
+
+class Duplicated(dict[str, Any]):
+    """A mapping in which a key came twice.  As a dict it holds the last values; ``pairs`` has all of them, in order."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+#: strict decoding reports no more than this
+MAX_PROBLEMS = 100
+
+
+class Literal(float):
+    """A number with a fraction or an exponent; ``text`` is how it was written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Literal:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def loads(data: bytes) -> Any:
+    """The tree of a JSON text.  Raises JSONError."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _loads_slowly(data)
+
+
+def may_have_duplicates(data: bytes, keys: int) -> bool:
+    """Whether a text whose tree has ``keys`` keys can have had more.  Cheap, and never wrong when it says no."""
+    return data.count(b'":') > keys or _SPACED_COLON(data) is not None
+
+
+def count_keys(tree: Any) -> int:
+    """The number of keys in a tree, at all depths."""
+    keys = 0
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            keys += len(node)
+            stack.extend(node.values())
+        elif isinstance(node, list):
+            stack.extend(node)
+    return keys
+
+
+def loads_exactly(data: bytes) -> Any:
+    """As ``loads``, with Duplicated for mappings that have a key twice and Literal for floats.  Raises JSONError."""
+    text = data.decode("utf-8", "replace")
+    try:
+        return json.loads(text, object_pairs_hook=_mapping, parse_float=Literal, parse_constant=_no_constant)
+    except (json.JSONDecodeError, _ConstantError) as error:
+        raise JSONError(_explain(text, error)) from None
+    except RecursionError:
+        raise JSONError("exceeded max depth") from None
+
+
+def duplicates(tree: Any, path: str = "") -> Iterator[str]:
+    """The paths of keys that come again, in the order of the text: ``spec.replicas``, ``[0].op``."""
+    if isinstance(tree, list):
+        for position, item in enumerate(tree):
+            yield from duplicates(item, f"{path}[{position}]")
+    elif isinstance(tree, dict):
+        pairs = tree.pairs if isinstance(tree, Duplicated) else tree.items()
+        seen = set()
+        for key, value in pairs:
+            below = f"{path}.{key}" if path else key
+            if key in seen:
+                yield below
+            seen.add(key)
+            yield from duplicates(value, below)
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    tree = dict(pairs)
+    return tree if len(tree) == len(pairs) else Duplicated(pairs)
+
+
+class _ConstantError(ValueError):
+    """NaN or Infinity: JSON has none."""
+
+
+def _no_constant(name: str) -> Any:
+    raise _ConstantError(name)
+
+
+def _loads_slowly(data: bytes) -> Any:
+    """What orjson refuses: malformed texts, and what Go repairs (invalid UTF-8, half surrogates)."""
+    text = data.decode("utf-8", "replace")
+    try:
+        tree = json.loads(text, parse_constant=_no_constant)
+    except (json.JSONDecodeError, _ConstantError) as error:
+        raise JSONError(_explain(text, error)) from None
+    except RecursionError:
+        raise JSONError("exceeded max depth") from None
+    return _without_surrogates(tree)
+
+
+def _without_surrogates(node: Any) -> Any:
+    if isinstance(node, str):
+        return node if node.isascii() else node.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(node, dict):
+        return {_without_surrogates(key): _without_surrogates(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_without_surrogates(value) for value in node]
+    return node
+
+
+_ENDED = "unexpected end of JSON input"
+
+
+def _shown(char: str) -> str:
+    if char == "'":
+        return r"'\''"
+    if char == '"':
+        return "'\"'"
+    inner = json.dumps(char, ensure_ascii=False)[1:-1]
+    return f"'{inner}'"
+
+
+def _invalid(text: str, position: int, where: str) -> str:
+    if position >= len(text):
+        return _ENDED
+    return f"invalid character {_shown(text[position])} {where}"
+
+
+def _explain(text: str, error: ValueError) -> str:
+    """Go's words for the first thing that is wrong in a text."""
+    if isinstance(error, _ConstantError):
+        name = str(error)
+        position = _STRINGS.sub(lambda found: " " * len(found[0]), text).find(name)
+        if name == "-Infinity":
+            return _invalid(text, position + 1, "in numeric literal")
+        return _invalid(text, position, "looking for beginning of value")
+    assert isinstance(error, json.JSONDecodeError)
+    position = error.pos
+    while position < len(text) and text[position] in " \t\r\n":
+        position += 1
+    message = error.msg
+    if message.startswith("Expecting property name"):
+        if position < len(text) and text[position] == ",":
+            return _invalid(text, position, "looking for beginning of object key string")
+        return _invalid(text, position, "looking for beginning of object key string")
+    if message.startswith("Illegal trailing comma"):
+        return _after_comma(text, position)
+    if message.startswith("Expecting ':'"):
+        return _invalid(text, position, "after object key")
+    if message.startswith("Expecting ','"):
+        broken = _number_before(text, position)
+        if broken:
+            return broken
+        inside = _container(text[:position])
+        return _invalid(text, position, "after object key:value pair" if inside == "{" else "after array element")
+    if message.startswith("Expecting value"):
+        return _explain_value(text, position)
+    if message.startswith("Extra data"):
+        return _number_before(text, position) or _invalid(text, position, "after top-level value")
+    if message.startswith("Invalid control character"):
+        return _invalid(text, error.pos, "in string literal")
+    if message.startswith("Invalid \\uXXXX"):
+        start = error.pos + 1 if text[error.pos : error.pos + 1] == "u" else error.pos
+        for at in range(start, min(start + 4, len(text))):
+            if text[at] not in "0123456789abcdefABCDEF":
+                return _invalid(text, at, "in \\u hexadecimal character escape")
+        return _ENDED
+    if message.startswith("Invalid \\escape"):
+        return _invalid(text, error.pos + 1, "in string escape code")
+    return _ENDED
+
+
+def _after_comma(text: str, position: int) -> str:
+    """A comma before a closing bracket; Python 3.13 points at the comma."""
+    closing = position + 1
+    while closing < len(text) and text[closing] in " \t\r\n":
+        closing += 1
+    inside = _container(text[:position])
+    where = "looking for beginning of object key string" if inside == "{" else "looking for beginning of value"
+    return _invalid(text, closing, where)
+
+
+def _number_before(text: str, position: int) -> str:
+    """``01`` and ``1.x`` stop inside a number; Go says so."""
+    if position >= len(text) or position == 0:
+        return ""
+    start = position
+    while start > 0 and text[start - 1] in "0123456789.eE+-":
+        start -= 1
+    if start == position or text[position] in " \t\r\n":
+        return ""
+    partial = _PARTIAL_NUMBER.match(text, start)
+    end = partial.end() if partial else start
+    if end >= len(text) or _NUMBER.fullmatch(text, start, end):
+        return ""
+    if text[end - 1] == ".":
+        return _invalid(text, end, "after decimal point in numeric literal")
+    if text[end - 1] in "eE+-" and end - start > 1:
+        return _invalid(text, end, "in exponent of numeric literal")
+    return ""
+
+
+def _explain_value(text: str, position: int) -> str:
+    char = text[position : position + 1]
+    word = _WORDS.get(char)
+    if word:
+        for offset, wanted in enumerate(word):
+            at = position + offset
+            if at >= len(text):
+                return _ENDED
+            if text[at] != wanted:
+                return _invalid(text, at, f"in literal {word} (expecting {_shown(wanted)})")
+    if char == "-":
+        return _invalid(text, position + 1, "in numeric literal")
+    return _invalid(text, position, "looking for beginning of value")
+
+
+def _container(prefix: str) -> str:
+    """The bracket that is open at the end of a text."""
+    depth: list[str] = []
+    for char in re.sub(r"[^][{}]+", "", _STRINGS.sub("", prefix)):
+        if char in "[{":
+            depth.append(char)
+        elif depth:
+            depth.pop()
+    return depth[-1] if depth else ""
+
+
+def kind_of(value: Any) -> str:
+    """How Go's messages name the kind of a JSON value."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, dict):
+        return "object"
+    return "array"

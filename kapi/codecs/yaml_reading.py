@@ -1,0 +1,253 @@
+"""YAML as a JSON tree, with limits (upstream: sigs.k8s.io/yaml over go-yaml v2).
+
+libyaml's event parser does the reading (its loader overflows the C stack on deep input); the tree is built here, so that
+depth and the size that aliases expand to have a bound.  Only the first document counts.  Mappings come out sorted, as
+upstream's detour over JSON leaves them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from typing import Any
+
+import yaml
+from yaml import _yaml  # type: ignore[attr-defined]
+from yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+MAX_DEPTH = 1000
+#: nodes that aliases may add to a document, beside ten times its own
+MAX_ALIASED = 100_000
+
+_TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
+_FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
+_NULL = frozenset(["", "~", "null", "Null", "NULL"])
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z", re.ASCII).match
+_SPECIAL = {
+    ".nan": math.nan, ".NaN": math.nan, ".NAN": math.nan,
+    ".inf": math.inf, ".Inf": math.inf, ".INF": math.inf, "+.inf": math.inf, "+.Inf": math.inf, "+.INF": math.inf,
+    "-.inf": -math.inf, "-.Inf": -math.inf, "-.INF": -math.inf,
+}  # fmt: skip
+_PREFIX = "tag:yaml.org,2002:"
+
+
+class YAMLError(ValueError):
+    """Malformed YAML, or more of it than is allowed; the text is upstream's."""
+
+
+def loads(data: bytes) -> tuple[Any, list[str]]:
+    """The tree of the first document and the duplicate keys in it: ``line 4: key "k" already set in map``.
+
+    Raises YAMLError.
+    """
+    parser = _yaml.CParser(data)
+    try:
+        return _Builder(parser).document()
+    except yaml.MarkedYAMLError as error:
+        raise YAMLError(f"yaml: {_place(error)}{error.problem}") from None
+    except yaml.reader.ReaderError as error:
+        raise YAMLError(f"yaml: {_reader_problem(error)}") from None
+    finally:
+        parser.dispose()
+
+
+def _place(error: yaml.MarkedYAMLError) -> str:
+    line = 0
+    for mark in (error.problem_mark, error.context_mark):
+        if mark is not None and mark.line:
+            line = mark.line + (1 if isinstance(error, yaml.scanner.ScannerError) else 0)
+            break
+    return f"line {line}: " if line else ""
+
+
+def _reader_problem(error: yaml.reader.ReaderError) -> str:
+    return str(error.reason).removeprefix("'") or "control characters are not allowed"
+
+
+class _Builder:
+    """Builds the tree of one document from parser events."""
+
+    def __init__(self, parser: Any) -> None:
+        self.next = parser.get_event
+        self.anchors: dict[str, tuple[Any, int]] = {}  # anchor -> node, number of nodes in it
+        self.duplicates: list[str] = []
+        self.nodes = 0
+        self.aliased = 0
+
+    def document(self) -> tuple[Any, list[str]]:
+        self.next()  # stream start
+        event = self.next()
+        if not isinstance(event, DocumentStartEvent):
+            return None, []
+        tree = self.node(self.next(), 0)
+        event = self.next()
+        assert isinstance(event, DocumentEndEvent)
+        return tree, self.duplicates
+
+    def node(self, event: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise YAMLError("yaml: exceeded max depth of 1000")
+        self.nodes += 1
+        if isinstance(event, AliasEvent):
+            return self.alias(event)
+        before = self.nodes
+        if isinstance(event, ScalarEvent):
+            tree: Any = _scalar(event)
+        elif isinstance(event, SequenceStartEvent):
+            tree = self.sequence(depth)
+        else:
+            assert isinstance(event, MappingStartEvent)
+            tree = self.mapping(depth)
+        if event.anchor:
+            self.anchors[event.anchor] = (tree, self.nodes - before + 1)
+        return tree
+
+    def alias(self, event: AliasEvent) -> Any:
+        try:
+            tree, size = self.anchors[event.anchor]
+        except KeyError:
+            raise YAMLError(f"yaml: unknown anchor '{event.anchor}' referenced") from None
+        self.nodes += size
+        self.aliased += size
+        if self.aliased > MAX_ALIASED and self.aliased > 10 * (self.nodes - self.aliased):
+            raise YAMLError("yaml: document contains excessive aliasing")
+        return tree
+
+    def sequence(self, depth: int) -> list[Any]:
+        items = []
+        while not isinstance(event := self.next(), SequenceEndEvent):
+            items.append(self.node(event, depth + 1))
+        return items
+
+    def mapping(self, depth: int) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        while not isinstance(event := self.next(), MappingEndEvent):
+            line = event.start_mark.line + 1
+            merges = isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0]
+            key = self.node(event, depth + 1)
+            value_event = self.next()
+            value = self.node(value_event, depth + 1)
+            if merges:
+                for source in value if isinstance(value, list) else [value]:
+                    if not isinstance(source, dict):
+                        raise YAMLError("yaml: map merge requires map or sequence of maps as the value")
+                    merged = {**source, **merged}
+                continue
+            name = _key(key)
+            if name in entries:
+                self.duplicates.append(f"line {line}: key {_shown(key)} already set in map")
+            entries[name] = value
+        if merged:
+            entries = {**merged, **entries}
+        return dict(sorted(entries.items()))
+
+
+def _shown(key: Any) -> str:
+    if isinstance(key, str):
+        return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return _key(key)
+
+
+def _key(key: Any) -> str:
+    """A mapping key as JSON has it.  Raises YAMLError for lists and mappings."""
+    if isinstance(key, str):
+        return key
+    if key is True:
+        return "true"
+    if key is False:
+        return "false"
+    if key is None:
+        return "null"
+    if isinstance(key, int):
+        return str(key)
+    if isinstance(key, float):
+        return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(str(key)) or f"{key:.17g}"
+    raise YAMLError(f"yaml: invalid map key: {key!r}")
+
+
+def _scalar(event: ScalarEvent) -> Any:
+    text: str = event.value
+    tag = event.tag
+    if tag in (None, "!") or event.implicit[0]:
+        if not event.implicit[0]:
+            return text
+        return _resolve(text)
+    tag = tag.removeprefix(_PREFIX)
+    if tag == "str":
+        return text
+    if tag == "binary":
+        try:
+            return base64.b64decode(text, validate=False).decode("utf-8", "replace")
+        except (binascii.Error, ValueError):
+            raise YAMLError("yaml: !!binary value contains invalid base64 data") from None
+    value = _resolve(text)
+    wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(tag)
+    if wanted is None:
+        return text
+    if not isinstance(value, wanted) or (tag != "bool" and isinstance(value, bool)):
+        raise YAMLError(f"yaml: cannot decode !!str `{text}` as a !!{tag}")
+    return value
+
+
+def _resolve(text: str) -> Any:
+    """A plain scalar as go-yaml v2 takes it: YAML 1.1 with its booleans and octals."""
+    if text in _NULL:
+        return None
+    first = text[0]
+    if first in "yYnNtTfFoO":
+        if text in _TRUE:
+            return True
+        return False if text in _FALSE else text
+    if first not in "+-.0123456789":
+        return text
+    if text in _SPECIAL:
+        return _json_number(_SPECIAL[text])
+    plain = text.replace("_", "")
+    number = _integer(plain)
+    if number is not None:
+        return number
+    if _FLOAT(plain):
+        return _json_number(float(plain))
+    return text
+
+
+def _integer(text: str) -> int | float | None:
+    sign = -1 if text[:1] == "-" else 1
+    digits = text[1:] if text[:1] in "+-" else text
+    for prefix, base in (("0b", 2), ("0x", 16), ("0X", 16), ("0o", 8), ("0", 8)):
+        if digits.startswith(prefix) and len(digits) > len(prefix):
+            try:
+                number = int(digits[len(prefix) :], base)
+            except ValueError:
+                if prefix == "0":
+                    break
+                return None
+            return _bounded(sign * number)
+    if digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0"):
+        return _bounded(sign * int(digits)) if len(digits) < 400 else None
+    return None
+
+
+def _bounded(number: int) -> int | float:
+    """Whole numbers beyond 64 bits are floats."""
+    return number if -(1 << 63) <= number < 1 << 64 else float(number)
+
+
+def _json_number(number: float) -> Any:
+    """A float as it comes back from JSON.  Raises YAMLError for what JSON cannot say."""
+    if math.isnan(number) or math.isinf(number):
+        shown = "NaN" if math.isnan(number) else ("+Inf" if number > 0 else "-Inf")
+        raise YAMLError(f"json: unsupported value: {shown}")
+    return int(number) if number.is_integer() and abs(number) < 1e21 else number

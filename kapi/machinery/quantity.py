@@ -1,0 +1,109 @@
+"""Quantities in the form the API answers them (upstream: apimachinery ``api/resource``).
+
+A quantity is written back in canonical form, except where upstream keeps the text it was given: ``+1``, ``001`` and
+``1.`` stay as they are, ``1000m`` becomes ``1``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_SPLIT = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[-+]?[0-9]*)\Z", re.ASCII).match
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)\Z", re.ASCII).match
+_INT64 = 1 << 63
+_MAX_DIGITS = 18  # what surely fits an int64
+#: exponents further out than this only cost time: upstream's numbers are bounded by memory, ours by this
+_MAX_EXPONENT = 1 << 12
+
+
+class QuantityError(ValueError):
+    """Not a quantity; the text is upstream's."""
+
+
+def _wrong_format() -> QuantityError:
+    return QuantityError(f"quantities must match the regular expression '{PATTERN}'")
+
+
+@lru_cache(8192)
+def canonical(text: str) -> str:
+    """The text of a quantity as it is stored and answered.  Raises QuantityError."""
+    if not text:
+        raise _wrong_format()
+    if text == "0":
+        return text
+    found = _SPLIT(text)
+    if found is None:
+        raise _wrong_format()
+    sign, number, point, suffix = found.groups()
+    number = number or "0"
+    fraction = (point or ".")[1:]
+    family, exponent = _read_suffix(suffix)
+    value = int(number + fraction)
+    if _keeps_text(text, number, fraction, family, exponent, value):
+        return text
+    return ("-" if sign == "-" and value else "") + _write(value, len(fraction), family, exponent)
+
+
+def _read_suffix(suffix: str) -> tuple[str, int]:
+    """(family, exponent): "decimal" and "exponent" of ten, "binary" of two."""
+    if suffix in _DECIMAL:
+        return "decimal", _DECIMAL[suffix]
+    if suffix in _BINARY:
+        return "binary", _BINARY[suffix]
+    found = _EXPONENT(suffix)
+    if found is None or abs(int(found[1])) > _MAX_EXPONENT:
+        raise QuantityError("unable to parse quantity's suffix")
+    return "exponent", int(found[1])
+
+
+def _keeps_text(text: str, number: str, fraction: str, family: str, exponent: int, value: int) -> bool:
+    """Whether upstream takes the given text for canonical and does not look again."""
+    if family == "binary":
+        if fraction or 15 - len(number) - exponent * 3 // 10 - 1 < 0 or value << exponent >= _INT64:
+            return False
+        return value & 7 != 0
+    scale = exponent - len(fraction)
+    if len(number) + len(fraction) > _MAX_DIGITS or scale < -9:
+        return False
+    digits = number + fraction
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+
+
+def _write(value: int, places: int, family: str, exponent: int) -> str:
+    """``value`` without its sign; ``places`` of its digits stand behind the point."""
+    if value == 0:
+        return "0"
+    if family == "binary":
+        numerator, scale = value << exponent, -places
+    else:
+        numerator, scale = value, exponent - places
+    if scale < -9:  # nothing below nano; rounded up, away from zero
+        divisor = 10 ** (-9 - scale)
+        numerator = -(-numerator // divisor)
+        scale = -9
+    while numerator % 10 == 0:
+        numerator //= 10
+        scale += 1
+    if family == "binary":
+        whole, rest = (numerator * 10**scale, 0) if scale >= 0 else divmod(numerator, 10**-scale)
+        if whole >= _INT64 - 1 and (whole, rest) != (_INT64 - 1, 0):
+            whole, rest = _INT64 - 1, 0  # the largest amount there is
+        if rest == 0 and whole >= 1024:
+            power = 0
+            while whole % 1024 == 0 and power < len(_BINARY_SUFFIX) - 1:
+                whole //= 1024
+                power += 1
+            return f"{whole}{_BINARY_SUFFIX[power]}"
+        family = "decimal"
+    padding = scale % 3
+    numerator *= 10**padding
+    scale -= padding
+    if family == "exponent":
+        return f"{numerator}e{scale}" if scale else str(numerator)
+    return f"{numerator}{_DECIMAL_SUFFIX.get(scale, '')}"

@@ -1,0 +1,113 @@
+"""Times as Go reads and the API writes them (upstream: apimachinery ``meta/v1`` Time and MicroTime, Go's ``time``)."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+
+RFC3339 = "2006-01-02T15:04:05Z07:00"
+RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
+_PLAIN = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z", re.ASCII).match
+_ZERO = "0001-01-01T00:00:00"
+
+
+class TimeError(ValueError):
+    """Not a time; the text is Go's."""
+
+
+def format_seconds(moment: datetime) -> str:
+    """RFC 3339 in UTC, whole seconds."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+
+
+def format_micros(moment: datetime) -> str:
+    """RFC 3339 in UTC with six decimals."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+@lru_cache(4096)
+def time(text: str) -> str | None:
+    """A ``Time`` as it is answered; None for Go's zero time.  Raises TimeError."""
+    found = _PLAIN(text)
+    moment = _moment(text, RFC3339, *found.groups()) if found else _refuse(text, RFC3339)
+    shown = format_seconds(moment)
+    return None if shown == _ZERO + "Z" else shown
+
+
+@lru_cache(4096)
+def micro_time(text: str) -> str | None:
+    """A ``MicroTime`` as it is answered; None for Go's zero time.  Raises TimeError."""
+    found = _PLAIN(text)
+    if found is None or found[7] is None or len(found[7]) < 6:
+        _refuse(text, RFC3339_MICRO)
+    assert found is not None
+    if len(found[7]) > 6:
+        rest = text[26:]
+        raise _cannot(text, RFC3339_MICRO, rest, "Z07:00")
+    shown = format_micros(_moment(text, RFC3339_MICRO, *found.groups()))
+    return None if shown == _ZERO + ".000000Z" else shown
+
+
+def _moment(
+    text: str,
+    layout: str,
+    year: str,
+    month: str,
+    day: str,
+    hour: str,
+    minute: str,
+    second: str,
+    fraction: str | None,
+    zone: str,
+) -> datetime:
+    for name, part, low, high in (
+        ("month", month, 1, 12),
+        ("hour", hour, 0, 23),
+        ("minute", minute, 0, 59),
+        ("second", second, 0, 59),
+    ):
+        if not low <= int(part) <= high:
+            raise TimeError(f'parsing time "{text}": {name} out of range')
+    micros = int((fraction or "0")[:6].ljust(6, "0"))
+    offset = timedelta()
+    if zone != "Z":
+        hours, minutes = int(zone[1:3]), int(zone[4:6])
+        if hours > 24:
+            raise TimeError(f'parsing time "{text}": time zone offset hour out of range')
+        if minutes > 60:
+            raise TimeError(f'parsing time "{text}": time zone offset minute out of range')
+        offset = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
+    try:
+        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, timezone.utc)
+        return local - offset
+    except (ValueError, OverflowError):
+        raise TimeError(f'parsing time "{text}": day out of range') from None
+
+
+def _cannot(text: str, layout: str, rest: str, element: str) -> TimeError:
+    return TimeError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')
+
+
+_STEPS = (
+    ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"),
+    ("15", r"\d\d?"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d"),
+)  # fmt: skip
+
+
+def _refuse(text: str, layout: str) -> datetime:
+    """Says at which element of the layout the text goes wrong."""
+    position = 0
+    steps = [*_STEPS, (".000000", r"\.\d{6}")] if layout == RFC3339_MICRO else [*_STEPS, ("", r"(?:\.\d+)?")]
+    for element, pattern in [*steps, ("Z07:00", r"Z|[+-]\d\d:\d\d")]:
+        found = re.compile(pattern, re.ASCII).match(text, position)
+        if found is None:
+            raise _cannot(text, layout, text[position:], element)
+        position = found.end()
+    if position < len(text):
+        raise TimeError(f'parsing time "{text}": extra text: "{text[position:]}"')
+    # what is left differs from the plain form only by a one-digit hour
+    hour = re.sub(r"T(\d):", r"T0\1:", text)
+    found = _PLAIN(hour)
+    assert found is not None
+    return _moment(text, layout, *found.groups())

@@ -1,0 +1,78 @@
+"""Decoding of custom resources: the tree stays as it is but for what their structural schema does not know.
+
+Metadata alone has a Go type; values of wrong types elsewhere are validation's to find.
+Upstream: apiextensions-apiserver ``customresource_handler.go`` (schemaCoercingDecoder), ``schema/pruning``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.codecs.json_reading import MAX_PROBLEMS, duplicates, loads_exactly, may_have_duplicates
+from kapi.schema import builtin
+from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.types import Kind, Type
+
+Object = dict[str, Any]
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_TYPE_META = ("kind", "apiVersion", "metadata")
+
+
+def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:
+    """The pruned tree, and (when ``strict``) duplicate fields, then unknown ones.  Raises ValueError with Go's text."""
+    problems: list[str] = []
+    if strict and raw is not None and may_have_duplicates(raw, count(tree)):
+        problems = [f'duplicate field "{path}"' for path in dict.fromkeys(duplicates(loads_exactly(raw)))]
+    decoder = ExactDecoder()
+    result = dict(tree)
+    meta = _decode_metadata(tree.get("metadata"), decoder)
+    unknown: list[str] = [
+        text.replace('unknown field "', 'unknown field "metadata.', 1) for text in decoder.problems
+    ]
+    result["metadata"] = meta
+    pruned = prune(result, type_, "", unknown, root=True)
+    return pruned, [*problems, *unknown][:MAX_PROBLEMS] if strict else []
+
+
+def count(tree: Any) -> int:
+    if isinstance(tree, dict):
+        return len(tree) + sum(count(value) for value in tree.values())
+    if isinstance(tree, list):
+        return sum(count(value) for value in tree)
+    return 0
+
+
+def _decode_metadata(metadata: Any, decoder: ExactDecoder) -> Object:
+    if metadata is None:
+        return {}
+    result: Object = decoder.decode(metadata, builtin.definition(_OBJECT_META))
+    return result
+
+
+def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool = False) -> Any:
+    """A copy without the fields that the schema does not know; their paths are appended to ``unknown``."""
+    if isinstance(node, list):
+        if type_.elem is None:
+            return node
+        return [prune(item, type_.elem, f"{path}[{i}]", unknown) for i, item in enumerate(node)]
+    if not isinstance(node, dict):
+        return node
+    if type_.kind is Kind.MAP and type_.elem is not None:
+        elem = type_.elem
+        return {key: prune(item, elem, f"{path}.{key}" if path else key, unknown) for key, item in node.items()}
+    if type_.kind is not Kind.STRUCT:
+        return node
+    result: Object = {}
+    spared = _TYPE_META if root or type_.embedded_resource else ()
+    for key, item in node.items():
+        below = f"{path}.{key}" if path else key
+        field = type_.fields.get(key)
+        if key in spared:
+            result[key] = item
+        elif field is not None:
+            result[key] = prune(item, field.type, below, unknown)
+        elif type_.preserve_unknown:
+            result[key] = item
+        else:
+            unknown.append(f'unknown field "{below}"')
+    return result

@@ -1,0 +1,146 @@
+"""A body becomes an object of the wanted kind, exactly as Go's decoder and encoder would leave it.
+
+Nulls and empty values disappear or appear as Go has it, quantities and times take their canonical form, unknown and
+duplicate fields are dropped and reported as field validation asks.  The usual body takes the fast walk.
+Upstream: apimachinery ``runtime/serializer/json``, ``endpoints/handlers/create.go`` (transformDecodeError).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
+from kapi.codecs.reading import DecodingError, Document
+from kapi.machinery.gvk import GroupVersion, GroupVersionKind
+from kapi.schema import builtin, custom
+from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.decode_fast import Unusual, walk_of
+from kapi.schema.legacy_kinds import internal_kind, is_registered
+from kapi.schema.types import Kind, Type
+
+Object = dict[str, Any]
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
+_META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def decode(
+    body: Object, kind: GroupVersionKind, type_: Type, validation: str, warn: Callable[[str], None]
+) -> Object:
+    """The object of ``kind`` in a body's tree, with kind and apiVersion set.
+
+    ``validation``: "Ignore" drops what is unknown, "Warn" and "Collect" hand each message to ``warn``, "Strict" refuses.
+    Raises DecodingError (a BadRequest) with upstream's words.
+    """
+    given = _given_kind(body, kind)
+    if given != kind and not _is_options(given, kind):
+        return _refuse(body, given, kind, validation)
+    try:
+        obj, problems = decode_tree(body, type_, strict=validation != "Ignore")
+    except ValueError as error:
+        raise _cannot(given, kind, str(error)) from None
+    duplicates = body.duplicates if isinstance(body, Document) else []
+    if validation == "Strict" and (problems or duplicates):
+        texts = ["yaml: unmarshal errors:\n  " + "\n  ".join(duplicates), *problems] if duplicates else problems
+        raise _cannot(given, kind, "strict decoding error: " + ", ".join(texts))
+    if validation != "Ignore":
+        for text in (*duplicates, *problems):
+            warn(text)
+    result: Object = {"kind": kind.kind, "apiVersion": str(kind.group_version)}
+    obj.pop("kind", None)
+    obj.pop("apiVersion", None)
+    result.update(obj)
+    return result
+
+
+def decode_tree(tree: Object, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:
+    """A tree as Go would write it again, and its unknown and duplicate fields (only when ``strict``).
+
+    Raises ValueError with Go's text for a value that the type cannot hold.
+    """
+    raw = tree.raw if isinstance(tree, Document) else None
+    plain = dict(tree) if isinstance(tree, Document) else tree
+    if type_.schema is not None:
+        return custom.decode(plain, raw, type_, strict=strict)
+    keys = [0]
+    try:
+        result: Object = walk_of(type_)(plain, keys)
+        if not strict or raw is None or not may_have_duplicates(raw, keys[0]):
+            return result, []
+    except (Unusual, RecursionError):
+        pass
+    decoder = ExactDecoder()
+    try:
+        result = decoder.decode(plain if raw is None else loads_exactly(raw), type_)
+    except RecursionError:
+        raise ValueError("json: exceeded max depth") from None
+    return result, decoder.problems if strict else []
+
+
+def _given_kind(body: Object, wanted: GroupVersionKind) -> GroupVersionKind:
+    """What a body says it is; what it leaves out is as wanted."""
+    kind = body.get("kind") or wanted.kind
+    version = body.get("apiVersion") or ""
+    if not isinstance(kind, str) or not isinstance(version, str):
+        return wanted  # the walk finds the wrong type
+    try:
+        group_version = GroupVersion.parse(version)
+    except ValueError as error:
+        raise DecodingError(str(error)) from None
+    if not group_version.version and group_version.group in ("", wanted.group):
+        group_version = wanted.group_version
+    return GroupVersionKind(group_version.group, group_version.version, kind)
+
+
+def _is_options(given: GroupVersionKind, wanted: GroupVersionKind) -> bool:
+    """DeleteOptions and the like belong to every group."""
+    return wanted.group == "meta.k8s.io" and given.kind == wanted.kind
+
+
+def _cannot(given: GroupVersionKind, wanted: GroupVersionKind, cause: str) -> DecodingError:
+    return DecodingError(
+        f'{given.kind} in version "{given.version}" cannot be handled as a {wanted.kind}: {cause}', cause
+    )
+
+
+def _refuse(body: Object, given: GroupVersionKind, wanted: GroupVersionKind, validation: str) -> Object:
+    """Says why an object of another kind cannot be taken."""
+    known = given in builtin.names_by_kind()
+    if not known and not is_registered(given):
+        version = str(given.group_version)
+        scheme = _META_SCHEME if wanted.group == "meta.k8s.io" else _SCHEME
+        text = f'no kind "{given.kind}" is registered for version "{version}" in scheme "{scheme}"'
+        raise _cannot(given, wanted, text)
+    if wanted.group == "meta.k8s.io":
+        version = str(given.group_version)
+        text = f'no kind "{given.kind}" is registered for version "{version}" in scheme "{_META_SCHEME}"'
+        raise _cannot(given, wanted, text)
+    if known:
+        type_ = builtin.type_of(given)
+        try:
+            _, problems = decode_tree(body, type_, strict=validation == "Strict")
+        except ValueError as error:
+            raise _cannot(given, wanted, str(error)) from None
+        if problems:
+            raise _cannot(given, wanted, "strict decoding error: " + ", ".join(problems))
+    if internal_kind(given) == internal_kind(wanted):
+        raise DecodingError(
+            f"the API version in the data ({given.group_version}) does not match "
+            f"the expected API version ({wanted.group_version})"
+        )
+    package = wanted.group.split(".", 1)[0] or "core"
+    text = f"converting ({given.version}.{given.kind}) to ({package}.{wanted.kind}): unknown conversion"
+    raise _cannot(given, wanted, text)
+
+
+def go_order(tree: Any, type_: Type) -> Any:
+    """A copy of a tree with the fields of structs in Go's order and maps sorted: how upstream's messages quote objects."""
+    if isinstance(tree, dict):
+        if type_.kind is Kind.STRUCT:
+            known = {name: go_order(tree[name], field.type) for name, field in type_.fields.items() if name in tree}
+            return {**known, **{name: value for name, value in tree.items() if name not in known}}
+        if type_.kind is Kind.MAP and type_.elem is not None:
+            return {name: go_order(tree[name], type_.elem) for name in sorted(tree)}
+    if isinstance(tree, list) and type_.elem is not None:
+        return [go_order(item, type_.elem) for item in tree]
+    return tree

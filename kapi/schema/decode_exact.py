@@ -1,0 +1,253 @@
+"""The thorough walk of a tree against a type: every message, every rule of Go's decoder; also what the fast walk gives up on.
+
+Upstream: sigs.k8s.io/json (case-sensitive, strict), Go's ``encoding/json``, apimachinery's types with own decoders.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
+from kapi.machinery import quantity, tree
+from kapi.machinery import time as times
+from kapi.schema.types import Field, Kind, Type
+from kapi.schema.zero import always_emitted, is_zero, zero
+
+_INT32, _INT64 = 1 << 31, 1 << 63
+
+
+class TypeMismatch(ValueError):
+    """A value that the type cannot hold; the text is Go's."""
+
+
+def go_number(value: Any) -> str:
+    """A number as it was written, as far as that is still known."""
+    if isinstance(value, Literal):
+        return value.text
+    if isinstance(value, float) and value.is_integer() and abs(value) >= 1 << 63:
+        return str(int(value))
+    return repr(value)
+
+
+class ExactDecoder:
+    """One decoding.  ``problems`` collects unknown and duplicate fields in the order of the text."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._seen: set[str] = set()
+
+    def decode(self, value: Any, type_: Type) -> Any:
+        """The tree as Go would write it again.  Raises TypeMismatch."""
+        return self._value(value, type_, "", (), "")
+
+    def _problem(self, text: str) -> None:
+        if text not in self._seen and len(self.problems) < MAX_PROBLEMS:
+            self._seen.add(text)
+            self.problems.append(text)
+
+    def _mismatch(self, value: Any, type_: Type, names: tuple[str, ...], struct: str, shown: str = "") -> TypeMismatch:
+        where = f"Go struct field {struct}.{'.'.join(names)}" if struct else "Go value"
+        return TypeMismatch(f"json: cannot unmarshal {shown or kind_of(value)} into {where} of type {type_.go_type}")
+
+    def _value(self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
+        """``path`` is for unknown fields (with indexes), ``names`` and ``struct`` are Go's error context."""
+        if value is None:
+            return zero(type_)
+        kind = type_.kind
+        if kind is Kind.STRUCT:
+            if not isinstance(value, dict):
+                raise self._mismatch(value, type_, names, struct)
+            return self._struct(value, type_, path, names)
+        if kind is Kind.MAP:
+            return self._map(value, type_, path, names, struct)
+        if kind is Kind.LIST:
+            if not isinstance(value, list):
+                raise self._mismatch(value, type_, names, struct)
+            assert type_.elem is not None
+            elem = type_.elem
+            return [self._value(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(value)]
+        return self._scalar(value, type_, names, struct)
+
+    def _struct(self, value: dict[str, Any], type_: Type, path: str, names: tuple[str, ...]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        given: set[str] = set()
+        raw: dict[str, Any] = {}
+        for key, item in value.pairs if isinstance(value, Duplicated) else value.items():
+            below = f"{path}.{key}" if path else key
+            field = type_.fields.get(key)
+            if field is None:
+                self._problem(f'unknown field "{below}"')
+                continue
+            if key in given:
+                self._problem(f'duplicate field "{below}"')
+                item = _onto(raw[key], item, field)
+            given.add(key)
+            raw[key] = item
+            out.pop(key, None)
+            decoded = self._value(item, field.type, below, (*names, key), type_.name)
+            if item is None and (field.pointer or field.omitempty or decoded is None):
+                continue
+            if _kept(field, decoded):
+                out[key] = decoded
+        for key, template in always_emitted(type_):
+            if key not in out:
+                out[key] = tree.copy(template)
+        return out
+
+    def _map(self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self._mismatch(value, type_, names, struct)
+        assert type_.elem is not None
+        out: dict[str, Any] = {}
+        for key, item in value.pairs if isinstance(value, Duplicated) else value.items():
+            below = f"{path}.{key}" if path else key
+            if key in out:
+                self._problem(f'duplicate field "{below}"')
+            out[key] = self._value(item, type_.elem, below, names, struct)
+        return out
+
+    def _scalar(self, value: Any, type_: Type, names: tuple[str, ...], struct: str) -> Any:
+        kind = type_.kind
+        if kind is Kind.ANY:
+            return self._any(value, type_)
+        if kind is Kind.QUANTITY:
+            return _quantity(value)
+        if kind is Kind.INT_OR_STRING and isinstance(value, str):
+            return value
+        if kind in (Kind.STRING, Kind.DURATION, Kind.TIME, Kind.MICRO_TIME, Kind.BYTES):
+            if not isinstance(value, str):
+                wanted = Type(Kind.STRING, go_type="string") if kind in (Kind.TIME, Kind.MICRO_TIME) else type_
+                raise self._mismatch(value, wanted, names, struct)
+            return _text(value, kind)
+        if kind is Kind.BOOLEAN:
+            if not isinstance(value, bool):
+                raise self._mismatch(value, type_, names, struct)
+            return value
+        if kind is Kind.INT_OR_STRING:
+            type_ = Type(Kind.INTEGER, go_type="int32", int_bits=32)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self._mismatch(value, type_, names, struct)
+        if kind is Kind.NUMBER:
+            return value
+        limit = _INT32 if type_.int_bits == 32 else _INT64
+        if not isinstance(value, int) or not -limit <= value < limit:
+            raise self._mismatch(value, type_, names, struct, f"number {go_number(value)}")
+        return value
+
+    def _any(self, value: Any, type_: Type) -> Any:
+        """Raw JSON; the schema alternatives of CRDs are decoded leniently, each by a decoder of its own."""
+        if type_.unions:
+            schema = type_.unions[0]
+            if isinstance(value, dict):
+                return ExactDecoder().decode(value, schema)
+            if isinstance(value, list) and type_.name == "JSONSchemaPropsOrArray":
+                return [ExactDecoder().decode(item, schema) for item in value]
+            if isinstance(value, bool) and type_.name == "JSONSchemaPropsOrBool":
+                return value
+            if type_.name == "JSONSchemaPropsOrStringArray" and isinstance(value, list):
+                return value
+            if type_.name == "JSONSchemaPropsOrBool":
+                raise TypeMismatch("boolean or JSON schema expected")
+            raise TypeMismatch(f"json: cannot unmarshal {kind_of(value)} into Go value of type {schema.go_type}")
+        return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """Raw JSON without the marks of exact reading."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return float(value) if isinstance(value, Literal) else value
+
+
+def _onto(first: Any, second: Any, field: Field) -> Any:
+    """What a field holds that is given twice: Go decodes the second value into the first."""
+    if second is None and not field.pointer and field.type.kind not in (Kind.MAP, Kind.LIST, Kind.BYTES):
+        return first
+    if field.type.kind in (Kind.STRUCT, Kind.MAP) and isinstance(first, dict) and isinstance(second, dict):
+        return Duplicated([*_pairs(first), *_pairs(second)]) if set(first) & set(second) else {**first, **second}
+    return second
+
+
+def _pairs(value: dict[str, Any]) -> list[tuple[str, Any]]:
+    return value.pairs if isinstance(value, Duplicated) else list(value.items())
+
+
+def _kept(field: Field, value: Any) -> bool:
+    """Whether Go writes a value that was given."""
+    if field.omitzero and not field.pointer:
+        return not is_zero(value, field.type)
+    if field.pointer or not field.omitempty:
+        return True
+    if field.type.kind in (Kind.STRUCT, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.ANY):
+        return True  # structs to Go, which are never empty
+    return bool(value)
+
+
+def _quantity(value: Any) -> str:
+    if isinstance(value, str):
+        return quantity.canonical(value.strip())
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return quantity.canonical("true" if value is True else "{")
+    return quantity.canonical(go_number(value))
+
+
+def _text(value: str, kind: Kind) -> str | None:
+    if kind is Kind.TIME:
+        return times.time(value)
+    if kind is Kind.MICRO_TIME:
+        return times.micro_time(value)
+    if kind is Kind.BYTES:
+        return base64_text(value)
+    return value
+
+
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def base64_text(value: str) -> str:
+    """Base64 as Go writes it again.  Raises TypeMismatch with the place of the first fault."""
+    try:
+        decoded = base64.b64decode(value, validate=True)
+        if len(value) % 4 == 0:
+            return base64.b64encode(decoded).decode()
+    except (binascii.Error, ValueError):
+        pass
+    fault = _base64_fault(value)
+    if fault is not None:
+        raise TypeMismatch(f"illegal base64 data at input byte {fault}")
+    return base64.b64encode(base64.b64decode(value.replace("\r", "").replace("\n", ""))).decode()
+
+
+def _base64_fault(value: str) -> int | None:
+    """Where Go's decoder stops: groups of four, line breaks skipped, padding only at the end."""
+    data = value.encode("utf-8")
+    position, length = 0, len(data)
+    while True:
+        group = 0
+        while group < 4:
+            if position == length:
+                return None if group == 0 else position - group
+            char = data[position]
+            position += 1
+            if char in b"\r\n":
+                continue
+            if chr(char) in _ALPHABET:
+                group += 1
+                continue
+            if char != ord("=") or group < 2:
+                return position - 1
+            if group == 2:
+                while position < length and data[position] in b"\r\n":
+                    position += 1
+                if position == length:
+                    return length
+                if data[position] != ord("="):
+                    return position - 1
+                position += 1
+            while position < length and data[position] in b"\r\n":
+                position += 1
+            return position if position < length else None

@@ -1,0 +1,286 @@
+"""The quick walk of a tree against a type, compiled to one closure a type.
+
+It knows only what is usual: known fields of the right JSON type, each once.  Anything else raises Unusual, and the exact
+decoder (``decode_exact.py``) starts over.  What it returns is what the exact decoder would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.machinery import quantity, tree
+from kapi.machinery import time as times
+from kapi.schema.decode_exact import base64_text
+from kapi.schema.types import Field, Kind, Type
+from kapi.schema.zero import always_emitted, is_zero
+
+#: (value, counter of keys) -> value
+Walk = Callable[[Any, list[int]], Any]
+_INT32, _INT64 = 1 << 31, 1 << 63
+_walks: dict[Type, Walk] = {}
+
+
+class Unusual(Exception):
+    """Something that only the exact decoder can judge."""
+
+
+def walk_of(type_: Type) -> Walk:
+    """The compiled walk of a type; made once."""
+    walk = _walks.get(type_)
+    if walk is None:
+        if type_.kind is Kind.STRUCT:
+            walk = _struct_walk(type_)
+        else:
+            walk = _walks[type_] = _plain_walk(type_)
+    return walk
+
+
+def _struct_walk(type_: Type) -> Walk:
+    steps: dict[str, tuple[type | None, bool, Walk | None]] = {}
+    always: tuple[tuple[str, Any], ...] = ()
+    compiled = False
+
+    def compile_fields() -> None:
+        nonlocal always, compiled
+        for name, field in type_.fields.items():
+            steps[name] = _step(field)
+        always = always_emitted(type_)
+        compiled = True
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        if type(value) is not dict:
+            raise Unusual
+        if not compiled:
+            compile_fields()  # late: a type may contain itself
+        keys[0] += len(value)
+        out: dict[str, Any] = {}
+        for name, item in value.items():
+            step = steps.get(name)
+            if step is None:
+                raise Unusual
+            wanted, keep, convert = step
+            if type(item) is wanted:
+                if convert is not None:
+                    item = convert(item, keys)
+                if item or keep:
+                    out[name] = item
+            elif item is not None:
+                if wanted is not None:
+                    raise Unusual
+                assert convert is not None
+                out[name] = convert(item, keys)
+        for name, template in always:
+            if name not in out:
+                out[name] = tree.copy(template) if template.__class__ is dict else template
+        return out
+
+    _walks[type_] = walk
+    return walk
+
+
+def _step(field: Field) -> tuple[type | None, bool, Walk | None]:
+    """(JSON type, whether empty values are kept, conversion) of a field."""
+    type_ = field.type
+    wanted, convert = _SHAPES[type_.kind](type_)
+    keep = field.pointer or not field.omitempty or type_.kind in (Kind.STRUCT, Kind.QUANTITY)
+    if field.omitzero and not field.pointer:
+        inner = convert
+
+        def unless_zero(value: Any, keys: list[int]) -> Any:
+            if inner is not None:
+                value = inner(value, keys)
+            return None if is_zero(value, type_) else value
+
+        return wanted, False, unless_zero
+    if type_.kind in (Kind.TIME, Kind.MICRO_TIME):
+        return str, True, convert
+    return wanted, keep, convert
+
+
+def _plain_walk(type_: Type) -> Walk:
+    """A value on its own, e.g. an element: null and the wrong type are unusual."""
+    wanted, convert = _SHAPES[type_.kind](type_)
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        if wanted is not None and type(value) is not wanted or value is None:
+            raise Unusual
+        return value if convert is None else convert(value, keys)
+
+    return walk
+
+
+Shape = tuple["type | None", "Walk | None"]
+
+
+def _string(type_: Type) -> Shape:
+    return str, None
+
+
+def _boolean(type_: Type) -> Shape:
+    return bool, None
+
+
+def _integer(type_: Type) -> Shape:
+    limit = _INT32 if type_.int_bits == 32 else _INT64
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        if -limit <= value < limit:
+            return value
+        raise Unusual
+
+    return int, walk
+
+
+def _number(type_: Type) -> Shape:
+    def walk(value: Any, keys: list[int]) -> Any:
+        if type(value) in (int, float):
+            return value
+        raise Unusual
+
+    return None, walk
+
+
+def _int_or_string(type_: Type) -> Shape:
+    def walk(value: Any, keys: list[int]) -> Any:
+        if type(value) is str or type(value) is int and -_INT32 <= value < _INT32:
+            return value
+        raise Unusual
+
+    return None, walk
+
+
+def _quantity(type_: Type) -> Shape:
+    def walk(value: Any, keys: list[int]) -> Any:
+        if type(value) is int:
+            value = str(value)
+        elif type(value) is not str:
+            raise Unusual
+        try:
+            return quantity.canonical(value)
+        except ValueError:
+            raise Unusual from None
+
+    return None, walk
+
+
+def _time(type_: Type) -> Shape:
+    read = times.time if type_.kind is Kind.TIME else times.micro_time
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        try:
+            return read(value)
+        except ValueError:
+            raise Unusual from None
+
+    return str, walk
+
+
+def _bytes(type_: Type) -> Shape:
+    def walk(value: Any, keys: list[int]) -> Any:
+        try:
+            return base64_text(value)
+        except ValueError:
+            raise Unusual from None
+
+    return str, walk
+
+
+def _any(type_: Type) -> Shape:
+    if type_.unions:
+        return None, _schema_walk(type_)
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        _count(value, keys)
+        return value
+
+    return None, walk
+
+
+def _schema_walk(type_: Type) -> Walk:
+    """The alternatives of CRD schemas: only the schema itself is usual."""
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        if type(value) is dict:
+            return walk_of(type_.unions[0])(value, keys)
+        if type(value) is bool and type_.name == "JSONSchemaPropsOrBool":
+            return value
+        raise Unusual
+
+    return walk
+
+
+def _count(value: Any, keys: list[int]) -> None:
+    if isinstance(value, dict):
+        if type(value) is not dict:
+            raise Unusual
+        keys[0] += len(value)
+        for item in value.values():
+            _count(item, keys)
+    elif isinstance(value, list):
+        for item in value:
+            _count(item, keys)
+
+
+def _struct(type_: Type) -> Shape:
+    return dict, walk_of(type_)
+
+
+def _map(type_: Type) -> Shape:
+    assert type_.elem is not None
+    elem = type_.elem
+    if elem.kind is Kind.STRING:
+
+        def walk_strings(value: Any, keys: list[int]) -> Any:
+            keys[0] += len(value)
+            for item in value.values():
+                if type(item) is not str:
+                    raise Unusual
+            return value
+
+        return dict, walk_strings
+    walk_elem = walk_of(elem)
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        keys[0] += len(value)
+        return {key: walk_elem(item, keys) for key, item in value.items()}
+
+    return dict, walk
+
+
+def _list(type_: Type) -> Shape:
+    assert type_.elem is not None
+    elem = type_.elem
+    if elem.kind is Kind.STRING:
+
+        def walk_strings(value: Any, keys: list[int]) -> Any:
+            for item in value:
+                if type(item) is not str:
+                    raise Unusual
+            return value
+
+        return list, walk_strings
+    walk_elem = walk_of(elem)
+
+    def walk(value: Any, keys: list[int]) -> Any:
+        return [walk_elem(item, keys) for item in value]
+
+    return list, walk
+
+
+_SHAPES: dict[Kind, Callable[[Type], Shape]] = {
+    Kind.STRUCT: _struct,
+    Kind.MAP: _map,
+    Kind.LIST: _list,
+    Kind.STRING: _string,
+    Kind.DURATION: _string,
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.BOOLEAN: _boolean,
+    Kind.ANY: _any,
+    Kind.QUANTITY: _quantity,
+    Kind.INT_OR_STRING: _int_or_string,
+    Kind.TIME: _time,
+    Kind.MICRO_TIME: _time,
+    Kind.BYTES: _bytes,
+}

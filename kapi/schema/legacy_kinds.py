@@ -1,0 +1,66 @@
+"""Kinds of versions that are no longer (or not) served but that upstream's scheme still knows.
+
+An object of one of them is refused for its version, not as unknown.  Upstream: the ``install`` packages of the legacy scheme.
+"""
+
+from __future__ import annotations
+
+from kapi.machinery.gvk import GroupKind, GroupVersionKind
+
+_APPS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ControllerRevision")
+_REGISTERED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("apps", "v1beta1"): ("Deployment", "StatefulSet", "ControllerRevision", "Scale"),
+    ("apps", "v1beta2"): (*_APPS, "Scale"),
+    ("authentication.k8s.io", "v1alpha1"): ("SelfSubjectReview",),
+    ("authentication.k8s.io", "v1beta1"): ("TokenReview", "SelfSubjectReview"),
+    ("authorization.k8s.io", "v1beta1"): (
+        "SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "SelfSubjectRulesReview",
+    ),
+    ("autoscaling", "v2beta1"): ("HorizontalPodAutoscaler",),
+    ("autoscaling", "v2beta2"): ("HorizontalPodAutoscaler",),
+    ("batch", "v1beta1"): ("CronJob",),
+    ("certificates.k8s.io", "v1beta1"): ("CertificateSigningRequest",),
+    ("coordination.k8s.io", "v1beta1"): ("Lease",),
+    ("discovery.k8s.io", "v1beta1"): ("EndpointSlice",),
+    ("events.k8s.io", "v1beta1"): ("Event",),
+    ("extensions", "v1beta1"): ("DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"): ("FlowSchema", "PriorityLevelConfiguration"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"): ("FlowSchema", "PriorityLevelConfiguration"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"): ("FlowSchema", "PriorityLevelConfiguration"),
+    ("networking.k8s.io", "v1beta1"): ("Ingress", "IngressClass"),
+    ("node.k8s.io", "v1alpha1"): ("RuntimeClass",),
+    ("node.k8s.io", "v1beta1"): ("RuntimeClass",),
+    ("policy", "v1beta1"): ("PodDisruptionBudget", "Eviction"),
+    ("rbac.authorization.k8s.io", "v1alpha1"): ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io", "v1beta1"): ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
+    ("scheduling.k8s.io", "v1alpha1"): ("PriorityClass",),
+    ("scheduling.k8s.io", "v1beta1"): ("PriorityClass",),
+    ("storage.k8s.io", "v1alpha1"): ("VolumeAttachment", "CSIStorageCapacity", "VolumeAttributesClass"),
+    ("storage.k8s.io", "v1beta1"): ("StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "CSIStorageCapacity"),
+    ("admissionregistration.k8s.io", "v1beta1"): (
+        "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ),
+}  # fmt: skip
+#: kinds that live on in another group
+_MOVED = {
+    ("extensions", "DaemonSet"): "apps",
+    ("extensions", "Deployment"): "apps",
+    ("extensions", "ReplicaSet"): "apps",
+    ("extensions", "Ingress"): "networking.k8s.io",
+    ("extensions", "NetworkPolicy"): "networking.k8s.io",
+    ("extensions", "Scale"): "autoscaling",
+    ("apps", "Scale"): "autoscaling",
+    ("events.k8s.io", "Event"): "",
+}
+
+
+def is_registered(kind: GroupVersionKind) -> bool:
+    """Whether the scheme knows a kind that Kubernetes' published definitions do not have."""
+    kinds = _REGISTERED.get((kind.group, kind.version), ())
+    return kind.kind in kinds or kind.kind.removesuffix("List") in kinds
+
+
+def internal_kind(kind: GroupVersionKind) -> GroupKind:
+    """The group and kind an object is converted to inside the server, whatever version it came in."""
+    return GroupKind(_MOVED.get((kind.group, kind.kind), kind.group), kind.kind)

@@ -1,0 +1,55 @@
+"""Go's zero values in JSON: what is written for a field that nobody set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery import tree
+from kapi.schema.types import Field, Kind, Type
+
+_ZEROS: dict[Kind, Any] = {
+    Kind.STRING: "",
+    Kind.DURATION: "0s",
+    Kind.INTEGER: 0,
+    Kind.NUMBER: 0,
+    Kind.BOOLEAN: False,
+    Kind.QUANTITY: "0",
+    Kind.INT_OR_STRING: 0,
+}
+#: kinds that are structs to Go: omitempty never leaves them out when held by value
+_STRUCTS = frozenset([Kind.STRUCT, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION])
+_emitted: dict[Type, tuple[tuple[str, Any], ...]] = {}
+
+
+def zero(type_: Type) -> Any:
+    """The JSON of an unset value of the type; null for what is nil."""
+    if type_.kind is Kind.STRUCT:
+        return tree.copy(dict(always_emitted(type_)))
+    return _ZEROS.get(type_.kind)
+
+
+def is_zero(value: Any, type_: Type) -> bool:
+    """Whether a value as Go writes it is the type's zero value."""
+    return value == zero(type_)
+
+
+def is_always_emitted(field: Field) -> bool:
+    """Whether the field is written even when nobody set it."""
+    if not field.omitempty:
+        return True
+    if field.pointer or field.omitzero:
+        return False
+    return field.type.kind in _STRUCTS or (field.type.kind is Kind.ANY and field.type.name == "RawExtension")
+
+
+def always_emitted(type_: Type) -> tuple[tuple[str, Any], ...]:
+    """(name, zero value) of the fields that a struct always writes.  The values are shared: copy before keeping."""
+    found = _emitted.get(type_)
+    if found is None:
+        found = tuple(
+            (name, None if field.pointer else zero(field.type))
+            for name, field in type_.fields.items()
+            if is_always_emitted(field)
+        )
+        _emitted[type_] = found
+    return found
