@@ -50,9 +50,10 @@ def parse_query(raw: bytes) -> Query:
             continue
         name, _, value = pair.partition(b"=")
         try:
-            query.setdefault(_unescape(name, True), []).append(_unescape(value, True))
+            key, text = _unescape(name, True), _unescape(value, True)
         except ValueError:
             continue
+        query.setdefault(key, []).append(text)
     return query
 
 

@@ -88,7 +88,7 @@ def pod_volume_claims(pod: Object) -> set[str]:
         claim = _at(volume, "persistentVolumeClaim", "claimName")
         if claim:
             names.add(claim)
-        elif volume.get("ephemeral"):
+        elif volume.get("ephemeral") is not None:
             names.add(f"{pod['metadata']['name']}-{volume.get('name', '')}")
     return names
 

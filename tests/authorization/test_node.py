@@ -1,0 +1,138 @@
+"""A kubelet reaches what belongs to the pods on its node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.authorization.interface import Decision
+from kapi.authorization.node.authorizer import NodeAuthorizer
+from kapi.authorization.node.graph import NodeGraph
+from kapi.authorization.rbac.bootstrap import node_rules
+from kapi.request.user import UserInfo
+from tests.authorization.policies import ask
+
+N1 = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
+N2 = UserInfo("system:node:n2", groups=("system:nodes", "system:authenticated"))
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "namespace": "x"},
+    "spec": {
+        "nodeName": "n1",
+        "serviceAccountName": "app",
+        "imagePullSecrets": [{"name": "pull"}],
+        "initContainers": [{"envFrom": [{"configMapRef": {"name": "init"}}]}],
+        "containers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "env", "key": "k"}}}]}],
+        "ephemeralContainers": [{"envFrom": [{"secretRef": {"name": "debug"}}]}],
+        "volumes": [
+            {"name": "s", "secret": {"secretName": "volume"}},
+            {"name": "j", "projected": {"sources": [{"secret": {"name": "projected"}}, {"configMap": {"name": "map"}}]}},
+            {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}},
+            {"name": "e", "ephemeral": {}},
+        ],
+        "resourceClaims": [{"name": "g", "resourceClaimName": "gpu"}, {"name": "t", "resourceClaimTemplateName": "tt"}],
+    },
+    "status": {"resourceClaimStatuses": [{"name": "t", "resourceClaimName": "made"}]},
+}
+VOLUME = {
+    "metadata": {"name": "pv"},
+    "spec": {
+        "claimRef": {"namespace": "x", "name": "claim"},
+        "csi": {"nodeStageSecretRef": {"name": "stage", "namespace": "s"}, "controllerExpandSecretRef": {"name": "ctl"}},
+    },
+}
+
+
+def node_authorizer() -> NodeAuthorizer:
+    graph = NodeGraph()
+    graph.on_pod("ADDED", POD)
+    graph.on_volume("ADDED", VOLUME)
+    graph.on_attachment("ADDED", {"metadata": {"name": "va"}, "spec": {"nodeName": "n1"}})
+    graph.on_slice("ADDED", {"metadata": {"name": "slice"}, "spec": {"nodeName": "n1"}})
+    return NodeAuthorizer(graph, node_rules())
+
+
+RELATED = [
+    ("secrets", "pull"), ("secrets", "env"), ("secrets", "debug"), ("secrets", "volume"), ("secrets", "projected"),
+    ("configmaps", "init"), ("configmaps", "map"), ("persistentvolumeclaims", "claim"),
+    ("persistentvolumeclaims", "p-e"), ("serviceaccounts", "app"), ("pods", "p"),
+]
+
+
+@pytest.mark.parametrize(("resource", "name"), RELATED)
+def test_objects_of_its_pods(resource: str, name: str) -> None:
+    nodes = node_authorizer()
+    assert nodes.authorize(ask(N1, "get", resource, "x", name=name)).decision is Decision.ALLOW
+    verdict = nodes.authorize(ask(N2, "get", resource, "x", name=name))
+    assert verdict.decision is Decision.NO_OPINION
+    assert verdict.reason == "no relationship found between node 'n2' and this object"
+    assert nodes.authorize(ask(N1, "get", resource, "y", name=name)).decision is Decision.NO_OPINION
+
+
+def test_claims_volumes_attachments_and_slices() -> None:
+    nodes = node_authorizer()
+    for who, expected in ((N1, Decision.ALLOW), (N2, Decision.NO_OPINION)):
+        for name in ("gpu", "made"):
+            question = ask(who, "get", "resourceclaims", "x", "resource.k8s.io", name=name)
+            assert nodes.authorize(question).decision is expected
+        assert nodes.authorize(ask(who, "get", "persistentvolumes", name="pv")).decision is expected
+        assert nodes.authorize(ask(who, "get", "secrets", "s", name="stage")).decision is expected
+        assert nodes.authorize(ask(who, "get", "volumeattachments", "", "storage.k8s.io", name="va")).decision is expected
+        assert nodes.authorize(ask(who, "delete", "resourceslices", "", "resource.k8s.io", name="slice")).decision is expected
+    assert nodes.authorize(ask(N1, "get", "secrets", "x", name="ctl")).decision is Decision.NO_OPINION
+
+
+def test_access_ends_with_the_pod() -> None:
+    nodes = node_authorizer()
+    nodes.graph.on_pod("DELETED", POD)
+    for resource, name in RELATED:
+        assert nodes.authorize(ask(N1, "get", resource, "x", name=name)).decision is Decision.NO_OPINION
+    assert nodes.authorize(ask(N1, "get", "persistentvolumes", name="pv")).decision is Decision.NO_OPINION
+
+
+def test_a_mirror_pod_lends_nothing() -> None:
+    graph = NodeGraph()
+    graph.on_pod("ADDED", {**POD, "metadata": {**POD["metadata"], "annotations": {"kubernetes.io/config.mirror": "h"}}})
+    nodes = NodeAuthorizer(graph, node_rules())
+    assert nodes.authorize(ask(N1, "get", "secrets", "x", name="volume")).decision is Decision.NO_OPINION
+    assert nodes.authorize(ask(N1, "get", "pods", "x", name="p")).decision is Decision.ALLOW
+
+
+def test_collections_only_with_the_own_node_selected() -> None:
+    nodes = node_authorizer()
+    own = (("spec.nodeName", "=", "n1"),)
+    assert nodes.authorize(ask(N1, "list", "pods", field_requirements=own)).decision is Decision.ALLOW
+    refused = nodes.authorize(ask(N2, "list", "pods", field_requirements=own))
+    assert refused.reason == "can only list/watch pods with spec.nodeName field selector"
+    assert nodes.authorize(ask(N1, "list", "secrets", "x")).reason == "No Object name found"
+    assert nodes.authorize(ask(N1, "list", "secrets", "x", name="env")).decision is Decision.ALLOW
+
+
+def test_its_own_node_lease_and_csinode() -> None:
+    nodes = node_authorizer()
+    assert nodes.authorize(ask(N1, "get", "nodes", name="n1")).decision is Decision.ALLOW
+    assert "only its own Node object" in nodes.authorize(ask(N1, "get", "nodes", name="n2")).reason
+    lease = ask(N1, "update", "leases", "kube-node-lease", "coordination.k8s.io", name="n1")
+    assert nodes.authorize(lease).decision is Decision.ALLOW
+    lease.name = "n2"
+    assert nodes.authorize(lease).decision is Decision.NO_OPINION
+    assert nodes.authorize(ask(N1, "get", "csinodes", "", "storage.k8s.io", name="n2")).decision is Decision.NO_OPINION
+
+
+def test_tokens_for_accounts_of_its_pods_only() -> None:
+    nodes = node_authorizer()
+    assert nodes.authorize(ask(N1, "create", "serviceaccounts/token", "x", name="app")).decision is Decision.ALLOW
+    assert nodes.authorize(ask(N2, "create", "serviceaccounts/token", "x", name="app")).decision is Decision.NO_OPINION
+    assert nodes.authorize(ask(N1, "create", "serviceaccounts/token", "x", name="other")).decision is Decision.NO_OPINION
+
+
+def test_the_group_makes_the_node() -> None:
+    nodes = node_authorizer()
+    assert nodes.authorize(ask(UserInfo("system:node:n1"), "get", "nodes", name="n1")) == (Decision.NO_OPINION, "", "")
+    unknown = UserInfo("system:node:", groups=("system:nodes",))
+    assert nodes.authorize(ask(unknown, "get", "nodes", name="n1")).reason == 'unknown node for user "system:node:"'
+
+
+def test_rules_cannot_be_listed() -> None:
+    assert node_authorizer().rules_for(N1, "x").incomplete
+    assert not node_authorizer().rules_for(UserInfo("alice"), "x").incomplete

@@ -1,0 +1,136 @@
+"""RBAC decisions, their reasons, and how quickly they come."""
+
+from __future__ import annotations
+
+import time
+
+from kapi.authorization.interface import Attributes, Decision
+from kapi.authorization.rbac.authorizer import RBACAuthorizer
+from kapi.authorization.rbac.index import PolicyIndex
+from kapi.request.user import UserInfo
+from tests.authorization.policies import account, ask, authorizer, binding, group, role, rule, user
+
+ALICE = UserInfo("alice", groups=("dev",))
+
+
+def allowed(rbac: RBACAuthorizer, attributes: Attributes) -> bool:
+    return rbac.authorize(attributes).decision is Decision.ALLOW
+
+
+def test_a_role_binding_allows_in_its_namespace_only() -> None:
+    rbac = authorizer(
+        role("reader", rule("get list", "pods"), namespace="x"), binding("b", "reader", user("alice"), namespace="x")
+    )
+    verdict = rbac.authorize(ask(ALICE, "get", "pods", "x"))
+    assert verdict == (Decision.ALLOW, 'RBAC: allowed by RoleBinding "b/x" of Role "reader" to User "alice"', "")
+    assert not allowed(rbac, ask(ALICE, "get", "pods", "y"))
+    assert not allowed(rbac, ask(ALICE, "get", "pods"))
+    assert not allowed(rbac, ask(ALICE, "delete", "pods", "x"))
+    assert not allowed(rbac, ask(UserInfo("bob"), "get", "pods", "x"))
+
+
+def test_a_role_in_a_namespace_never_authorizes_a_cluster_scoped_resource() -> None:
+    """CVE-2019-11247: the namespace in the path must not lend a Role power over what has no namespace."""
+    rbac = authorizer(role("all", rule("*", "*", "*"), namespace="x"), binding("b", "all", user("alice"), namespace="x"))
+    assert not allowed(rbac, ask(ALICE, "get", "widgets", "", "example.com"))
+
+
+def test_a_cluster_role_bound_in_a_namespace() -> None:
+    rbac = authorizer(
+        role("view", rule("get", "pods")), binding("b", "view", group("dev"), namespace="x", kind="ClusterRole")
+    )
+    assert allowed(rbac, ask(ALICE, "get", "pods", "x"))
+    assert not allowed(rbac, ask(ALICE, "get", "pods", "y"))
+
+
+def test_service_accounts_by_namespace_of_the_subject_or_the_binding() -> None:
+    rbac = authorizer(
+        role("r", rule("get", "pods"), namespace="x"),
+        binding("own", "r", account("app"), namespace="x"),
+        binding("other", "r", account("app", "y"), namespace="x"),
+        role("c", rule("get", "nodes")),
+        binding("homeless", "c", account("app")),
+    )
+    own = UserInfo("system:serviceaccount:x:app")
+    assert rbac.authorize(ask(own, "get", "pods", "x")).reason.endswith('to ServiceAccount "app/x"')
+    assert allowed(rbac, ask(UserInfo("system:serviceaccount:y:app"), "get", "pods", "x"))
+    assert not allowed(rbac, ask(own, "get", "nodes"))
+
+
+def test_subresources_need_a_rule_of_their_own() -> None:
+    rbac = authorizer(
+        role("r", rule("get", "pods */scale"), rule("create", "pods/exec")), binding("b", "r", user("alice"))
+    )
+    assert not allowed(rbac, ask(ALICE, "get", "pods/log", "x"))
+    assert allowed(rbac, ask(ALICE, "get", "deployments/scale", "x"))
+    assert not allowed(rbac, ask(ALICE, "get", "deployments", "x"))
+    assert allowed(rbac, ask(ALICE, "create", "pods/exec", "x"))
+
+
+def test_names_limit_a_rule_and_shut_out_collections() -> None:
+    rbac = authorizer(role("r", rule("*", "configmaps", names="one")), binding("b", "r", user("alice")))
+    assert allowed(rbac, ask(ALICE, "delete", "configmaps", "x", name="one"))
+    assert not allowed(rbac, ask(ALICE, "delete", "configmaps", "x", name="two"))
+    assert not allowed(rbac, ask(ALICE, "list", "configmaps", "x"))
+
+
+def test_paths_and_their_prefixes() -> None:
+    urls = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/apis/*"]}
+    rbac = authorizer(role("r", urls), binding("b", "r", user("alice")))
+
+    def path(text: str, verb: str = "get") -> bool:
+        return allowed(rbac, Attributes(ALICE, verb, is_resource=False, path=text))
+
+    assert path("/healthz") and path("/apis/apps") and path("/apis/")
+    assert not path("/healthz/etcd") and not path("/apis") and not path("/healthz", "post")
+
+
+def test_a_missing_role_is_told_as_upstream_tells_it() -> None:
+    rbac = authorizer(binding("b", "nosuch", user("alice"), namespace="x"))
+    verdict = rbac.authorize(ask(ALICE, "get", "pods", "x"))
+    assert verdict == (Decision.NO_OPINION, 'RBAC: role.rbac.authorization.k8s.io "nosuch" not found', "")
+
+
+def test_changes_count_at_once() -> None:
+    """A decision that is remembered must not outlive what it rests on."""
+    index = PolicyIndex()
+    rbac = RBACAuthorizer(index)
+    question = ask(ALICE, "get", "pods", "x")
+    reader, bound = role("r", rule("get", "pods")), binding("b", "r", user("alice"))
+    assert not allowed(rbac, question)
+    index.on_binding("ADDED", bound)
+    index.on_role("ADDED", reader)
+    assert allowed(rbac, question)
+    index.on_role("MODIFIED", role("r", rule("list", "pods")), reader)
+    assert not allowed(rbac, question)
+    index.on_role("MODIFIED", reader)
+    assert allowed(rbac, question)
+    index.on_binding("MODIFIED", binding("b", "r", user("bob")), bound)
+    assert not allowed(rbac, question)
+    assert allowed(rbac, ask(UserInfo("bob"), "get", "pods", "x"))
+    index.on_binding("DELETED", binding("b", "r", user("bob")))
+    assert not allowed(rbac, ask(UserInfo("bob"), "get", "pods", "x"))
+
+
+def test_rules_of_a_user() -> None:
+    rbac = authorizer(
+        role("r", rule("get", "pods"), {"verbs": ["get"], "nonResourceURLs": ["/x"]}), binding("b", "r", group("dev"))
+    )
+    rules = rbac.rules_for(ALICE, "x")
+    assert [found.resources for found in rules.resource_rules] == [("pods",)]
+    assert [found.urls for found in rules.non_resource_rules] == [("/x",)]
+    assert not rules.incomplete
+
+
+def test_ten_thousand_bindings_cost_no_scan() -> None:
+    """A check looks at the user's own bindings; generous bound, so that a slow machine does not fail it."""
+    objects = []
+    for number in range(10_000):
+        namespace = f"n{number % 500}"
+        objects.append(role(f"r{number}", rule("get", "pods"), namespace=namespace))
+        objects.append(binding(f"b{number}", f"r{number}", user(f"u{number}"), namespace=namespace))
+    rbac = authorizer(*objects)
+    questions = [ask(UserInfo(f"u{n}", groups=("system:authenticated",)), "get", "pods", f"n{n % 500}") for n in range(2000)]
+    started = time.perf_counter()
+    assert all(allowed(rbac, question) for question in questions)
+    assert (time.perf_counter() - started) / len(questions) < 200e-6

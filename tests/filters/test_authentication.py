@@ -1,0 +1,106 @@
+"""401 for bad credentials, and nothing said about why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.logger import globalLogPublisher
+
+from kapi.authentication.anonymous import AnonymousAuthenticator
+from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
+from kapi.authentication.static_tokens import StaticTokenAuthenticator, parse_token_file
+from kapi.authentication.union import UnionAuthenticator
+from kapi.filters.authentication import authentication
+from kapi.machinery.status import Unauthorized
+from kapi.request.context import RequestContext
+from kapi.request.headers import first_header
+from tests.filters.requests import request
+
+TOKENS = StaticTokenAuthenticator(parse_token_file('secrettoken,alice,u1,"dev,qa"\n'), ("api",))
+
+
+def run(headers: dict[str, Any], uri: str = "/version", paths: list[str] | None = None) -> RequestContext:
+    union = UnionAuthenticator(
+        [BearerAuthenticator(TOKENS), WebSocketAuthenticator(TOKENS)], AnonymousAuthenticator(paths)
+    )
+    ctx = request(uri, headers=headers)
+    assert authentication(union)(ctx) is None
+    return ctx
+
+
+def name(ctx: RequestContext) -> str:
+    assert ctx.user is not None
+    return ctx.user.name
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_a_good_token(scheme: str) -> None:
+    ctx = run({"Authorization": f"{scheme} secrettoken"})
+    assert ctx.user is not None
+    assert (ctx.user.name, ctx.user.uid, ctx.user.groups) == ("alice", "u1", ("dev", "qa", "system:authenticated"))
+    assert not first_header(ctx, "Authorization"), "no handler may see or forward the token"
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "secrettoken", "Token secrettoken"])
+def test_what_is_no_bearer_token_is_no_credential(header: str) -> None:
+    assert name(run({"Authorization": header})) == "system:anonymous"
+
+
+def test_an_extra_space_is_warned_about() -> None:
+    ctx = run({"Authorization": "Bearer  secrettoken"})
+    assert name(ctx) == "system:anonymous"
+    assert ctx.warnings == ["the provided Authorization header contains extra space before the bearer token, and is ignored"]
+
+
+def test_a_bad_token_is_refused_even_where_anybody_may_go() -> None:
+    with pytest.raises(Unauthorized) as caught:
+        run({"Authorization": "Bearer wrong"})
+    assert caught.value.status == {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "Unauthorized",
+        "reason": "Unauthorized", "code": 401,
+    }
+
+
+def test_the_first_of_several_headers_counts() -> None:
+    with pytest.raises(Unauthorized):
+        run({"Authorization": ["Bearer wrong", "Bearer secrettoken"]})
+
+
+def test_anonymous_only_on_certain_paths() -> None:
+    assert name(run({}, "/livez", ["/livez"])) == "system:anonymous"
+    with pytest.raises(Unauthorized):
+        run({}, "/version", ["/livez"])
+
+
+def test_a_token_as_websocket_protocol() -> None:
+    headers = {
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Protocol": "base64url.bearer.authorization.k8s.io.c2VjcmV0dG9rZW4, v4.channel.k8s.io",
+    }
+    ctx = run(headers)
+    assert name(ctx) == "alice"
+    assert first_header(ctx, "Sec-WebSocket-Protocol") == "v4.channel.k8s.io"
+    headers["Sec-WebSocket-Protocol"] = "base64url.bearer.authorization.k8s.io.c2VjcmV0dG9rZW4"
+    with pytest.raises(Unauthorized):
+        run(headers)
+
+
+def test_no_token_is_ever_logged() -> None:
+    """CVE-2019-11250: neither good nor bad tokens appear in any log at any level."""
+    events: list[Any] = []
+    globalLogPublisher.addObserver(events.append)
+    try:
+        with pytest.raises(Unauthorized):
+            run({"Authorization": "Bearer wrongsecret"})
+        run({"Authorization": "Bearer secrettoken"})
+    finally:
+        globalLogPublisher.removeObserver(events.append)
+    assert events
+    assert "wrongsecret" not in repr(events) and "secrettoken" not in repr(events)
+
+
+@pytest.mark.parametrize("text", ["a,b\n", ",b,c\n"])
+def test_a_broken_token_file(text: str) -> None:
+    with pytest.raises(ValueError, match="token"):
+        parse_token_file(text)

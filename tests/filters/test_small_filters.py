@@ -1,0 +1,209 @@
+"""The filters that set a header, a deadline, or a foot in the door."""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.logger import globalLogPublisher
+from twisted.python.failure import Failure
+
+from kapi.filters.authorization import authorization
+from kapi.filters.cache_control import cache_control
+from kapi.filters.cors import cors
+from kapi.filters.deadline import request_deadline
+from kapi.filters.goaway import goaway
+from kapi.filters.hsts import hsts
+from kapi.filters.long_running import long_running
+from kapi.filters.panic_recovery import recover
+from kapi.filters.received import received_timestamp
+from kapi.filters.request_log import request_log
+from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, watch_termination
+from kapi.filters.timeout import enforce
+from kapi.machinery.status import BadRequest, Forbidden, ServiceUnavailable, StatusError, Timeout
+from kapi.request.response import Response
+from kapi.request.user import UserInfo
+from tests.authorization.policies import authorizer, binding, role, rule, user
+from tests.filters.requests import request
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("/api/v1/pods?watch=1", True), ("/api/v1/namespaces/x/pods/p/log", True), ("/api/v1/pods", False),
+        ("/api/v1/namespaces/x/pods/p/exec", True), ("/debug/pprof/profile", True), ("/healthz", False),
+    ],
+)
+def test_long_running_requests(uri: str, expected: bool) -> None:
+    assert long_running(request(uri)) is expected
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"), [("", 60), ("?timeout=5s", 5), ("?timeout=2m", 60), ("?timeout=0s", 60), ("?timeout=1m0.5s", 60)]
+)
+def test_the_deadline_counts_from_the_arrival(query: str, seconds: float) -> None:
+    ctx = request("/api/v1/pods" + query)
+    received_timestamp(lambda: 100.0)(ctx)
+    request_deadline(60)(ctx)
+    assert ctx.deadline == 100 + seconds
+
+
+def test_a_watch_has_no_deadline() -> None:
+    ctx = request("/api/v1/pods?watch=1&timeout=nonsense")
+    request_deadline(60)(ctx)
+    assert ctx.deadline == 0
+
+
+def test_a_timeout_that_cannot_be_read() -> None:
+    with pytest.raises(BadRequest) as caught:
+        request_deadline(60)(request("/api/v1/pods?timeout=10"))
+    assert caught.value.message == (
+        'invalid timeout specified in the request URL - time: missing unit in duration "10"'
+    )
+
+
+def test_a_request_ends_at_its_deadline_and_a_late_answer_is_dropped() -> None:
+    clock, ctx = Clock(), request()
+    ctx.deadline = 10.0
+    late: Deferred[Response] = Deferred()
+    outcome: list[object] = []
+    enforce(ctx, late, clock).addBoth(outcome.append)
+    clock.advance(9.9)
+    assert not outcome
+    clock.advance(0.2)
+    assert isinstance(outcome[0], Failure) and isinstance(outcome[0].value, Timeout)
+    late.callback(Response(200))
+    assert len(outcome) == 1
+
+
+def test_an_answer_in_time_leaves_no_timer_behind() -> None:
+    clock, ctx = Clock(), request()
+    ctx.deadline = 10.0
+    answer: Deferred[Response] = Deferred()
+    outcome: list[object] = []
+    enforce(ctx, answer, clock).addBoth(outcome.append)
+    response = Response(200)
+    answer.callback(response)
+    assert outcome == [response] and not clock.getDelayedCalls()
+
+
+def test_the_unexpected_becomes_a_500_without_its_text() -> None:
+    events: list[dict[str, object]] = []
+    globalLogPublisher.addObserver(events.append)  # type: ignore[arg-type]
+    ctx = request()
+    ctx.audit_id = "id-1"
+    try:
+        try:
+            raise KeyError("secret detail")
+        except KeyError:
+            error = recover(ctx, Failure())
+    finally:
+        globalLogPublisher.removeObserver(events.append)  # type: ignore[arg-type]
+    assert error.code == 500 and "secret detail" not in error.message
+    assert events[-1]["audit_id"] == "id-1" and events[-1]["log_failure"]
+
+
+def test_an_api_error_passes_the_recovery() -> None:
+    wanted = StatusError("x", code=418)
+    assert recover(request(), Failure(wanted)) is wanted
+
+
+def test_cors_for_allowed_origins_only() -> None:
+    share = cors([r"//example\.com(:|$)"])
+    ctx = request(headers={"Origin": "https://example.com"})
+    assert share(ctx) is None
+    assert dict(ctx.response_headers)[b"access-control-allow-origin"] == b"https://example.com"
+    stranger = request(headers={"Origin": "https://example.com.evil.org"})
+    assert share(stranger) is None and not stranger.response_headers
+    preflight = share(request(method="OPTIONS", headers={"Origin": "https://example.com"}))
+    assert isinstance(preflight, Response) and preflight.status == 204
+
+
+def test_a_bad_origin_pattern_is_refused_at_start() -> None:
+    with pytest.raises(ValueError, match="cors-allowed-origins"):
+        cors(["("])
+
+
+def test_headers_of_hsts_and_caching() -> None:
+    ctx = request()
+    hsts(["max-age=31536000", "includeSubDomains"])(ctx)
+    cache_control(ctx)
+    assert ctx.response_headers == [
+        (b"strict-transport-security", b"max-age=31536000; includeSubDomains"),
+        (b"cache-control", b"no-cache, private"),
+    ]
+
+
+def test_goaway_meets_http2_only() -> None:
+    ctx = request()
+    goaway(0.02, lambda: 0.0)(ctx)
+    assert not ctx.connection_closing
+    ctx.http.clientproto = b"HTTP/2"
+    goaway(0.02, lambda: 0.5)(ctx)
+    assert not ctx.connection_closing
+    goaway(0.02, lambda: 0.0)(ctx)
+    assert ctx.connection_closing and (b"connection", b"close") in ctx.response_headers
+
+
+def test_shutdown_sends_new_requests_away_but_not_probes() -> None:
+    refuse = retry_after(lambda: True)
+    answer = refuse(request("/api/v1/pods"))
+    assert isinstance(answer, Response)
+    assert answer.status == 429 and (b"retry-after", b"5") in answer.headers and (b"connection", b"close") in answer.headers
+    assert refuse(request("/readyz/etcd")) is None
+    assert retry_after(lambda: False)(request("/api/v1/pods")) is None
+
+
+def test_shutdown_waits_for_requests_and_lets_none_join() -> None:
+    group = RequestWaitGroup()
+    join = wait_group(group)
+    running, watch = request("/api/v1/pods"), request("/api/v1/pods?watch=1")
+    join(running)
+    join(watch)
+    done: list[object] = []
+    group.wait().addCallback(done.append)
+    assert group.count == 1 and not done
+    with pytest.raises(ServiceUnavailable, match="apiserver is shutting down"):
+        join(request("/api/v1/pods"))
+    for finish in running.finishers:
+        finish(200)
+    assert done == [None]
+
+
+def test_watches_are_counted_apart() -> None:
+    group = RequestWaitGroup()
+    watch_termination(group)(request("/api/v1/pods?watch=1"))
+    watch_termination(group)(request("/api/v1/pods"))
+    assert group.count == 1
+
+
+def test_authorization_refuses_and_annotates() -> None:
+    rbac = authorizer(role("r", rule("get", "pods")), binding("b", "r", user("alice")))
+    check = authorization(rbac)
+    ctx = request("/api/v1/namespaces/x/pods/p", user=UserInfo("alice"))
+    assert check(ctx) is None
+    assert ctx.annotations["authorization.k8s.io/decision"] == "allow"
+    refused = request("/apis/apps/v1/namespaces/x/deployments/<d>", user=UserInfo("a&b"))
+    with pytest.raises(Forbidden) as caught:
+        check(refused)
+    assert caught.value.message == (
+        'deployments.apps "<d>" is forbidden: User "a&amp;b" cannot get resource "deployments" in API group "apps" '
+        'in the namespace "x"'
+    )
+    assert refused.annotations["authorization.k8s.io/decision"] == "forbid"
+
+
+def test_the_request_log_keeps_query_values_out() -> None:
+    events: list[dict[str, object]] = []
+    globalLogPublisher.addObserver(events.append)  # type: ignore[arg-type]
+    times = iter([1.5])
+    ctx = request("/api/v1/pods?token=topsecret", user=UserInfo("alice"))
+    ctx.received = 1.0
+    try:
+        request_log(lambda: next(times), verbose=True)(ctx)
+        for finish in ctx.finishers:
+            finish(200)
+    finally:
+        globalLogPublisher.removeObserver(events.append)  # type: ignore[arg-type]
+    assert events[-1]["latency"] == 0.5 and events[-1]["user"] == "alice"
+    assert "topsecret" not in repr(events)
