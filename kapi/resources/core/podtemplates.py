@@ -1,8 +1,44 @@
-"""PodTemplate (v1)."""
+"""PodTemplate (v1): defaults, validation, strategy, table (upstream: ``core/validation``, ``pkg/registry/core/podtemplate``)."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
+from kapi.resources.shared.podtemplate import template_options, validate_pod_template
+from kapi.resources.shared.printing import name, table
+from kapi.resources.shared.replicas import container_names, images, template_warnings
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_TEMPLATE = Path("template")
+
+
+class PodTemplateStrategy(PlainStrategy):
+    generation_parts = ("template",)
+
+    def default(self, obj: Object) -> None:
+        default_pod_template(obj.setdefault("template", {}))
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        name_service_account(obj["template"].get("spec", {}))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        options = template_options(ctx, None if old is None else old.get("template"))
+        validate_pod_template(obj["template"], _TEMPLATE, errors, options)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return template_warnings(obj["template"], _TEMPLATE)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if obj["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return template_warnings(obj["template"], _TEMPLATE)
+
 
 RESOURCE = Resource(
     group="",
@@ -14,4 +50,12 @@ RESOURCE = Resource(
     returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="LIXB2x4IFpk=",
+    strategy=PodTemplateStrategy(),
+    table=table(
+        "PodTemplate",
+        name,
+        container_names("template"),
+        images("template"),
+        lambda obj, now: printing.labels((obj["template"].get("metadata") or {}).get("labels")),
+    ),
 )

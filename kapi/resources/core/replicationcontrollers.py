@@ -1,8 +1,100 @@
-"""ReplicationController (v1)."""
+"""ReplicationController (v1): defaults, validation, strategy, table (upstream: ``core/validation``, ``pkg/registry/core/replicationcontroller``)."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.definition import Resource, ScaleMapping, StrategyContext, Subresource, selectable
+from kapi.resources.shared import printing
+from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
+from kapi.resources.shared.podtemplate import template_options, validate_pod_template
+from kapi.resources.shared.printing import age, name, table
+from kapi.resources.shared.replicas import (
+    NOT_NEGATIVE,
+    container_names,
+    count,
+    hostname_warning,
+    images,
+    template_warnings,
+    validate_always_restart,
+    validate_at_most_replicas,
+    validate_counts,
+    validate_fit,
+)
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_COUNTERS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+
+
+class ReplicationControllerStrategy(PlainStrategy):
+    reset_fields = ("status",)
+    generation_parts = ("spec",)
+    empty_status = {"replicas": 0}
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        template = spec.get("template")
+        labels = ((template or {}).get("metadata") or {}).get("labels")
+        if labels is not None:
+            if not spec.get("selector"):
+                spec["selector"] = dict(labels)
+            metadata = obj.setdefault("metadata", {})
+            if not metadata.get("labels"):
+                metadata["labels"] = dict(labels)
+        if spec.get("replicas") is None:
+            spec["replicas"] = 1
+        if template is not None:
+            default_pod_template(template)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        name_service_account((obj["spec"].get("template") or {}).get("spec", {}))
+
+    def default_garbage_collection(self, obj: Object, ctx: StrategyContext) -> str:
+        return "orphan"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj["spec"]
+        selector, template, here = spec.get("selector"), spec.get("template"), _SPEC.child("template")
+        validate_counts(spec, _SPEC, errors, ("minReadySeconds",))
+        if not selector:
+            errors.append(field.required(_SPEC.child("selector")))
+        if spec.get("replicas") is None:
+            errors.append(field.required(_SPEC.child("replicas")))
+        elif spec["replicas"] < 0:
+            errors.append(field.invalid(_SPEC.child("replicas"), spec["replicas"], NOT_NEGATIVE))
+        if template is None:
+            errors.append(field.required(here))
+            return
+        if selector:
+            validate_fit({"matchLabels": selector}, template, here, errors)
+        options = template_options(ctx, None if old is None else old["spec"].get("template"))
+        validate_pod_template(template, here, errors, options)
+        validate_always_restart(template, here, errors, "ReplicationController")
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if obj["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return template_warnings(old["spec"].get("template"))  # upstream looks at the old one
+
+
+class ReplicationControllerStatusStrategy(PlainStatusStrategy):
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status = obj.get("status") or {}
+        validate_counts(status, _STATUS, errors, _COUNTERS)
+        limited = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        validate_at_most_replicas(status, _STATUS, errors, limited)
+
+
+_replicas = selectable("status.replicas")
+STRATEGY = ReplicationControllerStrategy()
 
 RESOURCE = Resource(
     group="",
@@ -16,7 +108,33 @@ RESOURCE = Resource(
     categories=("all",),
     storage_version_hash="Jond2If31h0=",
     subresources=(
-        Subresource("scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"),
-        Subresource("status", ("get", "patch", "update"), kind="ReplicationController"),
+        Subresource(
+            "scale",
+            ("get", "patch", "update"),
+            group="autoscaling",
+            version="v1",
+            kind="Scale",
+            handler="scale",
+            scale=ScaleMapping(selector=lambda obj: printing.labels(obj["spec"].get("selector"), "")),
+        ),
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="ReplicationController",
+            strategy=ReplicationControllerStatusStrategy(STRATEGY),
+        ),
     ),
+    strategy=STRATEGY,
+    table=table(
+        "ReplicationController",
+        name,
+        count("spec", "replicas"),
+        count("status", "replicas"),
+        count("status", "readyReplicas"),
+        age,
+        container_names("spec", "template"),
+        images("spec", "template"),
+        lambda obj, now: printing.labels(obj["spec"].get("selector")),
+    ),
+    selectable_fields={"status.replicas": lambda obj: _replicas(obj) or "0"},
 )
