@@ -1,0 +1,288 @@
+"""The status of a pod as the node and the scheduler write it (upstream: ``core/validation`` ValidatePodStatusUpdate)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import Path
+from kapi.resources.core.pod_update import validate_annotation_changes
+from kapi.resources.shared import quantities
+from kapi.resources.shared.addresses import check_ip_legacy, family_of
+from kapi.resources.shared.compute import is_native
+from kapi.resources.shared.features import gate
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import validate_immutable
+from kapi.resources.shared.names import is_dns1123_label, is_group_id, is_qualified_name, is_user_id, subdomain_name
+from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.rules import Errors, not_supported
+
+Object = dict[str, Any]
+_STATUS = Path("status")
+_SYSTEM = ("PodScheduled", "Ready", "Initialized")
+_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_NOT_NEGATIVE = "must be a non-negative integer"
+_STATE = "may not be transitioned to non-terminated state"
+
+
+def _conditions(conditions: list[Object], errors: Errors) -> None:
+    path = _STATUS.child("conditions")
+    for i, condition in enumerate(conditions):
+        generation, kind = condition.get("observedGeneration", 0), condition.get("type", "")
+        if generation < 0:
+            errors.append(field.invalid(path.index(i).child("observedGeneration"), generation, _NOT_NEGATIVE))
+        for text in is_qualified_name(kind) if kind not in _SYSTEM else ():
+            errors.append(field.invalid(path.index(i).child("Type"), kind, text))
+
+
+def _should_restart(container: Object, spec: Object, code: int) -> bool:
+    policy = container.get("restartPolicy")
+    if policy is not None:
+        for rule in container.get("restartPolicyRules") or ():
+            codes = rule.get("exitCodes")
+            if codes is None:
+                continue
+            inside = code in (codes.get("values") or ())
+            if inside == (codes.get("operator") == "In"):
+                return True
+        if policy in ("Always", "OnFailure", "Never"):
+            return bool(policy == "Always" or (policy == "OnFailure" and code != 0))
+    policy = spec.get("restartPolicy")
+    return policy != "Never" and (policy != "OnFailure" or code != 0)
+
+
+def _restarts_all(spec: Object) -> bool:
+    return any(
+        rule.get("action") == "RestartAllContainers"
+        for part in ("initContainers", "containers")
+        for container in spec.get(part) or ()
+        for rule in container.get("restartPolicyRules") or ()
+    )
+
+
+def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors) -> None:
+    """What has ended runs again only where a restart policy says so."""
+    containers = {container.get("name", ""): container for container in spec.get(part) or ()}
+    for i, before in enumerate(old.get(name) or ()):
+        ended = (before.get("state") or {}).get("terminated")
+        if ended is None:
+            continue
+        for after in new.get(name) or ():
+            if after.get("name") != before.get("name") or (after.get("state") or {}).get("terminated") is not None:
+                continue
+            container = containers.get(before.get("name", ""))
+            if container is None or not _should_restart(container, spec, ended.get("exitCode", 0)):
+                errors.append(field.forbidden(_STATUS.child(name).index(i).child("state"), _STATE))
+            break
+
+
+def _claims(status: Object, spec: Object, errors: Errors) -> None:
+    path = _STATUS.child("resourceClaimStatuses")
+    known = {claim.get("name", "") for claim in spec.get("resourceClaims") or ()}
+    seen = set()
+    for i, entry in enumerate(status.get("resourceClaimStatuses") or ()):
+        name, claim = entry.get("name", ""), entry.get("resourceClaimName")
+        if name not in known:
+            text = "must match the name of an entry in `spec.resourceClaims`"
+            errors.append(field.invalid(path.index(i).child("name"), name, text))
+        if name in seen:
+            errors.append(field.duplicate(path.index(i).child("name"), name))
+        seen.add(name)
+        for text in subdomain_name(claim) if claim is not None else ():
+            errors.append(field.invalid(path.index(i).child("resourceClaimName"), claim, text))
+
+
+def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
+    entry = status.get("extendedResourceClaimStatus")
+    if entry is None:
+        return
+    path = _STATUS.child("extendedResourceClaimStatus")
+    containers = {
+        container.get("name", ""): container
+        for part in ("initContainers", "containers")
+        for container in spec.get(part) or ()
+    }
+    mappings = entry.get("requestMappings") or []
+    here = path.child("requestMappings")
+    if not mappings:
+        errors.append(field.required(here, "at least one request mapping is required"))
+    seen = set()
+    for i, mapping in enumerate(mappings):
+        name, resource = mapping.get("containerName", ""), mapping.get("resourceName", "")
+        request = mapping.get("requestName", "")
+        if name not in containers:
+            text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            errors.append(field.invalid(here.index(i).child("containerName"), name, text))
+        elif resource not in ((containers[name].get("resources") or {}).get("requests") or {}):
+            text = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
+                "spec.containers.resources.requests"
+            )
+            errors.append(field.invalid(here.index(i).child("resourceName"), resource, text))
+        for text in is_dns1123_label(request):
+            errors.append(field.invalid(path.child("requestName"), request, text))
+        if (name, resource, request) in seen:
+            for key, value in (("containerName", name), ("resourceName", resource), ("requestName", request)):
+                errors.append(field.duplicate(here.index(i).child(key), value))
+        seen.add((name, resource, request))
+    claim = entry.get("resourceClaimName", "")
+    if not claim:
+        errors.append(field.required(path.child("resourceClaimName")))
+    for text in subdomain_name(claim) if claim else ():
+        errors.append(field.invalid(path.child("resourceClaimName"), claim, text))
+
+
+def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
+    known = {entry.get("resourceClaimName") for entry in spec.get("resourceClaims") or ()}
+    known |= {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    for i, entry in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
+        path, claim = _STATUS.child("nodeAllocatableResourceClaimStatuses").index(i), entry.get("resourceClaimName", "")
+        if not claim:
+            errors.append(field.required(path.child("resourceClaimName"), "must not be empty"))
+        if claim not in known:
+            errors.append(field.invalid(path.child("resourceClaimName"), claim, "no mapping found in pod reference"))
+        for part in ("containers", "resources"):
+            if not entry.get(part):
+                errors.append(field.required(path.child(part), "must not be empty"))
+        for name, quantity in (entry.get("resources") or {}).items():
+            here = path.child("resources").key(name)
+            if not is_native(name):
+                errors.append(field.invalid(here, name, "must be a node allocatable resource name"))
+            if quantities.parse(quantity).value < 0:
+                errors.append(field.invalid(here, quantity, "must be non-negative"))
+
+
+def _addresses(new: list[Object], old: list[Object], name: str, kind: str, errors: Errors) -> None:
+    path = _STATUS.child(name)
+    accepted = {entry.get("ip", "") for entry in old}
+    for i, entry in enumerate(new):
+        errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), accepted))
+    if len(new) > 1:
+        families = {family_of(entry.get("ip", "")) for entry in new}
+        if families != {"IPv4", "IPv6"} or len(new) > 2:
+            text = "may specify no more than one IP for each IP family"
+            errors.append(field.invalid(path, internal(kind, new), text))
+
+
+def _host_addresses(status: Object, old: Object, errors: Errors) -> None:
+    addresses = status.get("hostIPs") or []
+    if not addresses:
+        return
+    first = addresses[0].get("ip", "")
+    if status.get("hostIP", "") != first:
+        place = _STATUS.child("hostIPs").index(0).child("ip")
+        errors.append(field.invalid(place, first, "must be equal to `hostIP`"))
+    _addresses(addresses, old.get("hostIPs") or [], "hostIPs", "HostIP", errors)
+
+
+def _users(status: Object, spec: Object, errors: Errors) -> None:
+    windows = (spec.get("os") or {}).get("name") == "windows"
+    for name in _LISTS:
+        for i, entry in enumerate(status.get(name) or ()):
+            linux = (entry.get("user") or {}).get("linux")
+            if linux is None:
+                continue
+            path = _STATUS.child(name).index(i).child("user", "linux")
+            if windows:
+                errors.append(field.forbidden(path, "cannot be set for a windows pod"))
+                continue
+            for part, rule in (("uid", is_user_id), ("gid", is_group_id)):
+                for text in rule(linux.get(part, 0)):
+                    errors.append(field.invalid(path.child(part), linux.get(part, 0), text))
+            for j, group in enumerate(linux.get("supplementalGroups") or ()):
+                for text in is_group_id(group):
+                    errors.append(field.invalid(path.child("supplementalGroups").index(j), group, text))
+
+
+def _allocated(status: Object, spec: Object, errors: Errors) -> None:
+    for name, part in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
+        containers = {container.get("name", ""): container for container in spec.get(part) or ()}
+        for i, entry in enumerate(status.get(name) or ()):
+            container = containers.get(entry.get("name", ""))
+            for j, allocated in enumerate(entry.get("allocatedResourcesStatus") or ()):
+                path = _STATUS.child(name).index(i).child("allocatedResourcesStatus").index(j)
+                if container is not None:
+                    _known_resource(allocated.get("name", ""), container.get("resources") or {}, path, errors)
+                _health(allocated.get("resources") or [], path.child("resources"), errors)
+    for i, entry in enumerate(status.get("ephemeralContainerStatuses") or ()):
+        if entry.get("allocatedResourcesStatus"):
+            path = _STATUS.child("ephemeralContainerStatuses").index(i).child("allocatedResourcesStatus")
+            errors.append(field.forbidden(path, "must not be specified in container status"))
+
+
+def _known_resource(name: str, resources: Object, path: Path, errors: Errors) -> None:
+    if name.startswith("claim:"):
+        known = {
+            "claim:" + claim.get("name", "") + ("/" + claim["request"] if claim.get("request") else "")
+            for claim in resources.get("claims") or ()
+        }
+        text = (
+            "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
+            "'claim:<claimName>' if request is empty"
+        )
+    else:
+        known = set(resources.get("requests") or ())
+        text = "must match one of the container's resource requests"
+    if name not in known:
+        errors.append(field.invalid(path.child("name"), name, text))
+
+
+def _health(resources: list[Object], path: Path, errors: Errors) -> None:
+    seen = set()
+    for i, resource in enumerate(resources):
+        health, message = resource.get("health", ""), resource.get("message")
+        if health not in ("Healthy", "Unhealthy", "Unknown"):
+            errors.append(not_supported(path.index(i).child("health"), health, ("Healthy", "Unhealthy", "Unknown")))
+        if message is not None and not message:
+            errors.append(field.required(path.index(i).child("message"), "must be non-empty if specified"))
+        elif message is not None and len(message.encode()) > 1024:
+            errors.append(field.too_long(path.index(i).child("message"), 1024))
+        key = resource.get("resourceID", "")
+        if key in seen:
+            errors.append(field.duplicate(path.index(i).child("resourceID"), key))
+        seen.add(key)
+
+
+def _volumes(status: Object, errors: Errors) -> None:
+    for name in _LISTS:
+        for i, entry in enumerate(status.get(name) or ()):
+            for j, mount in enumerate(entry.get("volumeMounts") or ()):
+                image = (mount.get("volumeStatus") or {}).get("image")
+                if image is None:
+                    continue
+                path = _STATUS.child(name).index(i).child("volumeMounts").index(j)
+                here = path.child("volumeStatus", "imageVolumeStatus", "imageRef")
+                if not image.get("imageRef"):
+                    errors.append(field.required(here, "imageRef must not be empty"))
+                elif len(image["imageRef"].encode()) > 256:
+                    errors.append(field.too_long(here, 256))
+
+
+def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
+    """What follows the rules for changed metadata.  Containers end and start by the old pod's spec."""
+    status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
+    validate_annotation_changes(new, old, errors, ctx)
+    _conditions(status.get("conditions") or [], errors)
+    nominated, here = status.get("nominatedNodeName", ""), _STATUS.child("nominatedNodeName")
+    if nominated and nominated != before.get("nominatedNodeName", ""):
+        for text in subdomain_name(nominated):
+            errors.append(field.invalid(here, nominated, text))
+        if gate(ctx.features, "ClearingNominatedNodeNameAfterBinding") and old["spec"].get("nodeName"):
+            errors.append(field.forbidden(here, "may not be set on pods that are already bound to a node"))
+    generation = status.get("observedGeneration", 0)
+    if generation < 0:
+        errors.append(field.invalid(_STATUS.child("observedGeneration"), generation, _NOT_NEGATIVE))
+    validate_immutable(status.get("qosClass", ""), before.get("qosClass", ""), _STATUS.child("qosClass"), errors)
+    if not (ctx.restart_all_containers and _restarts_all(old["spec"])):
+        for name, part in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
+            _transitions(status, before, old["spec"], name, part, errors)
+    _transitions(status, before, {}, "ephemeralContainerStatuses", "", errors)
+    _claims(status, spec, errors)
+    _extended_claims(status, spec, errors)
+    _node_claims(status, spec, errors)
+    _addresses(status.get("podIPs") or [], before.get("podIPs") or [], "podIPs", "PodIP", errors)
+    _host_addresses(status, before, errors)
+    _users(status, spec, errors)
+    _allocated(status, spec, errors)
+    if gate(ctx.features, "ImageVolumeWithDigest"):
+        _volumes(status, errors)
