@@ -1,0 +1,68 @@
+"""The versions in which a kind is served: who asks for another one gets the object converted."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.resources.definition import Resource
+
+Object = dict[str, Any]
+
+
+@functools.cache
+def _rows() -> tuple[Resource, ...]:
+    from kapi.resources.catalogue import BUILT_IN
+
+    return tuple(BUILT_IN)
+
+
+@functools.cache
+def row_of(kind: GroupVersionKind) -> Resource | None:
+    """The catalogue row of a built-in kind."""
+    for row in _rows():
+        if (row.group, row.version, row.kind) == kind:
+            return row
+    return None
+
+
+@functools.cache
+def equivalent_resources(
+    resource: GroupVersionResource,
+) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
+    """Other (resource, kind) under which the same objects are served."""
+    rows = _rows()
+    own = next((r for r in rows if (r.group, r.version, r.plural) == resource), None)
+    if own is None:
+        return ()
+
+    def stored(row: Resource) -> tuple[str, str]:
+        return row.storage_group or row.group, row.plural
+
+    return tuple(
+        (GroupVersionResource(r.group, r.version, r.plural), GroupVersionKind(r.group, r.version, r.kind))
+        for r in rows
+        if r is not own and stored(r) == stored(own)
+    )
+
+
+def in_version(obj: Object | None, kind: GroupVersionKind) -> Object | None:
+    """An object of the storage version in the version of a kind; the same object when it is in that already."""
+    if obj is None or not kind.kind:
+        return obj
+    api_version = str(kind.group_version)
+    row = row_of(kind)
+    if row is not None and row.from_storage is not None:
+        return row.from_storage(obj)
+    if obj.get("apiVersion") == api_version and obj.get("kind") == kind.kind:
+        return obj
+    return {**obj, "apiVersion": api_version, "kind": kind.kind}
+
+
+def to_storage(obj: Object, kind: GroupVersionKind, stored: Object) -> Object:
+    """An object in the version of a kind as the storage version has it; ``stored`` tells which that is."""
+    row = row_of(kind)
+    if row is not None and row.to_storage is not None:
+        return row.to_storage(obj)
+    return {**obj, "apiVersion": stored.get("apiVersion"), "kind": stored.get("kind")}

@@ -1,0 +1,142 @@
+"""What calling a mutating and a validating webhook have in common: the call, its failures and what is counted."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.metrics import Meter
+from kapi.admission.webhook.client import CallError, WebhookClient
+from kapi.admission.webhook.conditions import conditions_hold
+from kapi.admission.webhook.credentials import CredentialStore
+from kapi.admission.webhook.hooks import HookSource
+from kapi.admission.webhook.matching import Invocation
+from kapi.admission.webhook.resolver import ServiceResolver
+from kapi.admission.webhook.review import Answer, BadReview, make_review, read_answer, rejection
+from kapi.admission.versions import in_version
+from kapi.machinery.status import BadRequest, StatusError, internal
+
+Object = dict[str, Any]
+_log = Logger()
+
+
+class CallFailed(Exception):
+    """A webhook that could not be asked or did not answer properly; the failure policy decides what follows."""
+
+    def __init__(self, hook: str, why: str, code: int) -> None:
+        super().__init__(f'failed calling webhook "{hook}": {why}')
+        self.code = code
+
+
+class WebhookPlugin(Plugin):
+    """Calls the hooks of one kind of configuration.  ``kind`` is what metrics call it."""
+
+    kind = ""
+    plural = ""
+
+    def __init__(self, initializer: Initializer, client: WebhookClient) -> None:
+        self.initializer = initializer
+        self.client = client
+        self.source = HookSource(lambda: initializer.lister("admissionregistration.k8s.io", self.plural))
+
+    @property
+    def meter(self) -> Meter | None:
+        meter = self.initializer.settings.get("meter")
+        return meter if isinstance(meter, Meter) else None
+
+    def holds(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> bool:
+        """Whether the hook's conditions hold.  Raises Forbidden."""
+        old = in_version(attributes.old, invocation.kind)
+        return conditions_hold(
+            invocation.hook, self.initializer, attributes, invocation.kind, invocation.resource, obj, old
+        )
+
+    async def ask(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> Answer:
+        """A hook's answer, refusals included.  Raises CallFailed, and BadRequest for dry runs it does not support."""
+        hook = invocation.hook
+        if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+            raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            uid, version, review = make_review(attributes, invocation, obj)
+        except BadReview as error:
+            raise CallFailed(hook.name, f"could not create admission objects: {error}", 400) from None
+        try:
+            answer = await self.client.post(hook.client, review, self._seconds(hook.timeout, attributes))
+        except CallError as error:
+            raise CallFailed(hook.name, f"failed to call webhook: {error}", error.code) from None
+        try:
+            result = read_answer(answer, uid, version, self.kind == "admit")
+        except BadReview as error:
+            raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
+        for key, value in result.annotations.items():
+            attributes.annotations[f"{hook.name}/{key}"] = value
+        attributes.warnings.extend(text for text in result.warnings if text not in attributes.warnings)
+        return result
+
+    def _seconds(self, timeout: int, attributes: Attributes) -> float:
+        """A call's time: the hook's own, but no more than the request has left."""
+        deadline = attributes.extra.get("deadline") or 0.0
+        if deadline and self.initializer.reactor is not None:
+            left: float = deadline - self.initializer.reactor.seconds()
+            return max(0.001, min(float(timeout), left))
+        return float(timeout)
+
+    async def run(self, invocation: Invocation, attributes: Attributes, obj: Object | None, note: str) -> Answer | None:
+        """Like ``ask``; None when the call failed and that is to be ignored.  ``note`` is the annotation for that.
+
+        Raises StatusError: the webhook's refusal, or an InternalError for a failed call.
+        """
+        hook, operation = invocation.hook, attributes.operation
+        start = time.perf_counter()
+        code, rejected, error_type = 200, False, ""
+        try:
+            try:
+                answer = await self.ask(invocation, attributes, obj)
+            except CallFailed as failure:
+                code = failure.code
+                if hook.ignore_failures:
+                    _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=str(failure))
+                    attributes.annotations[note] = hook.name
+                    if self.meter is not None:
+                        self.meter.webhook_fail_open.labels(hook.name, self.kind).inc()
+                    return None
+                rejected, error_type = True, "calling_webhook_error"
+                raise internal(failure) from None
+            except CancelledError:
+                raise
+            except StatusError:
+                code, rejected, error_type = 0, True, "apiserver_internal_error"
+                raise
+            if not answer.allowed:
+                refusal = rejection(hook.name, answer.status)
+                code, rejected, error_type = refusal.code, True, "no_error"
+                raise refusal
+            return answer
+        finally:
+            self._count(hook.name, operation, code, rejected, error_type, time.perf_counter() - start)
+
+    def _count(self, name: str, operation: str, code: int, rejected: bool, error_type: str, seconds: float) -> None:
+        meter = self.meter
+        if meter is None:
+            return
+        word = "true" if rejected else "false"
+        meter.webhook_duration.labels(name, operation, word, self.kind).observe(seconds)
+        meter.webhook_requests.labels(str(code), name, operation, word, self.kind).inc()
+        if rejected:
+            meter.webhook_rejections.labels(error_type, name, operation, str(min(code, 600)), self.kind).inc()
+
+
+def shared_client(initializer: Initializer, configuration: Any) -> WebhookClient:
+    """The client of a webhook plugin, with the credentials that its configuration names."""
+    path = (configuration or {}).get("kubeConfigFile") or ""
+    credentials = CredentialStore.load(path) if path else CredentialStore()
+    resolver = initializer.resolver
+    if resolver is None:
+        addresses = initializer.settings.get("service_addresses") or {}
+        resolver = ServiceResolver(initializer.lister("", "services"), addresses)
+    return WebhookClient(initializer.reactor, resolver, credentials)

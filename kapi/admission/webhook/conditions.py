@@ -1,0 +1,60 @@
+"""matchConditions: CEL expressions that must all hold before a webhook is called (KEP 3716)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.cel import Bindings, CompileError, Condition, EvaluationError, compile_condition
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes
+from kapi.admission.webhook.hooks import Hook
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.status import forbidden
+
+Object = dict[str, Any]
+COST_LIMIT = 2_500_000  # of all conditions of one webhook and request
+
+
+def conditions_hold(
+    hook: Hook,
+    initializer: Initializer,
+    attributes: Attributes,
+    kind: GroupVersionKind,
+    resource: GroupVersionResource,
+    obj: Object | None,
+    old: Object | None,
+) -> bool:
+    """Whether the hook is to be called.  Raises Forbidden when a condition fails and the policy is to fail."""
+    if not hook.conditions:
+        return True
+    bindings = Bindings.of(attributes, kind, resource, obj, old, initializer.authorizer)
+    errors: list[str] = []
+    budget = COST_LIMIT
+    if hook.compiled is None:
+        hook.compiled = [_compiled(expression) for _, expression in hook.conditions]
+    for condition in hook.compiled:
+        if isinstance(condition, CompileError):
+            errors.append(str(condition))
+            continue
+        try:
+            value, cost = condition.evaluate(bindings, budget)
+        except EvaluationError as error:
+            errors.append(str(error))
+            continue
+        budget -= cost
+        if value is False:
+            return False
+    if not errors:
+        return True
+    if hook.ignore_failures:
+        return False
+    distinct = list(dict.fromkeys(errors))
+    text = distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"
+    raise forbidden(attributes.resource.group_resource, attributes.name, text)
+
+
+def _compiled(expression: str) -> Condition | CompileError:
+    try:
+        return compile_condition(expression)
+    except CompileError as error:
+        return error

@@ -1,0 +1,106 @@
+"""Webhook configurations as they are called: parsed once, kept until one of them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
+from kapi.resources.definition import Lister
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: which operations on which resources."""
+
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: tuple[tuple[str, str], ...]  # (resource, subresource); "*" matches all
+    scope: str  # "*", "Namespaced" or "Cluster"
+
+    @classmethod
+    def read(cls, rule: Object) -> Rule:
+        resources = []
+        for text in rule.get("resources") or ():
+            resource, _, subresource = text.partition("/")
+            resources.append((resource, subresource))
+        return cls(
+            frozenset(rule.get("operations") or ()),
+            frozenset(rule.get("apiGroups") or ()),
+            frozenset(rule.get("apiVersions") or ()),
+            tuple(resources),
+            rule.get("scope") or "*",
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Hook:
+    """One webhook of a configuration."""
+
+    name: str
+    configuration: str
+    uid: str  # tells it apart from all others
+    rules: tuple[Rule, ...]
+    client: Object  # clientConfig
+    namespaces: LabelSelector
+    objects: LabelSelector
+    equivalent: bool  # matchPolicy Equivalent
+    ignore_failures: bool
+    timeout: int  # seconds
+    side_effects: str
+    review_versions: tuple[str, ...]
+    conditions: tuple[tuple[str, str], ...]  # (name, expression)
+    reinvoke: bool  # reinvocationPolicy IfNeeded
+    compiled: Any = field(default=None)  # compiled conditions
+
+    @classmethod
+    def read(cls, webhook: Object, configuration: str, uid: str) -> Hook:
+        def selector(name: str) -> LabelSelector:
+            given = webhook.get(name)
+            return EVERYTHING if not given else from_label_selector(given) or EVERYTHING
+
+        return cls(
+            name=webhook.get("name", ""),
+            configuration=configuration,
+            uid=uid,
+            rules=tuple(Rule.read(rule) for rule in webhook.get("rules") or ()),
+            client=webhook.get("clientConfig") or {},
+            namespaces=selector("namespaceSelector"),
+            objects=selector("objectSelector"),
+            equivalent=webhook.get("matchPolicy", "Equivalent") == "Equivalent",
+            ignore_failures=webhook.get("failurePolicy") == "Ignore",
+            timeout=int(webhook.get("timeoutSeconds") or 10),
+            side_effects=webhook.get("sideEffects") or "",
+            review_versions=tuple(webhook.get("admissionReviewVersions") or ()),
+            conditions=tuple((c.get("name", ""), c.get("expression", "")) for c in webhook.get("matchConditions") or ()),
+            reinvoke=webhook.get("reinvocationPolicy") == "IfNeeded",
+        )
+
+
+class HookSource:
+    """The hooks of all configurations of one kind, by name of the configuration and place in it."""
+
+    def __init__(self, lister: Callable[[], Lister]) -> None:
+        self._lister = lister
+        self._seen: tuple[tuple[str, str], ...] = ()
+        self._hooks: tuple[Hook, ...] = ()
+
+    def hooks(self) -> tuple[Hook, ...]:
+        configurations = self._lister().list()
+        if not configurations:
+            return ()
+        seen = tuple((c["metadata"]["name"], c["metadata"].get("resourceVersion", "")) for c in configurations)
+        if seen != self._seen:
+            hooks: list[Hook] = []
+            for configuration in sorted(configurations, key=lambda c: str(c["metadata"]["name"])):
+                name = configuration["metadata"]["name"]
+                count: dict[str, int] = {}
+                for webhook in configuration.get("webhooks") or ():
+                    index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
+                    hooks.append(Hook.read(webhook, name, f"{name}/{webhook['name']}/{index}"))
+            self._hooks, self._seen = tuple(hooks), seen
+        return self._hooks

@@ -1,0 +1,113 @@
+"""Which webhooks a request concerns: rules, scope, equivalent versions, selectors and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes
+from kapi.admission.versions import equivalent_resources
+from kapi.admission.webhook.hooks import Hook, Rule
+from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
+from kapi.machinery.status import not_found
+
+Object = dict[str, Any]
+_CONFIGURATIONS = frozenset(
+    {
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A hook and the version in which it wants to see the request."""
+
+    hook: Hook
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+
+
+def exempt(attributes: Attributes) -> bool:
+    """Configurations of admission are never themselves subject to it: nobody could repair them."""
+    return attributes.kind.group == "admissionregistration.k8s.io" and attributes.kind.kind in _CONFIGURATIONS
+
+
+def rule_matches(rule: Rule, attributes: Attributes, resource: GroupVersionResource) -> bool:
+    if rule.scope != "*":
+        cluster = not attributes.namespace or resource == ("", "v1", "namespaces")
+        if cluster != (rule.scope == "Cluster"):
+            return False
+    if attributes.operation not in rule.operations and "*" not in rule.operations:
+        return False
+    if resource.group not in rule.groups and "*" not in rule.groups:
+        return False
+    if resource.version not in rule.versions and "*" not in rule.versions:
+        return False
+    return any(
+        name in ("*", resource.resource) and subresource in ("*", attributes.subresource)
+        for name, subresource in rule.resources
+    )
+
+
+def by_rules(
+    rules: Iterable[Rule], equivalent: bool, attributes: Attributes
+) -> tuple[GroupVersionKind, GroupVersionResource] | None:
+    """The kind and resource under which rules name a request; other versions only where they are as good."""
+    rules = tuple(rules)
+    if any(rule_matches(rule, attributes, attributes.resource) for rule in rules):
+        return attributes.kind, attributes.resource
+    if equivalent:
+        others = equivalent_resources(attributes.resource)
+        for rule in rules:
+            for resource, kind in others:
+                if rule_matches(rule, attributes, resource):
+                    if attributes.subresource and kind.kind != attributes.kind.kind:
+                        return attributes.kind, resource  # the subresource has a kind of its own
+                    return kind, resource
+    return None
+
+
+def object_matches(hook: Any, attributes: Attributes) -> bool:
+    """By the labels of the new or of the old object."""
+    if hook.objects.empty:
+        return True
+    return any(
+        obj is not None and hook.objects.matches((obj.get("metadata") or {}).get("labels") or {})
+        for obj in (attributes.obj, attributes.old)
+    )
+
+
+async def namespace_labels(initializer: Initializer, attributes: Attributes) -> dict[str, str]:
+    """The labels of the request's namespace, or of the namespace it writes.  Raises NotFound."""
+    writes = attributes.operation in (CREATE, UPDATE)
+    if attributes.resource.resource == "namespaces" and not attributes.subresource and writes:
+        return ((attributes.obj or {}).get("metadata") or {}).get("labels") or {}
+    name = attributes.namespace or attributes.name
+    namespace = await initializer.live("", "namespaces", name)
+    if namespace is None:
+        raise not_found(GroupResource("", "namespaces"), name)
+    return namespace["metadata"].get("labels") or {}
+
+
+async def namespace_matches(hook: Any, initializer: Initializer, attributes: Attributes) -> bool:
+    if hook.namespaces.empty or not attributes.namespace and attributes.resource.resource != "namespaces":
+        return True
+    return bool(hook.namespaces.matches(await namespace_labels(initializer, attributes)))
+
+
+async def invocation_of(hook: Hook, initializer: Initializer, attributes: Attributes) -> Invocation | None:
+    """How a hook is to be called for a request, conditions aside; None when it is not concerned."""
+    found = by_rules(hook.rules, hook.equivalent, attributes)
+    if found is None or not object_matches(hook, attributes):
+        return None
+    if not await namespace_matches(hook, initializer, attributes):
+        return None
+    return Invocation(hook, *found)

@@ -1,0 +1,151 @@
+"""MutatingAdmissionWebhook: webhooks one after the other, each seeing what the ones before made of the object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.versions import in_version, row_of, to_storage
+from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client
+from kapi.admission.webhook.hooks import Hook
+from kapi.admission.webhook.matching import Invocation, exempt, invocation_of
+from kapi.admission.webhook.review import Answer
+from kapi.machinery import tree
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.status import StatusError, internal
+from kapi.schema import jsonpatch
+from kapi.schema.builtin import names_by_kind, type_of
+from kapi.schema.decode import decode
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Passes:
+    """What the second pass has to know of the first: who may be called again, and for whom there is a reason."""
+
+    last_output: Object | None = None
+    may_reinvoke: set[str] = field(default_factory=set)
+    to_reinvoke: set[str] = field(default_factory=set)
+
+    def require(self) -> None:
+        self.to_reinvoke |= self.may_reinvoke
+        self.may_reinvoke = set()
+
+
+class MutatingAdmissionWebhook(WebhookPlugin):
+    kind = "admit"
+    plural = "mutatingwebhookconfigurations"
+
+    def admit(self, attributes: Attributes) -> Any:
+        hooks = self.source.hooks()
+        if not hooks or exempt(attributes):
+            return None
+        return self._dispatch(hooks, attributes)
+
+    async def _dispatch(self, hooks: tuple[Hook, ...], attributes: Attributes) -> None:
+        reinvocation = attributes.reinvocation
+        passes: _Passes = _Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, _Passes())
+        again = reinvocation is not None and reinvocation.again
+        if again and passes.last_output != attributes.obj:
+            passes.require()
+        try:
+            for i, hook in enumerate(hooks):
+                invocation = await invocation_of(hook, self.initializer, attributes)
+                if invocation is None or again and hook.uid not in passes.to_reinvoke:
+                    continue
+                versioned = in_version(attributes.obj, invocation.kind)
+                if not self.holds(invocation, attributes, versioned):
+                    continue
+                changed = await self._call(invocation, attributes, versioned, 1 if again else 0, i)
+                if changed:
+                    passes.require()
+                    if reinvocation is not None:
+                        reinvocation.request()
+                if hook.reinvoke:
+                    passes.may_reinvoke.add(hook.uid)
+        finally:
+            passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
+
+    async def _call(
+        self, invocation: Invocation, attributes: Attributes, versioned: Object | None, pass_: int, index: int
+    ) -> bool:
+        """Whether the hook changed the object."""
+        hook = invocation.hook
+        place = f"round_{pass_}_index_{index}"
+        note = f"failed-open.mutation.webhook.admission.k8s.io/{place}"
+        changed = False
+        try:
+            answer = await self.run(invocation, attributes, versioned, note)
+            if answer is not None and answer.patch:
+                try:
+                    changed = self._patch(invocation, attributes, versioned, answer, place)
+                except CallFailed as failure:
+                    if not hook.ignore_failures:
+                        raise internal(failure) from None
+                    attributes.annotations[note] = hook.name
+        finally:
+            said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
+            attributes.annotations[f"mutation.webhook.admission.k8s.io/{place}"] = orjson.dumps(said).decode()
+        return changed
+
+    def _patch(
+        self, invocation: Invocation, attributes: Attributes, versioned: Object | None, answer: Answer, place: str
+    ) -> bool:
+        hook = invocation.hook
+        try:
+            operations, _ = jsonpatch.decode(orjson.loads(answer.patch), strict=False)
+        except (orjson.JSONDecodeError, StatusError) as error:
+            why = f"received undecodable patch in webhook response: {error}"
+            raise CallFailed(hook.name, why, 503) from None
+        if not operations:
+            return False
+        if versioned is None or attributes.obj is None:
+            raise internal(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
+            )
+        if answer.patch_type != "JSONPatch":
+            raise CallFailed(hook.name, f'unsupported patch type "{answer.patch_type}"', 503)
+        try:
+            patched = jsonpatch.patched(versioned, operations)
+        except jsonpatch.PatchError as error:
+            raise internal(error) from None
+        new = self._decoded(patched, invocation.kind, attributes)
+        said = {
+            "configuration": hook.configuration,
+            "webhook": hook.name,
+            "patch": operations,
+            "patchType": answer.patch_type,
+        }
+        attributes.annotations[f"patch.webhook.admission.k8s.io/{place}"] = orjson.dumps(said).decode()
+        changed = bool(new != versioned)
+        if changed:
+            attributes.obj = to_storage(new, invocation.kind, attributes.obj)
+        return changed
+
+    def _decoded(self, obj: Any, kind: GroupVersionKind, attributes: Attributes) -> Object:
+        """The patched object read and defaulted like a request's body.  Raises InternalError."""
+        if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
+            raise internal("the patched object is of another kind")
+        reader = attributes.extra.get("decode")
+        try:
+            if reader is not None:
+                result: Object = reader(obj, kind)
+            elif kind in names_by_kind():
+                result = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
+            else:
+                return obj
+        except StatusError as error:
+            raise internal(error.message) from None
+        row = row_of(kind)
+        if row is not None:
+            row.strategy.default(result)
+        return result
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return MutatingAdmissionWebhook(initializer, shared_client(initializer, configuration))

@@ -1,0 +1,150 @@
+"""AdmissionReview: what a webhook is sent and what it may answer (upstream: ``webhook/request/admissionreview.go``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from kapi.admission.interface import Attributes
+from kapi.admission.versions import in_version
+from kapi.admission.webhook.matching import Invocation
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.status import StatusError
+from kapi.schema import gotext
+
+Object = dict[str, Any]
+
+
+class BadReview(ValueError):
+    """A request that cannot be made or an answer that is not one."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a webhook decided."""
+
+    allowed: bool
+    patch: bytes = b""
+    patch_type: str = ""
+    status: Object | None = None
+    warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+def make_review(attributes: Attributes, invocation: Invocation, obj: Object | None) -> tuple[str, str, Object]:
+    """(uid, version, review) for a hook; ``obj`` is the new object in the hook's version.  Raises BadReview."""
+    version = next((v for v in invocation.hook.review_versions if v in ("v1", "v1beta1")), "")
+    if not version:
+        raise BadReview("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+    uid = str(uuid.uuid4())
+    user = attributes.user
+    user_info: Object = {}
+    if user.name:
+        user_info["username"] = user.name
+    if user.uid:
+        user_info["uid"] = user.uid
+    if user.groups:
+        user_info["groups"] = list(user.groups)
+    if user.extra:
+        user_info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    request: Object = {
+        "uid": uid,
+        "kind": _kind(invocation.kind),
+        "resource": _resource(invocation.resource),
+    }
+    if attributes.subresource:
+        request["subResource"] = attributes.subresource
+    request["requestKind"] = _kind(attributes.kind)
+    request["requestResource"] = _resource(attributes.resource)
+    if attributes.subresource:
+        request["requestSubResource"] = attributes.subresource
+    if attributes.name:
+        request["name"] = attributes.name
+    if attributes.namespace:
+        request["namespace"] = attributes.namespace
+    request |= {
+        "operation": attributes.operation,
+        "userInfo": user_info,
+        "object": obj,
+        "oldObject": in_version(attributes.old, invocation.kind),
+        "dryRun": attributes.dry_run,
+        "options": attributes.options or None,
+    }
+    return uid, version, {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": request}
+
+
+def _kind(kind: GroupVersionKind) -> Object:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(resource: GroupVersionResource) -> Object:
+    return {"group": resource.group, "version": resource.version, "resource": resource.resource}
+
+
+def read_answer(review: Any, uid: str, version: str, mutating: bool) -> Answer:
+    """Checks a webhook's answer.  Raises BadReview."""
+    if not isinstance(review, dict):
+        raise BadReview("webhook response was not an AdmissionReview")
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise BadReview("webhook response was absent")
+    patch_text, patch_type = response.get("patch"), response.get("patchType")
+    if version == "v1":
+        if response.get("uid", "") != uid:
+            found = gotext.quote(str(response.get("uid", "")))
+            raise BadReview(f'expected response.uid="{uid}", got {found}')
+        api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
+        if (api_version, kind) != ("admission.k8s.io/v1", "AdmissionReview"):
+            group, _, number = api_version.rpartition("/")
+            raise BadReview(
+                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, "
+                f"got {group}/{number}, Kind={kind}"
+            )
+        if not mutating:
+            if patch_text:
+                raise BadReview("validating webhook may not return response.patch")
+            if patch_type is not None:
+                raise BadReview("validating webhook may not return response.patchType")
+        elif patch_text and patch_type is None:
+            raise BadReview("webhook returned response.patch but not response.patchType")
+        elif not patch_text and patch_type is not None:
+            raise BadReview("webhook returned response.patchType but not response.patch")
+        elif patch_type == "":
+            raise BadReview('webhook returned invalid response.patchType of ""')
+    elif patch_text and mutating:
+        patch_type = "JSONPatch"
+    try:
+        patch = base64.b64decode(patch_text, validate=True) if patch_text and mutating else b""
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise BadReview(f"illegal base64 data in response.patch: {error}") from None
+    status = response.get("status")
+    return Answer(
+        allowed=response.get("allowed") is True,
+        patch=patch,
+        patch_type=patch_type or "",
+        status=status if isinstance(status, dict) else None,
+        warnings=[str(text) for text in response.get("warnings") or ()],
+        annotations={str(key): str(value) for key, value in (response.get("auditAnnotations") or {}).items()},
+    )
+
+
+def rejection(hook_name: str, status: Object | None) -> StatusError:
+    """The error a refused request gets: the webhook's own Status, which says who refused."""
+    status = status or {}
+    denied = f'admission webhook "{hook_name}" denied the request'
+    code = status.get("code") or 0
+    if status.get("message"):
+        text = f"{denied}: {status['message']}"
+    elif status.get("reason"):
+        text = f"{denied}: {status['reason']}"
+    else:
+        text = f"{denied} without explanation"
+    return StatusError(
+        text,
+        code=code if isinstance(code, int) and code >= 400 else 400,
+        reason=status.get("reason") or "",
+        details=status.get("details") if isinstance(status.get("details"), dict) else None,
+    )

@@ -1,0 +1,62 @@
+"""ValidatingAdmissionWebhook: all concerned webhooks are asked at the same time; the first refusal counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.python.failure import Failure
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.versions import in_version
+from kapi.admission.webhook.calls import WebhookPlugin, shared_client
+from kapi.admission.webhook.hooks import Hook
+from kapi.admission.webhook.matching import Invocation, exempt, invocation_of
+
+_NOTE = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{}"
+
+
+class ValidatingAdmissionWebhook(WebhookPlugin):
+    kind = "validating"
+    plural = "validatingwebhookconfigurations"
+
+    def validate(self, attributes: Attributes) -> Any:
+        hooks = self.source.hooks()
+        if not hooks or exempt(attributes):
+            return None
+        return self._dispatch(hooks, attributes)
+
+    async def _dispatch(self, hooks: tuple[Hook, ...], attributes: Attributes) -> None:
+        concerned: list[tuple[Invocation, Any]] = []
+        for hook in hooks:
+            invocation = await invocation_of(hook, self.initializer, attributes)
+            if invocation is None:
+                continue
+            obj = in_version(attributes.obj, invocation.kind)
+            if self.holds(invocation, attributes, obj):
+                concerned.append((invocation, obj))
+        if not concerned:
+            return
+        if len(concerned) == 1:
+            await self.run(*concerned[0][:1], attributes, concerned[0][1], _NOTE.format(0))
+            return
+        failures: list[Failure] = []
+        calls = []
+        for i, (invocation, obj) in enumerate(concerned):
+            call = Deferred.fromCoroutine(self.run(invocation, attributes, obj, _NOTE.format(i)))
+            call.addErrback(failures.append)
+            calls.append(call)
+        waiting = DeferredList(calls)
+        try:
+            await waiting
+        except BaseException:
+            for call in calls:
+                call.cancel()
+            raise
+        if failures:
+            failures[0].raiseException()
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return ValidatingAdmissionWebhook(initializer, shared_client(initializer, configuration))

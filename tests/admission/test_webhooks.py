@@ -1,0 +1,376 @@
+"""Webhooks over real HTTPS: what they are asked, what their answers do, and what their failures cost."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Site
+
+from kapi.admission.chain import Chain
+from kapi.admission.interface import Plugin
+from kapi.admission.webhook import mutating, validating
+from kapi.admission.webhook.credentials import CredentialStore, Credentials
+from kapi.admission.webhook.resolver import ServiceResolver
+from kapi.machinery.status import BadRequest, StatusError
+from tests.admission.fakes import FakeClient, attributes, initializer
+
+Object = dict[str, Any]
+
+
+def make_certificate(*names: str) -> tuple[bytes, bytes]:
+    """(certificate, key) in PEM, signed by itself, for names and addresses."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhook")])
+    entries: list[x509.GeneralName] = []
+    for name in names:
+        try:
+            entries.append(x509.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            entries.append(x509.DNSName(name))
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName(entries), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), pem
+
+
+CERTIFICATE, KEY = make_certificate("127.0.0.1", "hook.default.svc")
+BUNDLE = base64.b64encode(CERTIFICATE).decode()
+
+
+class Hooks(Resource):
+    """Webhooks by path; each answers what its function makes of the review."""
+
+    isLeaf = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[bytes, Callable[[Object], Any]] = {}
+        self.reviews: list[Object] = []
+        self.headers: list[dict[bytes, list[bytes]]] = []
+
+    def render_POST(self, request: Any) -> Any:
+        review = orjson.loads(request.content.read())
+        self.reviews.append(review)
+        self.headers.append(dict(request.requestHeaders.getAllRawHeaders()))
+        answer = self.answers[request.path](review)
+        if answer is NOT_DONE_YET:
+            return NOT_DONE_YET
+        if isinstance(answer, tuple):
+            request.setResponseCode(answer[0])
+            for name, value in answer[2:]:
+                request.setHeader(name, value)
+            return answer[1]
+        request.setHeader(b"content-type", b"application/json")
+        return orjson.dumps(answer)
+
+
+def respond(review: Object, **response: Any) -> Object:
+    body = {"uid": review["request"]["uid"], "allowed": True, **response}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": body}
+
+
+def patch_of(*operations: Object) -> Object:
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
+
+
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"], "scope": "*"}
+
+
+def config_map(**metadata: Any) -> Object:
+    meta = {"name": "a", "namespace": "n", **metadata}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "v"}}
+
+
+class WebhookCase(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.hooks = Hooks()
+        key = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
+        self.port = reactor.listenSSL(0, Site(self.hooks), key.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.number = self.port.getHost().port
+        self.client = FakeClient()
+        self.client.put("", "namespaces", {"metadata": {"name": "n", "labels": {"team": "x"}}})
+        self.initializer = initializer(
+            self.client, reactor=reactor, resolver=ServiceResolver(None, {"default/hook": f"127.0.0.1:{self.number}"})
+        )
+        self.plugins: list[Plugin] = []
+
+    async def tearDown(self) -> None:
+        for plugin in self.plugins:
+            await plugin.client.close()  # type: ignore[attr-defined]
+        await self.port.stopListening()
+        await deferLater(reactor, 0.02)
+
+    def hook(self, answer: Callable[[Object], Any], **more: Any) -> Object:
+        path = f"/{len(self.hooks.answers)}"
+        self.hooks.answers[path.encode()] = answer
+        return {
+            "name": f"h{path[1:]}.example.com",
+            "clientConfig": {"url": f"https://127.0.0.1:{self.number}{path}", "caBundle": BUNDLE},
+            "rules": [RULE],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 5,
+            **more,
+        }
+
+    def chain(self, *, mutate: tuple[Object, ...] = (), check: tuple[Object, ...] = ()) -> Chain:
+        group = "admissionregistration.k8s.io"
+        if mutate:
+            self.client.put(group, "mutatingwebhookconfigurations", {"metadata": {"name": "m"}, "webhooks": list(mutate)})
+        if check:
+            self.client.put(group, "validatingwebhookconfigurations", {"metadata": {"name": "v"}, "webhooks": list(check)})
+        for name, module in (("MutatingAdmissionWebhook", mutating), ("ValidatingAdmissionWebhook", validating)):
+            plugin = module.make(self.initializer, None)
+            plugin.name = name
+            self.plugins.append(plugin)
+        return Chain(self.plugins)
+
+    def attributes(self, obj: Object | None = None, **more: Any) -> Any:
+        return attributes(obj or config_map(), resource="configmaps", kind="ConfigMap", **more)
+
+    async def refused(self, chain: Chain, wanted: Any = None) -> StatusError:
+        try:
+            await chain.validate(wanted or self.attributes())
+        except StatusError as error:
+            return error
+        raise AssertionError("nothing refused the request")
+
+    # -- what is asked and answered ---------------------------------------------------------------------------------
+
+    async def test_the_review_says_all_about_the_request(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        await chain.validate(self.attributes(options={"kind": "CreateOptions"}, dry_run=True))
+        request = self.hooks.reviews[0]["request"]
+        self.assertEqual(request["kind"], {"group": "", "version": "v1", "kind": "ConfigMap"})
+        self.assertEqual(request["requestResource"], {"group": "", "version": "v1", "resource": "configmaps"})
+        self.assertEqual((request["operation"], request["dryRun"], request["namespace"]), ("CREATE", True, "n"))
+        self.assertEqual(request["userInfo"]["username"], "someone")
+        self.assertEqual(request["object"], config_map())
+        self.assertIsNone(request["oldObject"])
+
+    async def test_a_refusal_is_answered_in_the_webhooks_words(self) -> None:
+        status = {"message": "not on a Friday", "code": 418, "reason": "Teapot"}
+        chain = self.chain(check=(self.hook(lambda review: respond(review, allowed=False, status=status)),))
+        error = await self.refused(chain)
+        self.assertEqual(error.message, 'admission webhook "h0.example.com" denied the request: not on a Friday')
+        self.assertEqual((error.code, error.reason), (418, "Teapot"))
+
+    async def test_a_refusal_without_words(self) -> None:
+        chain = self.chain(check=(self.hook(lambda review: respond(review, allowed=False)),))
+        error = await self.refused(chain)
+        self.assertEqual(error.message, 'admission webhook "h0.example.com" denied the request without explanation')
+        self.assertEqual(error.code, 400)
+
+    async def test_patches_change_the_object_one_after_the_other(self) -> None:
+        first = self.hook(lambda r: respond(r, **patch_of({"op": "add", "path": "/data/one", "value": "1"})))
+        second = self.hook(lambda r: respond(r, **patch_of({"op": "copy", "from": "/data/one", "path": "/data/two"})))
+        wanted = self.attributes()
+        await self.chain(mutate=(first, second)).admit(wanted)
+        self.assertEqual(wanted.obj["data"], {"k": "v", "one": "1", "two": "1"})
+        self.assertEqual(
+            orjson.loads(wanted.annotations["mutation.webhook.admission.k8s.io/round_0_index_1"]),
+            {"configuration": "m", "webhook": "h1.example.com", "mutated": True},
+        )
+
+    async def test_warnings_and_audit_annotations_are_passed_on(self) -> None:
+        answer = {"warnings": ["careful"], "auditAnnotations": {"why": "because"}}
+        wanted = self.attributes()
+        await self.chain(check=(self.hook(lambda r: respond(r, **answer)),)).validate(wanted)
+        self.assertEqual(wanted.warnings, ["careful"])
+        self.assertEqual(wanted.annotations["h0.example.com/why"], "because")
+
+    async def test_reinvocation_shows_what_later_webhooks_did(self) -> None:
+        def first(review: Object) -> Object:
+            seen = sorted(review["request"]["object"]["data"])
+            return respond(review, **patch_of({"op": "add", "path": "/data/seen", "value": ",".join(seen)}))
+
+        def second(review: Object) -> Object:
+            return respond(review, **patch_of({"op": "add", "path": "/data/late", "value": "x"}))
+
+        wanted = self.attributes()
+        hooks = (self.hook(first, reinvocationPolicy="IfNeeded"), self.hook(second))
+        await self.chain(mutate=hooks).admit(wanted)
+        self.assertEqual(wanted.obj["data"]["seen"], "k,late,seen")
+        self.assertEqual(len(self.hooks.reviews), 3)
+
+    async def test_the_answer_must_be_to_this_question(self) -> None:
+        chain = self.chain(check=(self.hook(lambda r: respond(r, uid="other")),))
+        error = await self.refused(chain)
+        self.assertIn("received invalid webhook response: expected response.uid=", error.message)
+        self.assertEqual(error.code, 500)
+
+    async def test_a_validating_webhook_may_not_patch(self) -> None:
+        operation = {"op": "remove", "path": "/data"}
+        chain = self.chain(check=(self.hook(lambda r: respond(r, **patch_of(operation))),))
+        self.assertIn("validating webhook may not return response.patch", (await self.refused(chain)).message)
+
+    # -- who is asked -----------------------------------------------------------------------------------------------
+
+    async def test_selectors_and_rules_decide_who_is_asked(self) -> None:
+        def not_me(review: Object) -> Any:
+            raise AssertionError("this webhook is not concerned")
+
+        others = (
+            self.hook(not_me, namespaceSelector={"matchLabels": {"team": "y"}}),
+            self.hook(not_me, objectSelector={"matchLabels": {"a": "b"}}),
+            self.hook(not_me, rules=[{**RULE, "operations": ["UPDATE"]}]),
+            self.hook(not_me, rules=[{**RULE, "resources": ["configmaps/status"]}]),
+            self.hook(not_me, rules=[{**RULE, "scope": "Cluster"}]),
+        )
+        mine = self.hook(respond, namespaceSelector={"matchLabels": {"team": "x"}}, rules=[{**RULE, "resources": ["*"]}])
+        await self.chain(check=(*others, mine)).validate(self.attributes())
+        self.assertEqual(len(self.hooks.reviews), 1)
+
+    async def test_configurations_are_never_subject_to_webhooks(self) -> None:
+        rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+        chain = self.chain(check=(self.hook(lambda r: respond(r, allowed=False), rules=[rule]),))
+        wanted = attributes(
+            {"metadata": {"name": "v"}}, group="admissionregistration.k8s.io", kind="ValidatingWebhookConfiguration",
+            resource="validatingwebhookconfigurations", namespace="",
+        )  # fmt: skip
+        await chain.validate(wanted)
+        self.assertEqual(self.hooks.reviews, [])
+
+    async def test_conditions_keep_requests_from_a_webhook(self) -> None:
+        never = {"name": "c", "expression": "object.metadata.name == 'other'"}
+        await self.chain(check=(self.hook(respond, matchConditions=[never]),)).validate(self.attributes())
+        self.assertEqual(self.hooks.reviews, [])
+
+    async def test_dry_runs_need_a_webhook_without_side_effects(self) -> None:
+        chain = self.chain(check=(self.hook(respond, sideEffects="Some"),))
+        error = await self.refused(chain, self.attributes(dry_run=True))
+        self.assertIsInstance(error, BadRequest)
+        self.assertEqual(error.message, 'admission webhook "h0.example.com" does not support dry run')
+
+    async def test_services_are_resolved_and_verified_by_their_name(self) -> None:
+        hook = self.hook(respond)
+        hook["clientConfig"] = {"service": {"namespace": "default", "name": "hook", "path": "/0"}, "caBundle": BUNDLE}
+        await self.chain(check=(hook,)).validate(self.attributes())
+        self.assertEqual(self.hooks.headers[0][b"Host"], [b"hook.default.svc"])
+
+    async def test_credentials_of_the_kubeconfig_are_shown(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        store = CredentialStore({f"127.0.0.1:{self.number}": Credentials(token="secret")})
+        self.plugins[1].client._credentials = store  # type: ignore[attr-defined]
+        await chain.validate(self.attributes())
+        self.assertEqual(self.hooks.headers[0][b"Authorization"], [b"Bearer secret"])
+
+    # -- failures ---------------------------------------------------------------------------------------------------
+
+    async def test_a_dead_webhook_fails_the_request_or_is_ignored(self) -> None:
+        number = self.number
+        dead = self.hook(respond, clientConfig={"url": "https://127.0.0.1:1/x"}, timeoutSeconds=1)
+        error = await self.refused(self.chain(check=(dead,)))
+        self.assertEqual(
+            error.message,
+            'Internal error occurred: failed calling webhook "h0.example.com": failed to call webhook: '
+            'Post "https://127.0.0.1:1/x?timeout=1s": dial tcp 127.0.0.1:1: connect: connection refused',
+        )
+        self.assertNotEqual(number, 1)
+
+    async def test_ignored_failures_leave_a_note(self) -> None:
+        dead = self.hook(respond, clientConfig={"url": "https://127.0.0.1:1/x"}, failurePolicy="Ignore")
+        wanted = self.attributes()
+        await self.chain(check=(dead,)).validate(wanted)
+        note = "failed-open.validating.webhook.admission.k8s.io/round_0_index_0"
+        self.assertEqual(wanted.annotations[note], "h0.example.com")
+
+    async def test_a_silent_webhook_costs_its_timeout(self) -> None:
+        slow = self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=1)
+        start = reactor.seconds()  # type: ignore[attr-defined]
+        error = await self.refused(self.chain(check=(slow,)))
+        self.assertIn("context deadline exceeded", error.message)
+        self.assertLess(reactor.seconds() - start, 3)  # type: ignore[attr-defined]
+
+    async def test_an_unknown_authority_is_not_trusted(self) -> None:
+        other, _ = make_certificate("127.0.0.1")
+        hook = self.hook(respond)
+        hook["clientConfig"]["caBundle"] = base64.b64encode(other).decode()
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("failed to verify certificate", error.message)
+        self.assertEqual(self.hooks.reviews, [])
+
+    async def test_a_name_the_certificate_does_not_have_is_not_trusted(self) -> None:
+        hook = self.hook(respond)
+        hook["clientConfig"]["url"] = hook["clientConfig"]["url"].replace("127.0.0.1", "localhost")
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("failed to verify certificate", error.message)
+
+    async def test_redirects_are_not_followed(self) -> None:
+        target = self.hook(respond)["clientConfig"]["url"].encode()
+        hook = self.hook(lambda r: (302, b"", (b"location", target)))
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("failed to call webhook", error.message)
+        self.assertEqual(len(self.hooks.reviews), 1)
+
+    async def test_answers_are_bounded(self) -> None:
+        hook = self.hook(lambda r: (200, b" " * (4 * 1024 * 1024)))
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("larger than", error.message)
+
+    async def test_garbage_is_no_answer(self) -> None:
+        error = await self.refused(self.chain(check=(self.hook(lambda r: (200, b"<html>")),)))
+        self.assertIn("json parse error", error.message)
+
+    async def test_an_error_of_the_webhook_is_told(self) -> None:
+        error = await self.refused(self.chain(check=(self.hook(lambda r: (500, b"boom")),)))
+        self.assertIn('an error on the server ("boom") has prevented the request from succeeding', error.message)
+
+    # -- many at once -----------------------------------------------------------------------------------------------
+
+    async def test_validating_webhooks_are_asked_at_the_same_time(self) -> None:
+        waiting: list[Deferred[None]] = []
+
+        class Both(Resource):
+            isLeaf = True
+
+            def render_POST(self, request: Any) -> Any:
+                review = orjson.loads(request.content.read())
+                done: Deferred[None] = Deferred()
+                waiting.append(done)
+                done.addCallback(lambda _: (request.write(orjson.dumps(respond(review))), request.finish()))
+                if len(waiting) == 2:
+                    for one in waiting:
+                        one.callback(None)
+                return NOT_DONE_YET
+
+        self.port.factory.wrappedFactory.resource = Both()
+        await self.chain(check=(self.hook(respond), self.hook(respond))).validate(self.attributes())
+        self.assertEqual(len(waiting), 2)
+
+    async def test_connections_are_kept(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        for _ in range(5):
+            await chain.validate(self.attributes())
+        pool = next(iter(self.plugins[1].client._agents.values()))[1]  # type: ignore[attr-defined]
+        self.assertEqual(sum(len(kept) for kept in pool._connections.values()), 1)
