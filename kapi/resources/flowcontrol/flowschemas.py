@@ -1,8 +1,275 @@
-"""FlowSchema (flowcontrol.apiserver.k8s.io/v1)."""
+"""FlowSchema (flowcontrol.apiserver.k8s.io/v1).
+
+Upstream: ``pkg/apis/flowcontrol/validation``, ``pkg/registry/flowcontrol/flowschema``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any, ClassVar
+
+from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.flowcontrol.mandatory import FLOW_SCHEMAS
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_metadata
+from kapi.resources.shared.names import label_name, subdomain_name
+from kapi.resources.shared.rules import Errors, check, not_supported
+from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_MAX_PRECEDENCE = 10000
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
+_DISTINGUISHERS = ("ByNamespace", "ByUser")
+#: kind of subject -> the field that describes it
+_SUBJECTS = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
+#: the order in which upstream asks for fields that belong to other kinds
+_OTHERS = {
+    "ServiceAccount": ("User", "Group"),
+    "User": ("ServiceAccount", "Group"),
+    "Group": ("ServiceAccount", "User"),
+}
+
+
+def _subject(subject: Object, path: Path, errors: Errors) -> None:
+    kind = subject.get("kind", "")
+    if kind not in _SUBJECTS:
+        errors.append(not_supported(path.child("kind"), kind, sorted(_SUBJECTS)))
+        return
+    part = _SUBJECTS[kind]
+    described, here = subject.get(part), path.child(part)
+    if described is None:
+        errors.append(required(here, f"{part} is required when subject kind is '{kind}'"))
+    elif kind == "ServiceAccount":
+        name, namespace = described.get("name") or "", described.get("namespace") or ""
+        if not name:
+            errors.append(required(here.child("name")))
+        elif name != "*":
+            check(subdomain_name)(name, here.child("name"), errors, None)
+        if namespace:
+            check(label_name)(namespace, here.child("namespace"), errors, None)
+        else:
+            errors.append(required(here.child("namespace"), "must specify namespace for service account"))
+    else:
+        require("name")(described, here, errors, None)
+    for other in _OTHERS[kind]:
+        name = _SUBJECTS[other]
+        if subject.get(name) is not None:
+            errors.append(forbidden(path.child(name), f"{name} is forbidden when subject kind is not '{other}'"))
+
+
+def _verbs(rule: Object, path: Path, errors: Errors) -> None:
+    verbs, here = rule.get("verbs") or [], path.child("verbs")
+    if not verbs:
+        errors.append(required(here, "verbs must contain at least one value"))
+    elif "*" in verbs:
+        if len(verbs) > 1:
+            errors.append(invalid(here, verbs, "if '*' is present, must not specify other verbs"))
+    elif not set(verbs) <= set(_VERBS):
+        errors.append(not_supported(here, verbs, _VERBS))
+
+
+def _resource_rule(rule: Object, path: Path, errors: Errors) -> None:
+    _verbs(rule, path, errors)
+    for name, one, many in (("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")):
+        values, here = rule.get(name) or [], path.child(name)
+        if not values:
+            errors.append(required(here, f"resource rules must supply at least one {one}"))
+        elif len(values) > 1 and "*" in values:
+            errors.append(invalid(here, values, f"if '*' is present, must not specify other {many}"))
+    namespaces, here = rule.get("namespaces") or [], path.child("namespaces")
+    if not namespaces and not rule.get("clusterScope"):
+        detail = "resource rules that are not cluster scoped must supply at least one namespace"
+        errors.append(required(here, detail))
+    elif "*" in namespaces:
+        if len(namespaces) > 1:
+            errors.append(invalid(here, namespaces, "if '*' is present, must not specify other namespaces"))
+    else:
+        intro = "each member of this list must be '*' or a DNS-1123 label; "
+        for i, namespace in enumerate(namespaces):
+            errors += [invalid(here.index(i), namespace, intro + problem) for problem in label_name(namespace)]
+
+
+def _url_problem(url: str) -> str:
+    if not url:
+        return "must not be empty"
+    if url == "/":
+        return ""
+    if not url.startswith("/"):
+        return "must start with slash"
+    if " " in url:
+        return "must not contain white-space"
+    if "//" in url:
+        return "must not contain double slash"
+    stars = url.count("*")
+    if stars > 1 or (stars == 1 and not url.endswith("/*")):
+        return "wildcard can only do suffix matching"
+    return ""
+
+
+def _url_rule(rule: Object, path: Path, errors: Errors) -> None:
+    _verbs(rule, path, errors)
+    urls, here = rule.get("nonResourceURLs") or [], path.child("nonResourceURLs")
+    if not urls:
+        errors.append(required(here, "nonResourceURLs must contain at least one value"))
+    elif "*" in urls:
+        if len(urls) > 1:
+            errors.append(invalid(here, urls, "if '*' is present, must not specify other non-resource URLs"))
+    else:
+        for i, url in enumerate(urls):
+            problem = _url_problem(url)
+            if problem:
+                errors.append(invalid(here.index(i), url, problem))
+
+
+def _rule(rule: Object, path: Path, errors: Errors) -> None:
+    subjects, resources, urls = (rule.get(name) or [] for name in ("subjects", "resourceRules", "nonResourceRules"))
+    for i, subject in enumerate(subjects):
+        _subject(subject, path.child("subjects").index(i), errors)
+    if not subjects:
+        errors.append(required(path.child("subjects"), "subjects must contain at least one value"))
+    if not resources and not urls:
+        detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
+        errors.append(required(path, detail))
+    for i, resource_rule in enumerate(resources):
+        _resource_rule(resource_rule, path.child("resourceRules").index(i), errors)
+    for i, url_rule in enumerate(urls):
+        _url_rule(url_rule, path.child("nonResourceRules").index(i), errors)
+
+
+def validate_flow_conditions(obj: Object, errors: Errors) -> None:
+    """The conditions of a FlowSchema or PriorityLevelConfiguration: a type, once."""
+    seen: set[str] = set()
+    for i, condition in enumerate((obj.get("status") or {}).get("conditions") or []):
+        kind, path = condition.get("type") or "", _STATUS.child("conditions").index(i).child("type")
+        if kind in seen:
+            errors.append(duplicate(path, kind))
+        seen.add(kind)
+        if not kind:
+            errors.append(required(path))
+
+
+def _shown(spec: Object) -> Object:
+    """The spec as Go writes the internal type, which has no JSON names."""
+    method = spec.get("distinguisherMethod")
+
+    def subject(one: Object) -> Object:
+        account, user, group = one.get("serviceAccount"), one.get("user"), one.get("group")
+        return {
+            "Kind": one.get("kind", ""),
+            "User": user and {"Name": user.get("name", "")},
+            "Group": group and {"Name": group.get("name", "")},
+            "ServiceAccount": account and {"Namespace": account.get("namespace", ""), "Name": account.get("name", "")},
+        }
+
+    def resource_rule(one: Object) -> Object:
+        return {
+            "Verbs": one.get("verbs"),
+            "APIGroups": one.get("apiGroups"),
+            "Resources": one.get("resources"),
+            "ClusterScope": bool(one.get("clusterScope")),
+            "Namespaces": one.get("namespaces"),
+        }
+
+    def rule(one: Object) -> Object:
+        resources, urls = one.get("resourceRules"), one.get("nonResourceRules")
+        return {
+            "Subjects": [subject(item) for item in one.get("subjects") or []] or None,
+            "ResourceRules": None if not resources else [resource_rule(item) for item in resources],
+            "NonResourceRules": None
+            if not urls
+            else [{"Verbs": item.get("verbs"), "NonResourceURLs": item.get("nonResourceURLs")} for item in urls],
+        }
+
+    return {
+        "PriorityLevelConfiguration": {"Name": (spec.get("priorityLevelConfiguration") or {}).get("name", "")},
+        "MatchingPrecedence": spec.get("matchingPrecedence", 0),
+        "DistinguisherMethod": method and {"Type": method.get("type", "")},
+        "Rules": [rule(item) for item in spec.get("rules") or []] or None,
+    }
+
+
+class FlowSchemaStrategy(PlainStrategy):
+    namespaced = False
+    generation_parts = ("spec",)
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec["matchingPrecedence"] = spec.get("matchingPrecedence") or 1000
+        spec.setdefault("priorityLevelConfiguration", {}).setdefault("name", "")
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec, name = obj.get("spec") or {}, obj["metadata"].get("name", "")
+        precedence, path = spec.get("matchingPrecedence", 0), _SPEC.child("matchingPrecedence")
+        if precedence <= 0:
+            errors.append(invalid(path, precedence, "must be a positive value"))
+        if precedence > _MAX_PRECEDENCE:
+            errors.append(invalid(path, precedence, f"must not be greater than {_MAX_PRECEDENCE}"))
+        if precedence == 1 and name != "exempt":
+            detail = "only the schema named 'exempt' may have matchingPrecedence 1"
+            errors.append(invalid(path, precedence, detail))
+        method = spec.get("distinguisherMethod")
+        if method is not None and method.get("type", "") not in _DISTINGUISHERS:
+            path = _SPEC.child("distinguisherMethod", "type")
+            errors.append(not_supported(path, {"Type": method.get("type", "")}, _DISTINGUISHERS))
+        level, path = (
+            (spec.get("priorityLevelConfiguration") or {}).get("name") or "",
+            _SPEC.child("priorityLevelConfiguration", "name"),
+        )
+        if level:
+            check(subdomain_name)(level, path, errors, None)
+        else:
+            errors.append(required(path, "must reference a priority level"))
+        for i, rule in enumerate(spec.get("rules") or []):
+            _rule(rule, _SPEC.child("rules").index(i), errors)
+        fixed = FLOW_SCHEMAS.get(name)
+        if fixed is not None and spec != fixed:
+            errors.append(invalid(_SPEC, _shown(spec), f"spec of '{name}' must equal the fixed value"))
+        validate_flow_conditions(obj, errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        return errors
+
+
+class FlowStatusStrategy(PlainStatusStrategy):
+    """Status of flow schemas and priority levels: all metadata stays but managedFields."""
+
+    reset_fields = ("metadata", "spec")
+
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        managed = obj["metadata"].get("managedFields")
+        keep(obj, old, "metadata")
+        if managed is not None:
+            obj["metadata"]["managedFields"] = managed
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: Errors = []
+        validate_flow_conditions(obj, errors)
+        return errors
+
+
+def _level(obj: Object, now: float) -> str:
+    return ((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", "")
+
+
+def _method(obj: Object, now: float) -> str:
+    method = (obj.get("spec") or {}).get("distinguisherMethod")
+    return printing.NONE if method is None else method.get("type", "")
+
+
+def _dangling(obj: Object, now: float) -> str:
+    for condition in (obj.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Dangling":
+            return condition.get("status", "")
+    return "?"
+
+
+_STRATEGY = FlowSchemaStrategy()
 
 RESOURCE = Resource(
     group="flowcontrol.apiserver.k8s.io",
@@ -14,6 +281,16 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="GJVAJZSZBIw=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="FlowSchema"),
+        Subresource("status", ("get", "patch", "update"), kind="FlowSchema", strategy=FlowStatusStrategy(_STRATEGY)),
+    ),
+    strategy=_STRATEGY,
+    table=printing.table(
+        "FlowSchema",
+        printing.name,
+        _level,
+        lambda obj, now: (obj.get("spec") or {}).get("matchingPrecedence", 0),
+        _method,
+        printing.age,
+        _dangling,
     ),
 )

@@ -1,8 +1,197 @@
-"""PriorityLevelConfiguration (flowcontrol.apiserver.k8s.io/v1)."""
+"""PriorityLevelConfiguration (flowcontrol.apiserver.k8s.io/v1).
+
+Upstream: ``pkg/apis/flowcontrol/validation``, ``pkg/registry/flowcontrol/prioritylevelconfiguration``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+import math
+from typing import Any, ClassVar
+
+from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
+from kapi.resources.flowcontrol.mandatory import PRIORITY_LEVELS
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_metadata
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_EXEMPT = "exempt"
+_MAX_QUEUES = 10_000_000
+_MAX_HASH_BITS = 60
+_PRESERVE_ZERO = "flowcontrol.k8s.io/preserve-zero-concurrency-shares"
+
+
+def _percent(value: int | None, path: Path, errors: Errors) -> None:
+    if value is not None and not 0 <= value <= 100:
+        errors.append(invalid(path, value, "must be between 0 and 100, inclusive"))
+
+
+def _shares(value: int | None, path: Path, errors: Errors) -> None:
+    if value is not None and value < 0:
+        errors.append(invalid(path, value, "must be a non-negative integer"))
+
+
+def entropy_bits(deck: int, hand: int) -> int:
+    """Bits of a hash that deals a hand from a deck (upstream: ``shufflesharding.RequiredEntropyBits``)."""
+    return math.ceil(math.log2(float(deck)) * hand)
+
+
+def _queuing(queuing: Object, path: Path, errors: Errors) -> None:
+    length, queues, hand = (queuing.get(name) or 0 for name in ("queueLengthLimit", "queues", "handSize"))
+    if length <= 0:
+        errors.append(invalid(path.child("queueLengthLimit"), length, "must be positive"))
+    if queues <= 0:
+        errors.append(invalid(path.child("queues"), queues, "must be positive"))
+    elif queues > _MAX_QUEUES:
+        errors.append(invalid(path.child("queues"), queues, f"must not be greater than {_MAX_QUEUES}"))
+    here = path.child("handSize")
+    if hand <= 0:
+        errors.append(invalid(here, hand, "must be positive"))
+    elif hand > queues:
+        errors.append(invalid(here, hand, f"should not be greater than queues ({queues})"))
+    elif entropy_bits(queues, hand) > _MAX_HASH_BITS:
+        bits = f"required entropy bits of deckSize {queues} and handSize {hand}"
+        detail = f"{bits} should not be greater than {_MAX_HASH_BITS}"
+        errors.append(invalid(here, hand, detail))
+
+
+def _limited(limited: Object, path: Path, errors: Errors) -> None:
+    _shares(limited.get("nominalConcurrencyShares"), path.child("nominalConcurrencyShares"), errors)
+    response, here = limited.get("limitResponse") or {}, path.child("limitResponse")
+    kind, queuing = response.get("type", ""), response.get("queuing")
+    if kind == "Reject":
+        if queuing is not None:
+            detail = "must be nil if limited.limitResponse.type is not Limited"
+            errors.append(forbidden(here.child("queuing"), detail))
+    elif kind == "Queue":
+        if queuing is None:
+            detail = "must not be empty if limited.limitResponse.type is Limited"
+            errors.append(required(here.child("queuing"), detail))
+        else:
+            _queuing(queuing, here.child("queuing"), errors)
+    else:
+        errors.append(not_supported(here.child("type"), kind, ("Queue", "Reject")))
+    _percent(limited.get("lendablePercent"), path.child("lendablePercent"), errors)
+    borrowing = limited.get("borrowingLimitPercent")
+    if borrowing is not None and borrowing < 0:
+        detail = "if specified, must be a non-negative integer"
+        errors.append(invalid(path.child("borrowingLimitPercent"), borrowing, detail))
+
+
+def _shown(spec: Object) -> Object:
+    """The spec as Go writes the internal type, which has no JSON names."""
+    limited, exempt = spec.get("limited"), spec.get("exempt")
+    response = (limited or {}).get("limitResponse") or {}
+    queuing = response.get("queuing")
+    return {
+        "Type": spec.get("type", ""),
+        "Limited": limited
+        and {
+            "NominalConcurrencyShares": limited.get("nominalConcurrencyShares", 0),
+            "LimitResponse": {
+                "Type": response.get("type", ""),
+                "Queuing": queuing
+                and {
+                    "Queues": queuing.get("queues", 0),
+                    "HandSize": queuing.get("handSize", 0),
+                    "QueueLengthLimit": queuing.get("queueLengthLimit", 0),
+                },
+            },
+            "LendablePercent": limited.get("lendablePercent"),
+            "BorrowingLimitPercent": limited.get("borrowingLimitPercent"),
+        },
+        "Exempt": exempt
+        and {
+            "NominalConcurrencyShares": exempt.get("nominalConcurrencyShares"),
+            "LendablePercent": exempt.get("lendablePercent"),
+        },
+    }
+
+
+def _fixed(spec: Object, name: str, errors: Errors) -> None:
+    """The two levels every cluster has may hardly be changed."""
+    wanted = PRIORITY_LEVELS.get(name)
+    if wanted is None:
+        return
+    if name == _EXEMPT:
+        if {**spec, "exempt": wanted.get("exempt")} != wanted:
+            detail = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
+            errors.append(invalid(_SPEC, _shown(spec), detail))
+    elif spec != wanted:
+        errors.append(invalid(_SPEC, _shown(spec), f"spec of '{name}' must equal the fixed value"))
+
+
+class PriorityLevelConfigurationStrategy(PlainStrategy):
+    namespaced = False
+    generation_parts = ("spec",)
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        limited, exempt = spec.get("limited"), spec.get("exempt")
+        for part, shares in ((exempt, 0), (limited, 30)):
+            if part is None:
+                continue
+            if part.get("nominalConcurrencyShares") is None:
+                part["nominalConcurrencyShares"] = shares
+            if part.get("lendablePercent") is None:
+                part["lendablePercent"] = 0
+        queuing = ((limited or {}).get("limitResponse") or {}).get("queuing")
+        if queuing is not None:
+            for name, value in (("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)):
+                queuing[name] = queuing.get(name) or value
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        metadata, spec = obj["metadata"], obj.get("spec") or {}
+        if _PRESERVE_ZERO in (metadata.get("annotations") or {}):
+            path = Path("metadata").child("annotations")
+            errors.append(forbidden(path, f"annotation '{_PRESERVE_ZERO}' is forbidden"))
+        name, kind = metadata.get("name", ""), spec.get("type", "")
+        limited, exempt = spec.get("limited"), spec.get("exempt")
+        if (name == _EXEMPT) != (kind == "Exempt"):
+            errors.append(invalid(_SPEC.child("type"), kind, "must be 'Exempt' if and only if `name` is 'exempt'"))
+        if kind == "Exempt":
+            if limited is not None:
+                errors.append(forbidden(_SPEC.child("limited"), "must be nil if the type is not Limited"))
+            if exempt is not None:
+                path = _SPEC.child("exempt")
+                _shares(exempt.get("nominalConcurrencyShares"), path.child("nominalConcurrencyShares"), errors)
+                _percent(exempt.get("lendablePercent"), path.child("lendablePercent"), errors)
+        elif kind == "Limited":
+            if exempt is not None:
+                errors.append(forbidden(_SPEC.child("exempt"), "must be nil if the type is Limited"))
+            if limited is None:
+                errors.append(required(_SPEC.child("limited"), "must not be empty when type is Limited"))
+            else:
+                _limited(limited, _SPEC.child("limited"), errors)
+        else:
+            errors.append(not_supported(_SPEC.child("type"), kind, ("Exempt", "Limited")))
+        _fixed(spec, name, errors)
+        validate_flow_conditions(obj, errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: Errors = []
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        return errors
+
+
+def _cell(*path: str) -> Any:
+    def read(obj: Object, now: float) -> Any:
+        node: Any = obj.get("spec") or {}
+        for part in path:
+            node = (node or {}).get(part)
+        return printing.NONE if node is None else node
+
+    return read
+
+
+_QUEUING = ("limited", "limitResponse", "queuing")
+_STRATEGY = PriorityLevelConfigurationStrategy()
 
 RESOURCE = Resource(
     group="flowcontrol.apiserver.k8s.io",
@@ -14,6 +203,22 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="Kir5PVfvNeI=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="PriorityLevelConfiguration"),
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="PriorityLevelConfiguration",
+            strategy=FlowStatusStrategy(_STRATEGY),
+        ),
+    ),
+    strategy=_STRATEGY,
+    table=printing.table(
+        "PriorityLevelConfiguration",
+        printing.name,
+        lambda obj, now: (obj.get("spec") or {}).get("type", ""),
+        _cell("limited", "nominalConcurrencyShares"),
+        _cell(*_QUEUING, "queues"),
+        _cell(*_QUEUING, "handSize"),
+        _cell(*_QUEUING, "queueLengthLimit"),
+        printing.age,
     ),
 )

@@ -1,8 +1,30 @@
-"""Role (rbac.authorization.k8s.io/v1)."""
+"""Role (rbac.authorization.k8s.io/v1).  Escalation is checked by admission to the registry, not here.
+
+Upstream: ``pkg/apis/rbac/validation``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared.names import path_segment_name
+from kapi.resources.shared.rbac import validate_policy_rule
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+
+
+class RoleStrategy(PlainStrategy):
+    name_rule = staticmethod(path_segment_name)
+    allow_create_on_update = True
+    create_rules_on_update = "after"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        for i, rule in enumerate(obj.get("rules") or []):
+            validate_policy_rule(rule, Path("rules").index(i), errors, namespaced=self.namespaced)
+
 
 RESOURCE = Resource(
     group="rbac.authorization.k8s.io",
@@ -13,4 +35,5 @@ RESOURCE = Resource(
     namespaced=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="7FuwZcIIItM=",
+    strategy=RoleStrategy(),
 )
