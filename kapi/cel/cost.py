@@ -1,0 +1,173 @@
+"""What calls cost while they run (upstream: cel-go ``interpreter/runtimecost.go``, apiserver ``cel/library/cost.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.cel.functions import Overload
+
+#: parts of a cost unit per character looked at, and per character of a pattern
+TRAVERSAL = 0.1
+REGEX = 0.25
+AUTHORIZER_CHECK = 350_000
+
+
+class CallCost:
+    """``before`` from the arguments, ``after`` from the result too; ``growth``: what the result may allocate."""
+
+    __slots__ = ("before", "after", "growth", "grows")
+
+    def __init__(
+        self,
+        before: Callable[[list[Any]], int],
+        after: Callable[[list[Any], Any], int] | None = None,
+        growth: Callable[[list[Any]], int] | None = None,
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.grows = growth is not None
+        self.growth: Callable[[list[Any]], int] = growth or (lambda values: 0)
+
+
+def units(value: Any) -> int:
+    """The size that counts: characters, bytes, elements; 1 for what has no size."""
+    if isinstance(value, (str, bytes, list, tuple, dict)):
+        return len(value)
+    measure = getattr(value, "cel_size", None)
+    return measure() if measure is not None else 1
+
+
+def ceil_tenth(count: int, times: int = 1) -> int:
+    return -(-count * times // 10)
+
+
+def _first(times: int = 1) -> Callable[[list[Any]], int]:
+    return lambda values: ceil_tenth(units(values[0]), times)
+
+
+def _smaller(values: list[Any]) -> int:
+    return ceil_tenth(min(units(values[0]), units(values[1])))
+
+
+def _pattern(values: list[Any]) -> int:
+    return ceil_tenth(1 + units(values[0])) * -(-units(values[1]) // 4)
+
+
+def _contains(values: list[Any]) -> int:
+    return ceil_tenth(units(values[0])) * ceil_tenth(units(values[1]))
+
+
+def traversal(value: Any) -> int:
+    """The cost of looking at all of a value."""
+    if isinstance(value, str):
+        return int(len(value.encode("utf-8", "surrogatepass")) * TRAVERSAL)
+    if isinstance(value, bytes):
+        return int(len(value) * TRAVERSAL)
+    if isinstance(value, (list, tuple)):
+        return sum(traversal(item) for item in value)
+    if isinstance(value, dict):
+        return sum(traversal(key) + traversal(item) for key, item in value.items())
+    return 1
+
+
+def _selector(values: list[Any]) -> int:
+    length = units(values[1])
+    return 10 + ceil_tenth(length) + -(-length // 2) * 50
+
+
+def _replaced(values: list[Any]) -> int:
+    text, old, new = values[0], values[1], values[2]
+    if len(new) <= len(old):
+        return len(text)
+    return len(text) + (text.count(old) if old else len(text) + 1) * (len(new) - len(old))
+
+
+def _joined(values: list[Any]) -> int:
+    separator = len(values[1]) if len(values) > 1 else 0
+    return sum(len(item) + separator for item in values[0] if isinstance(item, str))
+
+
+def _validated(values: list[Any]) -> int:
+    size = getattr(values[0], "regex_size", 0)
+    return ceil_tenth(1 + units(values[1])) * -(-size // 4)
+
+
+def _contains_ip(text: bool) -> Callable[[list[Any]], int]:
+    return lambda values: ceil_tenth(2 * units(values[0])) + (ceil_tenth(units(values[1])) if text else 0)
+
+
+def _contains_cidr(text: bool) -> Callable[[list[Any]], int]:
+    def cost(values: list[Any]) -> int:
+        own = units(values[0])
+        return ceil_tenth(2 * own) + ceil_tenth(own) + 1 + (ceil_tenth(units(values[1])) if text else 0)
+
+    return cost
+
+
+def _sets(values: list[Any]) -> int:
+    return 1 + units(values[0]) * units(values[1])
+
+
+def _range(values: list[Any]) -> int:
+    return 1
+
+
+_WALK = CallCost(lambda values: traversal(values[0]))
+_TENTH = CallCost(_first())
+_FIFTH = CallCost(_first(2))
+
+_BY_OVERLOAD: dict[str, CallCost] = {
+    "starts_with_string": _TENTH,
+    "ends_with_string": _TENTH,
+    "string_to_bytes": _TENTH,
+    "bytes_to_string": _TENTH,
+    "strings_quote": CallCost(_first(), growth=lambda values: 2 * len(values[0])),
+    "string_format": CallCost(_first()),
+    "in_list": CallCost(lambda values: units(values[1])),
+    "matches": CallCost(_pattern),
+    "matches_string": CallCost(_pattern),
+    "contains_string": CallCost(_contains),
+    "cidr_ip": CallCost(lambda values: 1),
+    "cidr_contains_ip_string": CallCost(_contains_ip(True)),
+    "cidr_contains_ip_ip": CallCost(_contains_ip(False)),
+    "cidr_contains_cidr_string": CallCost(_contains_cidr(True)),
+    "cidr_contains_cidr": CallCost(_contains_cidr(False)),
+    "list_sets_contains_list": CallCost(_sets),
+    "list_sets_intersects_list": CallCost(_sets),
+    "list_sets_equivalent_list": CallCost(_sets),
+}
+for _word in ("less", "less_equals", "greater", "greater_equals"):
+    for _kind in ("string", "bytes"):
+        _BY_OVERLOAD[f"{_word}_{_kind}"] = CallCost(_smaller)
+
+_BY_FUNCTION: dict[str, CallCost] = {
+    "check": CallCost(lambda values: AUTHORIZER_CHECK),
+    "fieldSelector": CallCost(_selector),
+    "labelSelector": CallCost(_selector),
+    "find": CallCost(_pattern),
+    "findAll": CallCost(_pattern),
+    "replace": CallCost(_first(2), growth=_replaced),
+    "split": CallCost(_first(2), growth=lambda values: len(values[0])),
+    "join": CallCost(
+        lambda values: 0, after=lambda values, result: ceil_tenth(units(result), 2), growth=_joined
+    ),
+    "ip.isCanonical": _FIFTH,
+    "validate": CallCost(_validated),
+    "reverse": CallCost(lambda values: 1, growth=lambda values: len(values[0])),
+    "sort": CallCost(lambda values: 1, growth=lambda values: len(values[0])),
+    "lists.range": CallCost(_range, growth=lambda values: max(0, int(values[0]))),
+}
+for _name in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"):
+    _BY_FUNCTION[_name] = _WALK
+for _name in (
+    "url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey", "cidr", "isIP", "isCIDR", "ip",
+    "quantity", "isQuantity", "semver", "isSemver",
+):
+    _BY_FUNCTION[_name] = _TENTH
+
+
+def runtime_cost(overload: Overload) -> CallCost | None:
+    """The cost of calls of an overload; None for the usual one unit."""
+    found = _BY_OVERLOAD.get(overload.id)
+    return found if found is not None else _BY_FUNCTION.get(overload.function)

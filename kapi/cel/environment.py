@@ -1,0 +1,148 @@
+"""Environments and programs: how this package is used.
+
+    env = Environment({"self": STRING})
+    program = env.compile("self.startsWith('a')")          # raises CompileErrors
+    program.result_type, program.cost_estimate
+    program.evaluate({"self": "abc"}, budget=1_000_000)     # raises EvaluationError
+
+An Environment is immutable; ``extend`` makes another with more variables.  Programs may be evaluated from any thread.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kapi.cel import types
+from kapi.cel.checker import Scope, check
+from kapi.cel.errors import BudgetExceeded, CompileErrors, EvaluationError, Issue, Source
+from kapi.cel.estimate import Range, SizeOf, estimate
+from kapi.cel.evaluator import Compiler, Frame
+from kapi.cel.functions import Overload, table
+from kapi.cel.library import KUBERNETES, KUBERNETES_CONSTANTS
+from kapi.cel.literals import check_literals
+from kapi.cel.parser import parse
+from kapi.cel.standard import CONSTANTS, STANDARD
+from kapi.cel.syntax import Expr
+from kapi.cel.types import CelType, StructType
+
+#: the cost one expression may run up, and all expressions of a request together
+PER_CALL_LIMIT = 1_000_000
+RUNTIME_BUDGET = 10_000_000
+MATCH_CONDITIONS_BUDGET = 2_500_000
+
+_FUNCTIONS: dict[str, list[Overload]] | None = None
+#: a tree of the deepest allowed expression needs about this many Python frames
+_FRAMES = 4000
+
+
+def kubernetes_functions() -> dict[str, list[Overload]]:
+    """Every function an expression in Kubernetes may call."""
+    global _FUNCTIONS
+    if _FUNCTIONS is None:
+        _FUNCTIONS = table(STANDARD, KUBERNETES)
+    return _FUNCTIONS
+
+
+class Program:
+    """A compiled expression."""
+
+    __slots__ = ("tree", "result_type", "_estimate", "_size_of", "_run", "_slots", "source")
+
+    def __init__(self, tree: Expr, source: str, result_type: CelType, scope: Scope, size_of: SizeOf | None) -> None:
+        compiler = Compiler(scope)
+        self.tree = tree
+        self.source = source
+        self.result_type = result_type
+        self._run = compiler.compile(tree)
+        self._slots = compiler.slots
+        self._size_of = size_of
+        self._estimate: Range | None = None
+
+    @property
+    def cost_estimate(self) -> Range:
+        """(least, most) the expression may cost, by the declared sizes of its variables."""
+        if self._estimate is None:
+            self._estimate = estimate(self.tree, self._size_of)
+        return self._estimate
+
+    def evaluate(self, activation: Mapping[str, Any], budget: int = PER_CALL_LIMIT, seconds: float = 0.0) -> Any:
+        """The value.  Raises EvaluationError; BudgetExceeded beyond ``budget``, TimeExceeded after ``seconds``."""
+        return self.run(activation, budget, seconds)[0]
+
+    def run(self, activation: Mapping[str, Any], budget: int = PER_CALL_LIMIT, seconds: float = 0.0) -> tuple[Any, int]:
+        """The value and what it cost."""
+        frame = Frame(activation, self._slots, budget, time.monotonic() + seconds if seconds else 0.0)
+        return self.run_in(frame), frame.cost
+
+    def run_in(self, frame: Frame) -> Any:
+        """Evaluates in a frame of the caller's, which keeps the cost when this raises."""
+        if len(frame.slots) < self._slots:
+            frame.slots = [None] * self._slots
+        try:
+            value = self._run(frame)
+        except RecursionError:
+            raise EvaluationError("expression is nested too deeply") from None
+        except MemoryError:
+            raise BudgetExceeded() from None
+        if frame.cost > frame.limit:
+            raise BudgetExceeded()
+        return value
+
+
+class Environment:
+    """Variables, functions, constants and struct types an expression may use.
+
+    ``homogeneous``: elements of a literal list or map must be of one type, as in Kubernetes.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, CelType] | None = None,
+        *,
+        functions: Mapping[str, list[Overload]] | None = None,
+        constants: Mapping[str, tuple[CelType, Any]] | None = None,
+        structs: Sequence[StructType] = (),
+        container: str = "",
+        homogeneous: bool = True,
+    ) -> None:
+        self._scope = Scope(
+            dict(variables or {}),
+            {**CONSTANTS, **KUBERNETES_CONSTANTS, **(constants or {})},
+            functions if functions is not None else kubernetes_functions(),
+            {struct.name: struct for struct in structs},
+            container,
+            homogeneous,
+        )
+
+    def extend(self, variables: Mapping[str, CelType]) -> Environment:
+        """The same environment with more variables."""
+        other = Environment.__new__(Environment)
+        old = self._scope
+        other._scope = Scope(
+            {**old.variables, **variables}, old.constants, old.functions, old.structs, old.container, old.homogeneous
+        )
+        return other
+
+    def compile(self, expression: str, *, size_of: SizeOf | None = None, checked: bool = True) -> Program:
+        """Parses, checks and compiles.  Raises CompileErrors."""
+        if sys.getrecursionlimit() < _FRAMES:
+            sys.setrecursionlimit(_FRAMES)
+        source = Source(expression)
+        try:
+            tree = parse(expression)
+            result = check(tree, source, self._scope) if checked else types.DYN
+            if checked and self._scope.homogeneous:
+                check_literals(tree, source)
+            return Program(tree, expression, result, self._scope, size_of)
+        except EvaluationError as error:
+            raise CompileErrors(source, [Issue(0, str(error))]) from None
+        except RecursionError:
+            raise CompileErrors(source, [Issue(-1, "expression recursion limit exceeded: 250")]) from None
+
+
+def compile(expression: str, env: Environment, *, size_of: SizeOf | None = None) -> Program:
+    """``env.compile`` as a function."""
+    return env.compile(expression, size_of=size_of)

@@ -1,0 +1,104 @@
+"""What can go wrong with an expression, and the form upstream shows it in (upstream: cel-go ``common/error.go``).
+
+CelError
+├── CompileErrors      the expression does not parse or type-check; ``issues`` in source order
+└── EvaluationError    this evaluation failed; logic operators may absorb it
+    └── Cancelled      a limit was hit; nothing absorbs it
+        ├── BudgetExceeded   the run-time cost limit
+        └── TimeExceeded     the caller's time slice: run it again elsewhere, with more time
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+
+class CelError(Exception):
+    """The root of this package's errors."""
+
+
+class Source:
+    """Expression text with line starts, to turn offsets (in code points) into positions."""
+
+    __slots__ = ("text", "starts", "name")
+
+    def __init__(self, text: str, name: str = "<input>") -> None:
+        self.text = text
+        self.name = name
+        self.starts = [0]
+        for position, char in enumerate(text):
+            if char == "\n":
+                self.starts.append(position + 1)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """(line from 1, column from 0)."""
+        line = bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1]
+
+    def line(self, number: int) -> str:
+        start = self.starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]
+
+
+class Issue:
+    """One complaint about an expression, at an offset of its source."""
+
+    __slots__ = ("offset", "message")
+
+    def __init__(self, offset: int, message: str) -> None:
+        self.offset = offset
+        self.message = message
+
+    def display(self, source: Source) -> str:
+        """The three lines upstream prints: error, source line, marker."""
+        if self.offset < 0:
+            return f"ERROR: {source.name}:-1:0: {self.message}"
+        line, column = source.position(min(self.offset, len(source.text)))
+        text = source.line(line).replace("\t", " ")
+        marker = "".join("．" if _wide(char) else "." for char in text[:column]) + "." * (column - len(text[:column]))
+        at = text[column : column + 1]
+        pointer = "＾" if at and _wide(at) else "^"
+        return f"ERROR: {source.name}:{line}:{column + 1}: {self.message}\n | {text}\n | {marker}{pointer}"
+
+
+def _wide(char: str) -> bool:
+    return len(char.encode("utf-8", "replace")) > 1
+
+
+class CompileErrors(CelError):
+    """All complaints about an expression; ``str()`` is upstream's text."""
+
+    def __init__(self, source: Source, issues: list[Issue]) -> None:
+        self.source = source
+        self.issues = sorted(issues, key=lambda issue: issue.offset)
+        super().__init__(source.text)
+
+    def __str__(self) -> str:
+        shown = self.issues[:100]
+        text = "\n".join(issue.display(self.source) for issue in shown)
+        if len(self.issues) > len(shown):
+            text += f"\n{len(self.issues) - len(shown)} more errors were truncated"
+        return text
+
+
+class EvaluationError(CelError):
+    """An evaluation that has no value."""
+
+
+class Cancelled(EvaluationError):
+    """An evaluation that was stopped."""
+
+
+class BudgetExceeded(Cancelled):
+    """The expression did more than its cost limit allows."""
+
+    def __init__(self, message: str = "operation cancelled: actual cost limit exceeded") -> None:
+        super().__init__(message)
+
+
+class TimeExceeded(Cancelled):
+    """The expression did not end within the time the caller gave it."""
+
+    def __init__(self) -> None:
+        super().__init__("operation interrupted")

@@ -1,0 +1,172 @@
+"""Tokens of an expression (upstream: cel-spec ``langdef.md``, section Syntax)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from kapi.cel.errors import Issue
+from kapi.cel.values import INT_MAX, UINT_MAX, Uint
+
+
+class Token(NamedTuple):
+    """``kind``: ident, escaped, int, uint, float, string, bytes, op or eof; ``text`` is the source."""
+
+    kind: str
+    text: str
+    offset: int
+    value: Any = None
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[\t\ \r\n\f]+|//[^\n]*)
+  | (?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
+  | (?P<int>0x[0-9a-fA-F]+[uU]?|[0-9]+[uU]?)
+  | (?P<quoted>(?P<prefix>[bB][rR]|[rR][bB]|[rRbB])?(?P<quote>\"{3}|'{3}|"|'))
+  | (?P<ident>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<escaped>`[A-Za-z0-9_.\-/ ]+`)
+  | (?P<op>==|!=|<=|>=|&&|\|\||[-+*/%!<>()\[\]{}.,?:])
+    """,
+    re.VERBOSE,
+)
+
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|X[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SIMPLE.update({char: char for char in "\\?\"'`"})
+
+
+class LexError(Exception):
+    """A literal whose value cannot be read."""
+
+
+def _unescape(body: str, is_bytes: bool) -> str | bytes:
+    out: list[str] = []
+    raw = bytearray()
+
+    def emit(text: str) -> None:
+        if is_bytes:
+            raw.extend(text.encode("utf-8", "surrogatepass"))
+        else:
+            out.append(text)
+
+    position = 0
+    while True:
+        slash = body.find("\\", position)
+        if slash < 0:
+            emit(body[position:])
+            break
+        emit(body[position:slash])
+        match = _ESCAPE.match(body, slash)
+        if match is None:
+            raise LexError("unable to unescape string")
+        code = match.group(1)
+        if code in _SIMPLE:
+            emit(_SIMPLE[code])
+        elif len(code) == 1:
+            raise LexError("unable to unescape string")
+        else:
+            number = int(code[1:], 16) if code[0] in "xXuU" else int(code, 8)
+            if is_bytes:
+                if code[0] in "uU":
+                    raise LexError("unable to unescape string")
+                raw.append(number)
+            else:
+                if number > 0x10FFFF or 0xD800 <= number < 0xE000:
+                    raise LexError("unable to unescape string")
+                out.append(chr(number))
+        position = match.end()
+    return bytes(raw) if is_bytes else "".join(out)
+
+
+def _find_end(text: str, start: int, quote: str, raw: bool) -> int:
+    position = start
+    length = len(text)
+    while position < length:
+        char = text[position]
+        if char == "\\" and not raw:
+            position += 2
+            continue
+        if text.startswith(quote, position):
+            return position
+        if char in "\r\n" and len(quote) == 1:
+            return -1
+        position += 1
+    return -1
+
+
+def tokenize(text: str, issues: list[Issue]) -> list[Token]:
+    """The tokens, ended by ``eof``; unreadable characters become issues and are skipped."""
+    tokens: list[Token] = []
+    position, length = 0, len(text)
+    while position < length:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            shown = text[position].replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+            issues.append(Issue(position, f"Syntax error: token recognition error at: '{shown}'"))
+            position += 1
+            continue
+        kind = match.lastgroup or ""
+        if match.group("quoted") is not None:
+            prefix, quote = (match.group("prefix") or "").lower(), match.group("quote")
+            start = match.end()
+            end = _find_end(text, start, quote, "r" in prefix)
+            if end < 0:
+                stop = text.find("\n", position)
+                stop = length if stop < 0 else stop
+                issues.append(
+                    Issue(position, f"Syntax error: token recognition error at: '{text[position:stop]}'")
+                )
+                position = stop
+                continue
+            body = text[start:end]
+            if len(quote) == 3:
+                body = body.replace("\r\n", "\n").replace("\r", "\n")
+            is_bytes = "b" in prefix
+            end += len(quote)
+            value: Any
+            try:
+                if "r" in prefix or "\\" not in body:
+                    value = body.encode("utf-8", "surrogatepass") if is_bytes else body
+                else:
+                    value = _unescape(body, is_bytes)
+            except LexError as error:
+                issues.append(Issue(position, str(error)))
+                value = b"" if is_bytes else ""
+            tokens.append(Token("bytes" if is_bytes else "string", text[position:end], position, value))
+            position = end
+            continue
+        if kind in ("prefix", "quote"):
+            kind = "quoted"
+        source = match.group()
+        if kind == "ident":
+            tokens.append(Token("ident", source, position))
+        elif kind == "op":
+            tokens.append(Token("op", source, position))
+        elif kind == "escaped":
+            tokens.append(Token("escaped", source, position, source[1:-1]))
+        elif kind == "int":
+            tokens.append(_integer(source, position, issues))
+        elif kind == "float":
+            tokens.append(Token("float", source, position, float(source)))
+        position = match.end()
+    tokens.append(Token("eof", "<EOF>", length))
+    return tokens
+
+
+def _integer(source: str, position: int, issues: list[Issue]) -> Token:
+    unsigned = source[-1] in "uU"
+    digits = source[:-1] if unsigned else source
+    if len(digits) > 40:
+        number = UINT_MAX + 2
+    else:
+        number = int(digits, 16) if digits.startswith("0x") else int(digits)
+    if unsigned:
+        if number > UINT_MAX:
+            issues.append(Issue(position, "invalid uint literal"))
+            number = 0
+        return Token("uint", source, position, Uint(number))
+    if number > INT_MAX + 1:  # one more than fits: a minus sign may stand before it
+        issues.append(Issue(position, "invalid int literal"))
+        number = 0
+    return Token("int", source, position, number)

@@ -1,0 +1,27 @@
+"""The function libraries.  KUBERNETES is what Kubernetes offers; MATH and ENCODERS are upstream's further extensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.cel.functions import Overload
+from kapi.cel.library.authorizer import AUTHORIZER
+from kapi.cel.library.encoders import ENCODERS
+from kapi.cel.library.formats import FORMATS, FORMAT_CONSTANTS
+from kapi.cel.library.lists import LISTS
+from kapi.cel.library.maths import MATH
+from kapi.cel.library.network import NETWORK, NETWORK_CONSTANTS
+from kapi.cel.library.quantity import QUANTITIES
+from kapi.cel.library.regex import REGEX
+from kapi.cel.library.semver import SEMVERS
+from kapi.cel.library.sets import SETS
+from kapi.cel.library.strings import STRINGS
+from kapi.cel.library.urls import URLS
+from kapi.cel.types import CelType
+
+KUBERNETES: list[Overload] = [
+    *AUTHORIZER, *FORMATS, *LISTS, *NETWORK, *QUANTITIES, *REGEX, *SEMVERS, *SETS, *STRINGS, *URLS,
+]
+KUBERNETES_CONSTANTS: dict[str, tuple[CelType, Any]] = {**NETWORK_CONSTANTS, **FORMAT_CONSTANTS}
+
+__all__ = ["ENCODERS", "KUBERNETES", "KUBERNETES_CONSTANTS", "MATH"]

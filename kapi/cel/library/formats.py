@@ -1,0 +1,111 @@
+"""Named string formats (upstream: apiserver ``cel/library/format.go``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kapi.cel import types
+from kapi.cel.functions import declarer
+from kapi.cel.library import urls
+from kapi.cel.types import CelType
+from kapi.cel.values import NONE, Opaque, Optional, Timestamp
+from kapi.machinery import names
+
+FORMAT = CelType("opaque", "kubernetes.NamedFormat")
+
+
+class Format(Opaque):
+    """A format: its check and the size its pattern counts for."""
+
+    __slots__ = ("name", "check", "regex_size")
+    cel_type = FORMAT
+
+    def __init__(self, name: str, check: Callable[[str], Sequence[str]], regex_size: int) -> None:
+        self.name = name
+        self.check = check
+        self.regex_size = regex_size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Format) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _prefix(check: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
+    return lambda text: check(text[:-1] + "a" if len(text) > 1 and text.endswith("-") else text)
+
+
+def _uri(text: str) -> list[str]:
+    try:
+        urls.parse(text)
+    except ValueError as error:
+        return [f'parse "{text}": {error}']
+    return []
+
+
+def _pattern(pattern: str, complaint: str) -> Callable[[str], list[str]]:
+    compiled = re.compile(pattern)
+    return lambda text: [] if compiled.fullmatch(text) else [complaint]
+
+
+def _moment(text: str) -> list[str]:
+    try:
+        Timestamp.parse(text)
+    except ValueError:
+        return ["invalid datetime"]
+    return []
+
+
+def _date(text: str) -> list[str]:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        return ["invalid date"]
+    return ["invalid date"] if _moment(text + "T00:00:00Z") else []
+
+
+_UUID = r"(?i)[0-9A-F]{8}-?[0-9A-F]{4}-?[0-9A-F]{4}-?[0-9A-F]{4}-?[0-9A-F]{12}"
+_BASE64 = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"
+
+FORMATS_BY_NAME: dict[str, Format] = {
+    "dns1123Label": Format("DNS1123Label", names.dns_label, 30),
+    "dns1123Subdomain": Format("DNS1123Subdomain", names.dns_subdomain, 60),
+    "dns1035Label": Format("DNS1035Label", names.dns_1035_label, 30),
+    "qualifiedName": Format("QualifiedName", names.qualified_name, 60),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(names.dns_label), 30),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(names.dns_subdomain), 60),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(names.dns_1035_label), 30),
+    "labelValue": Format("LabelValue", names.label_value, 40),
+    "uri": Format("URI", _uri, 1000),
+    "uuid": Format("uuid", _pattern(_UUID, "does not match the UUID format"), 83),
+    "byte": Format("byte", _pattern(_BASE64, "invalid base64"), 84),
+    "date": Format("date", _date, 103),
+    "datetime": Format("datetime", _moment, 103),
+}
+
+
+def _validate(format: Format, text: str) -> Optional:
+    complaints = format.check(text)
+    return Optional(list(complaints)) if complaints else NONE
+
+
+def _named(name: str) -> Optional:
+    found = FORMATS_BY_NAME.get(name)
+    return NONE if found is None else Optional(found)
+
+
+def _always(format: Format) -> Callable[[], Format]:
+    return lambda: format
+
+
+d = declarer(Format=FORMAT)
+
+FORMATS = [
+    d("validate", "format-validate", "Format.(string) optional(list(string))", _validate),
+    d("format.named", "format-named", "(string) optional(Format)", _named),
+    *(d(f"format.{name}", f"format.{name}", "() Format", _always(value)) for name, value in FORMATS_BY_NAME.items()),
+]
+FORMAT_CONSTANTS: dict[str, tuple[CelType, Any]] = {
+    "kubernetes.NamedFormat": (types.type_of(FORMAT), FORMAT),
+}

@@ -1,0 +1,204 @@
+"""IP addresses and networks (upstream: apiserver ``cel/library/ip.go``, ``cidr.go``)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Union
+
+from kapi.cel import types
+from kapi.cel.errors import EvaluationError
+from kapi.cel.functions import declarer
+from kapi.cel.types import CelType
+from kapi.cel.values import Opaque
+
+IP = CelType("opaque", "net.IP")
+CIDR = CelType("opaque", "net.CIDR")
+
+Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+
+
+class IPValue(Opaque):
+    """An address."""
+
+    __slots__ = ("address",)
+    cel_type = IP
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+
+    def cel_size(self) -> int:
+        return 4 if self.address.version == 4 else 16
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IPValue) and self.address == other.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+
+class CIDRValue(Opaque):
+    """A prefix; the address keeps its host bits."""
+
+    __slots__ = ("address", "length")
+    cel_type = CIDR
+
+    def __init__(self, address: Address, length: int) -> None:
+        self.address = address
+        self.length = length
+
+    def network(self) -> Network:
+        return ipaddress.ip_network((self.address, self.length), strict=False)
+
+    def cel_size(self) -> int:
+        return -(-self.length // 8)
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.length}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CIDRValue) and (self.address, self.length) == (other.address, other.length)
+
+    def __hash__(self) -> int:
+        return hash((self.address, self.length))
+
+
+def parse_ip(text: str) -> Address:
+    """Raises ValueError in upstream's words."""
+    if len(text) > 64 or not text.isascii():
+        raise ValueError(f"IP Address {_quoted(text)} parse error during conversion from string: invalid address")
+    if "%" in text:
+        raise ValueError(f"IP address {_quoted(text)} with zone value is not allowed")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(
+            f"IP Address {_quoted(text)} parse error during conversion from string: "
+            f'ParseAddr("{text}"): unable to parse IP'
+        ) from None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        raise ValueError(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
+    return address
+
+
+def _quoted(text: str, mark: str = "'") -> str:
+    return f"{mark}{text}{mark}"
+
+
+def parse_cidr(text: str) -> CIDRValue:
+    """Raises ValueError."""
+    address_text, slash, length_text = text.partition("/")
+    if len(text) > 80 or not slash or not length_text.isascii() or not length_text.isdigit():
+        raise ValueError(f'netip.ParsePrefix("{text}"): no \'/\'' if not slash else f'netip.ParsePrefix("{text}"): bad bits after slash')
+    if len(length_text) > 1 and length_text[0] == "0":
+        raise ValueError(f'netip.ParsePrefix("{text}"): bad bits after slash: "{length_text}"')
+    if "%" in address_text:
+        raise ValueError(f"CIDR {text!r} with zone value is not allowed")
+    try:
+        address = ipaddress.ip_address(address_text)
+    except ValueError:
+        raise ValueError(f'netip.ParsePrefix("{text}"): ParseAddr("{address_text}"): unable to parse IP') from None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        raise ValueError(f"IPv4-mapped IPv6 address {address_text!r} is not allowed")
+    length = int(length_text) if len(length_text) < 4 else 999
+    if length > address.max_prefixlen:
+        raise ValueError(f'netip.ParsePrefix("{text}"): prefix length out of range')
+    return CIDRValue(address, length)
+
+
+def _ip(text: str) -> IPValue:
+    try:
+        return IPValue(parse_ip(text))
+    except ValueError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        parse_ip(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _cidr(text: str) -> CIDRValue:
+    try:
+        return parse_cidr(text)
+    except ValueError as error:
+        raise EvaluationError(f"network address parse error during conversion from string: {error}") from None
+
+
+def _is_cidr(text: str) -> bool:
+    try:
+        parse_cidr(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _link_local_multicast(value: IPValue) -> bool:
+    address = value.address
+    if address.version == 4:
+        return address in ipaddress.ip_network("224.0.0.0/24")
+    return address.is_multicast and (int(address) >> 112) & 0xF == 2
+
+
+def _link_local_unicast(value: IPValue) -> bool:
+    address = value.address
+    return address in ipaddress.ip_network("169.254.0.0/16" if address.version == 4 else "fe80::/10")
+
+
+def _global_unicast(value: IPValue) -> bool:
+    address = value.address
+    if address.version == 4 and str(address) == "255.255.255.255":
+        return False
+    return not (address.is_unspecified or address.is_loopback or address.is_multicast or _link_local_unicast(value))
+
+
+def _contains_ip(cidr: CIDRValue, value: Any) -> bool:
+    address = value.address if isinstance(value, IPValue) else _ip(value).address
+    return address.version == cidr.address.version and address in cidr.network()
+
+
+def _contains_cidr(cidr: CIDRValue, value: Any) -> bool:
+    other = value if isinstance(value, CIDRValue) else _cidr(value)
+    if other.address.version != cidr.address.version or other.length < cidr.length:
+        return False
+    return other.address in cidr.network()
+
+
+def _masked(cidr: CIDRValue) -> CIDRValue:
+    return CIDRValue(cidr.network().network_address, cidr.length)
+
+
+d = declarer(IP=IP, CIDR=CIDR)
+
+NETWORK = [
+    d("ip", "string_to_ip", "(string) IP", _ip),
+    d("family", "ip_family", "IP.() int", lambda a: a.address.version),
+    d("ip.isCanonical", "ip_is_canonical", "(string) bool", lambda a: str(_ip(a)) == a),
+    d("isUnspecified", "ip_is_unspecified", "IP.() bool", lambda a: a.address.is_unspecified),
+    d("isLoopback", "ip_is_loopback", "IP.() bool", lambda a: a.address.is_loopback),
+    d("isLinkLocalMulticast", "ip_is_link_local_multicast", "IP.() bool", _link_local_multicast),
+    d("isLinkLocalUnicast", "ip_is_link_local_unicast", "IP.() bool", _link_local_unicast),
+    d("isGlobalUnicast", "ip_is_global_unicast", "IP.() bool", _global_unicast),
+    d("isIP", "is_ip", "(string) bool", _is_ip),
+    d("string", "ip_to_string", "(IP) string", str),
+    d("cidr", "string_to_cidr", "(string) CIDR", _cidr),
+    d("containsIP", "cidr_contains_ip_string", "CIDR.(string) bool", _contains_ip),
+    d("containsIP", "cidr_contains_ip_ip", "CIDR.(IP) bool", _contains_ip),
+    d("containsCIDR", "cidr_contains_cidr_string", "CIDR.(string) bool", _contains_cidr),
+    d("containsCIDR", "cidr_contains_cidr", "CIDR.(CIDR) bool", _contains_cidr),
+    d("ip", "cidr_ip", "CIDR.() IP", lambda a: IPValue(a.address)),
+    d("prefixLength", "cidr_prefix_length", "CIDR.() int", lambda a: a.length),
+    d("masked", "cidr_masked", "CIDR.() CIDR", _masked),
+    d("isCIDR", "is_cidr", "(string) bool", _is_cidr),
+    d("string", "cidr_to_string", "(CIDR) string", str),
+]
+NETWORK_CONSTANTS: dict[str, tuple[CelType, Any]] = {
+    "net.IP": (types.type_of(IP), IP),
+    "net.CIDR": (types.type_of(CIDR), CIDR),
+}

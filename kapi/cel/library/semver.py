@@ -1,0 +1,116 @@
+"""Semantic versions (upstream: apiserver ``cel/library/semverlib.go``, semver.org 2.0.0)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kapi.cel.errors import EvaluationError
+from kapi.cel.functions import declarer
+from kapi.cel.types import CelType
+from kapi.cel.values import Opaque
+
+SEMVER = CelType("opaque", "kubernetes.Semver")
+
+_NUMBER = r"(0|[1-9]\d{0,19})"
+_FORM = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+)
+
+
+class Semver(Opaque):
+    """A version; build metadata does not count."""
+
+    __slots__ = ("major", "minor", "patch", "pre")
+    cel_type = SEMVER
+
+    def __init__(self, major: int, minor: int, patch: int, pre: tuple[str, ...]) -> None:
+        self.major, self.minor, self.patch, self.pre = major, minor, patch, pre
+
+    def order(self) -> tuple[Any, ...]:
+        """A key that sorts by precedence."""
+        pre = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre)
+        return (self.major, self.minor, self.patch, not self.pre, pre)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self.order() == other.order()
+
+    def __hash__(self) -> int:
+        return hash(self.order())
+
+
+def parse(text: str, normalize: bool = False) -> Semver:
+    """Raises ValueError."""
+    if normalize:
+        text = text[1:] if text.startswith("v") else text
+        core = re.match(r"[^-+]*", text)
+        head = core.group(0) if core else ""
+        parts = [part.lstrip("0") or ("0" if part else "") for part in head.split(".")]
+        if len(parts) < 3:
+            if len(head) != len(text):
+                raise ValueError("Short version cannot contain PreRelease/Build meta data")
+            parts += ["0"] * (3 - len(parts))
+        text = ".".join(parts) + text[len(head):]
+    match = _FORM.fullmatch(text) if len(text) <= 1000 else None
+    if match is None:
+        raise ValueError(_complaint(text))
+    pre = tuple(match.group(4).split(".")) if match.group(4) else ()
+    if any(part.isdigit() and len(part) > 1 and part[0] == "0" for part in pre):
+        raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {match.group(4)!r}")
+    numbers = [int(match.group(i)) for i in (1, 2, 3)]
+    if max(numbers) >= 2**64:
+        raise ValueError("value out of range")
+    return Semver(*numbers, pre)
+
+
+def _complaint(text: str) -> str:
+    if not text:
+        return "Version string empty"
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        return "No Major.Minor.Patch elements found"
+    for word, part in zip(("major", "minor"), parts):
+        if not part.isdigit():
+            return f'Invalid character(s) found in {word} number "{part}"'
+        if len(part) > 1 and part[0] == "0":
+            return f'{word.capitalize()} number must not contain leading zeroes "{part}"'
+    patch = re.split(r"[-+]", parts[2], maxsplit=1)[0]
+    if not patch.isdigit():
+        return f'Invalid character(s) found in patch number "{patch}"'
+    return f'Patch number must not contain leading zeroes "{patch}"'
+
+
+def _of(text: str, normalize: bool = False) -> Semver:
+    try:
+        return parse(text, normalize)
+    except ValueError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _is(text: str, normalize: bool = False) -> bool:
+    try:
+        parse(text, normalize)
+    except ValueError:
+        return False
+    return True
+
+
+def _compare(one: Semver, other: Semver) -> int:
+    a, b = one.order(), other.order()
+    return (a > b) - (a < b)
+
+
+d = declarer(Semver=SEMVER)
+
+SEMVERS = [
+    d("semver", "string_to_semver", "(string) Semver", _of),
+    d("semver", "string_bool_to_semver", "(string, bool) Semver", _of),
+    d("isSemver", "is_semver_string", "(string) bool", _is),
+    d("isSemver", "is_semver_string_bool", "(string, bool) bool", _is),
+    d("isGreaterThan", "semver_is_greater_than", "Semver.(Semver) bool", lambda a, b: _compare(a, b) > 0),
+    d("isLessThan", "semver_is_less_than", "Semver.(Semver) bool", lambda a, b: _compare(a, b) < 0),
+    d("compareTo", "semver_compare_to", "Semver.(Semver) int", _compare),
+    d("major", "semver_major", "Semver.() int", lambda a: a.major),
+    d("minor", "semver_minor", "Semver.() int", lambda a: a.minor),
+    d("patch", "semver_patch", "Semver.() int", lambda a: a.patch),
+]

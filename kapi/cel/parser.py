@@ -1,0 +1,374 @@
+"""Recursive-descent parser: text to syntax tree, macros expanded (upstream: cel-spec grammar, cel-go ``parser``)."""
+
+from __future__ import annotations
+
+from kapi.cel.errors import CompileErrors, Issue, Source
+from kapi.cel.lexer import Token, tokenize
+from kapi.cel.macros import MACROS, MacroError
+from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+
+MAX_CODE_POINTS = 100_000
+MAX_DEPTH = 250
+
+_EXPRESSION = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+_RESERVED = frozenset(
+    "as break const continue else for function if import let loop package namespace return var void while".split()
+)
+_RELATIONS = {"==": "_==_", "!=": "_!=_", "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_"}
+_SUMS = {"+": "_+_", "-": "_-_"}
+_PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+class _Stop(Exception):
+    """Parsing cannot go on after the issue that was just added."""
+
+
+def parse(text: str, optional_syntax: bool = True) -> Expr:
+    """The tree of an expression.  Raises CompileErrors."""
+    source = Source(text)
+    if len(text) > MAX_CODE_POINTS:
+        raise CompileErrors(
+            source, [Issue(-1, f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_CODE_POINTS}")]
+        )
+    parser = _Parser(source, optional_syntax)
+    try:
+        tree = parser.whole()
+    except _Stop:
+        raise CompileErrors(source, parser.issues) from None
+    if parser.issues:
+        raise CompileErrors(source, parser.issues)
+    return tree
+
+
+class _Parser:
+    def __init__(self, source: Source, optional_syntax: bool) -> None:
+        self.issues: list[Issue] = []
+        self.tokens = tokenize(source.text, self.issues)
+        self.position = 0
+        self.token = self.tokens[0]
+        self.depth = 0
+        self.optional_syntax = optional_syntax
+        self.source = source
+
+    def advance(self) -> Token:
+        token = self.token
+        self.position += 1
+        self.token = self.tokens[min(self.position, len(self.tokens) - 1)]
+        return token
+
+    def peek(self) -> Token:
+        return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
+
+    def at(self, op: str) -> bool:
+        return self.token.kind == "op" and self.token.text == op
+
+    def fail(self, offset: int, message: str) -> _Stop:
+        self.issues.append(Issue(offset, message))
+        return _Stop()
+
+    def mismatch(self, expected: str) -> _Stop:
+        return self.fail(
+            self.token.offset, f"Syntax error: mismatched input '{self.token.text}' expecting {expected}"
+        )
+
+    def expect(self, op: str) -> Token:
+        if self.at(op):
+            return self.advance()
+        following = self.peek()
+        if following.kind == "op" and following.text == op:
+            raise self.fail(
+                self.token.offset, f"Syntax error: extraneous input '{self.token.text}' expecting '{op}'"
+            )
+        if self.token.kind == "eof":
+            raise self.fail(self.token.offset, f"Syntax error: missing '{op}' at '<EOF>'")
+        raise self.mismatch(f"'{op}'")
+
+    def descend(self, levels: int = 1) -> None:
+        self.depth += levels
+        if self.depth > MAX_DEPTH:
+            raise self.fail(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
+
+    def whole(self) -> Expr:
+        tree = self.expression()
+        if self.token.kind != "eof":
+            word = "extraneous" if self.peek().kind == "eof" else "mismatched"
+            raise self.fail(self.token.offset, f"Syntax error: {word} input '{self.token.text}' expecting <EOF>")
+        return tree
+
+    def expression(self) -> Expr:
+        self.descend()
+        tree = self.either()
+        if self.at("?"):
+            op = self.advance()
+            then = self.either()
+            self.expect(":")
+            tree = Call(op.offset, "_?_:_", [tree, then, self.expression()])
+        self.depth -= 1
+        return tree
+
+    def either(self) -> Expr:
+        terms, ops = [self.both()], []
+        while self.at("||"):
+            ops.append(self.advance().offset)
+            terms.append(self.both())
+        return _balance(terms, ops, "_||_")
+
+    def both(self) -> Expr:
+        terms, ops = [self.relation()], []
+        while self.at("&&"):
+            ops.append(self.advance().offset)
+            terms.append(self.relation())
+        return _balance(terms, ops, "_&&_")
+
+    def relation(self) -> Expr:
+        tree = self.sum()
+        depth = self.depth
+        while True:
+            function = _RELATIONS.get(self.token.text) if self.token.kind == "op" else None
+            if function is None and self.token.kind == "ident" and self.token.text == "in":
+                function = "@in"
+            if function is None:
+                self.depth = depth
+                return tree
+            self.descend()
+            op = self.advance()
+            tree = Call(op.offset, function, [tree, self.sum()])
+
+    def sum(self) -> Expr:
+        tree = self.product()
+        depth = self.depth
+        while self.token.kind == "op" and self.token.text in _SUMS:
+            self.descend()
+            op = self.advance()
+            tree = Call(op.offset, _SUMS[op.text], [tree, self.product()])
+        self.depth = depth
+        return tree
+
+    def product(self) -> Expr:
+        tree = self.unary()
+        depth = self.depth
+        while self.token.kind == "op" and self.token.text in _PRODUCTS:
+            self.descend()
+            op = self.advance()
+            tree = Call(op.offset, _PRODUCTS[op.text], [tree, self.unary()])
+        self.depth = depth
+        return tree
+
+    def unary(self) -> Expr:
+        if self.token.kind == "op" and self.token.text in ("!", "-"):
+            op = self.token
+            if op.text == "-" and self.peek().kind in ("int", "float"):
+                self.advance()
+                number = self.advance()
+                return self.member(Literal(op.offset, -number.value))
+            count = 0
+            while self.at(op.text):
+                if op.text == "-" and count and self.peek().kind in ("int", "float"):
+                    break
+                count += 1
+                self.advance()
+            inner = self.unary() if self.at("-") else self.member(self.primary())
+            if count % 2 == 0:
+                return inner
+            return Call(op.offset, "!_" if op.text == "!" else "-_", [inner])
+        return self.member(self.primary())
+
+    def member(self, tree: Expr) -> Expr:
+        depth = self.depth
+        while self.token.kind == "op":
+            text = self.token.text
+            if text == ".":
+                self.descend()
+                tree = self.dotted(tree)
+            elif text == "[":
+                self.descend()
+                op = self.advance()
+                optional = self.optional_mark()
+                index = self.expression()
+                self.expect("]")
+                tree = Call(op.offset, "_[?_]" if optional else "_[_]", [tree, index])
+            elif text == "{":
+                name = _qualified(tree)
+                if name is None:
+                    break
+                tree = self.struct(name)
+            else:
+                break
+        self.depth = depth
+        return tree
+
+    def optional_mark(self) -> bool:
+        if not self.at("?"):
+            return False
+        op = self.advance()
+        if not self.optional_syntax:
+            self.issues.append(Issue(op.offset, "unsupported syntax '?'"))
+        return True
+
+    def dotted(self, tree: Expr) -> Expr:
+        dot = self.advance()
+        if self.at("?"):
+            self.optional_mark()
+            name = self.name()
+            return Call(dot.offset, "_?._", [tree, Literal(name.offset, name.value or name.text)])
+        name = self.name(escaped=True)
+        if self.at("(") and name.kind == "ident":
+            op = self.advance()
+            args = self.arguments(")")
+            return self.call(op.offset, name.text, args, tree)
+        return Select(dot.offset, tree, name.value or name.text)
+
+    def name(self, escaped: bool = True) -> Token:
+        if self.token.kind == "ident" and self.token.text not in ("in", *_WORDS):
+            return self.advance()
+        if self.token.kind == "escaped" and escaped:
+            return self.advance()
+        if self.token.kind == "eof":
+            raise self.fail(
+                self.token.offset,
+                f"Syntax error: no viable alternative at input '{self.tokens[self.position - 1].text}'",
+            )
+        raise self.fail(
+            self.token.offset,
+            f"Syntax error: no viable alternative at input '{self.tokens[self.position - 1].text}{self.token.text}'",
+        )
+
+    def arguments(self, close: str) -> list[Expr]:
+        args: list[Expr] = []
+        if self.at(close):
+            self.advance()
+            return args
+        while True:
+            args.append(self.expression())
+            if self.at(","):
+                self.advance()
+                continue
+            self.expect(close)
+            return args
+
+    def call(self, offset: int, function: str, args: list[Expr], target: Expr | None) -> Expr:
+        macro = MACROS.get((function, len(args), target is not None))
+        if macro is not None:
+            try:
+                expanded = macro(offset, target, args)
+            except MacroError as error:
+                self.issues.append(Issue(error.offset, error.message))
+                return Literal(offset, None)
+            if expanded is not None:
+                return expanded
+        return Call(offset, function, args, target)
+
+    def primary(self) -> Expr:
+        token = self.token
+        kind = token.kind
+        if kind in ("int", "uint", "float", "string", "bytes"):
+            self.advance()
+            if kind == "int" and token.value > 2**63 - 1:
+                self.issues.append(Issue(token.offset, "invalid int literal"))
+            if kind == "float" and token.value in (float("inf"),):
+                self.issues.append(Issue(token.offset, "invalid double literal"))
+            return Literal(token.offset, token.value)
+        if kind == "ident":
+            return self.identifier("")
+        if kind == "op":
+            if token.text == "(":
+                self.advance()
+                tree = self.expression()
+                self.expect(")")
+                return tree
+            if token.text == "[":
+                return self.list()
+            if token.text == "{":
+                return self.map()
+            if token.text == ".":
+                self.advance()
+                if self.token.kind != "ident":
+                    raise self.mismatch("IDENTIFIER")
+                return self.identifier(".")
+        if kind == "escaped":
+            raise self.fail(token.offset, "Syntax error: mismatched input '" + token.text + "' expecting {" + _EXPRESSION + "}")
+        raise self.mismatch("{" + _EXPRESSION + "}")
+
+    def identifier(self, dot: str) -> Expr:
+        token = self.advance()
+        if not dot and token.text in _WORDS:
+            return Literal(token.offset, _WORDS[token.text])
+        if token.text == "in" or token.text in _WORDS:
+            raise self.fail(token.offset, f"Syntax error: mismatched input '{token.text}' expecting {{{_EXPRESSION}}}")
+        if token.text in _RESERVED:
+            self.issues.append(Issue(token.offset, f"reserved identifier: {token.text}"))
+        if self.at("("):
+            op = self.advance()
+            return self.call(op.offset, dot + token.text, self.arguments(")"), None)
+        return Ident(token.offset, dot + token.text)
+
+    def list(self) -> Expr:
+        op = self.advance()
+        self.descend()
+        elements: list[Expr] = []
+        optional: set[int] = set()
+        while not self.at("]"):
+            if self.optional_mark():
+                optional.add(len(elements))
+            elements.append(self.expression())
+            if not self.at(","):
+                break
+            self.advance()
+        self.expect("]")
+        self.depth -= 1
+        return ListExpr(op.offset, elements, frozenset(optional))
+
+    def map(self) -> Expr:
+        op = self.advance()
+        self.descend()
+        entries: list[tuple[Expr, Expr, bool, int]] = []
+        while not self.at("}"):
+            optional = self.optional_mark()
+            key = self.expression()
+            colon = self.expect(":")
+            entries.append((key, self.expression(), optional, colon.offset))
+            if not self.at(","):
+                break
+            self.advance()
+        self.expect("}")
+        self.depth -= 1
+        return MapExpr(op.offset, entries)
+
+    def struct(self, name: str) -> Expr:
+        op = self.advance()
+        entries: list[tuple[str, Expr, bool, int]] = []
+        while not self.at("}"):
+            optional = self.optional_mark()
+            field = self.name()
+            colon = self.expect(":")
+            entries.append((field.value or field.text, self.expression(), optional, colon.offset))
+            if not self.at(","):
+                break
+            self.advance()
+        self.expect("}")
+        return StructExpr(op.offset, name, entries)
+
+
+def _balance(terms: list[Expr], ops: list[int], function: str) -> Expr:
+    """A balanced tree of a chain of one logic operator: long chains stay shallow."""
+
+    def build(low: int, high: int) -> Expr:
+        if low == high:
+            return terms[low]
+        middle = (low + high + 1) // 2
+        return Call(ops[middle - 1], function, [build(low, middle - 1), build(middle, high)])
+
+    return build(0, len(terms) - 1)
+
+
+def _qualified(tree: Expr) -> str | None:
+    """``a.b.C`` as text, when the tree is nothing else."""
+    parts: list[str] = []
+    while isinstance(tree, Select) and not tree.test:
+        parts.append(tree.field)
+        tree = tree.operand
+    if not isinstance(tree, Ident):
+        return None
+    parts.append(tree.name)
+    return ".".join(reversed(parts))

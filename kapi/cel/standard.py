@@ -1,0 +1,477 @@
+"""The standard functions and operators (upstream: cel-spec ``langdef.md``, List of Standard Definitions)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from datetime import timezone as fixed_zone
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import re2
+
+from kapi.cel import types
+from kapi.cel.errors import EvaluationError
+from kapi.cel.functions import Overload, declare
+from kapi.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    NANOS,
+    UINT_MAX,
+    Duration,
+    Optional,
+    Timestamp,
+    Uint,
+    compare,
+    equal,
+    format_double,
+    is_zero,
+    no_overload,
+    size,
+    to_key,
+    type_of,
+)
+from kapi.cel.values import NONE as NO_VALUE
+
+
+def check_int(value: int) -> int:
+    if not INT_MIN <= value <= INT_MAX:
+        raise EvaluationError("integer overflow")
+    return value
+
+
+def check_uint(value: int) -> Uint:
+    if not 0 <= value <= UINT_MAX:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(value)
+
+
+def _divide_int(one: int, other: int) -> int:
+    if other == 0:
+        raise EvaluationError("division by zero")
+    quotient = abs(one) // abs(other)
+    return check_int(quotient if (one < 0) == (other < 0) else -quotient)
+
+
+def _modulo_int(one: int, other: int) -> int:
+    if other == 0:
+        raise EvaluationError("modulus by zero")
+    if one == INT_MIN and other == -1:
+        raise EvaluationError("integer overflow")
+    rest = abs(one) % abs(other)
+    return -rest if one < 0 else rest
+
+
+def _divide_uint(one: int, other: int) -> Uint:
+    if other == 0:
+        raise EvaluationError("division by zero")
+    return Uint(int(one) // int(other))
+
+
+def _modulo_uint(one: int, other: int) -> Uint:
+    if other == 0:
+        raise EvaluationError("modulus by zero")
+    return Uint(int(one) % int(other))
+
+
+def _divide_double(one: float, other: float) -> float:
+    if other == 0:
+        if one == 0 or one != one:
+            return math.nan
+        return math.inf if (one > 0) == (math.copysign(1, other) > 0) else -math.inf
+    return one / other
+
+
+def _times_double(one: float, other: float) -> float:
+    return one * other
+
+
+def compile_pattern(pattern: str) -> Any:
+    """An RE2 program.  Raises EvaluationError for a pattern RE2 does not take."""
+    compiled = _pattern(pattern)
+    if isinstance(compiled, str):
+        raise EvaluationError(compiled)
+    return compiled
+
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 8 << 20
+
+
+@lru_cache(2048)
+def _pattern(pattern: str) -> Any:
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as error:
+        text = error.args[0] if error.args else ""
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        return f"error parsing regexp: {text}"
+    except (UnicodeError, ValueError) as error:
+        return f"error parsing regexp: {error}"
+
+
+def matches(text: str, pattern: str) -> bool:
+    return compile_pattern(pattern).search(text) is not None
+
+
+# conversions
+
+
+def _int_of_double(value: float) -> int:
+    if value != value or value >= 2**63 or value <= -(2**63):
+        raise EvaluationError("integer overflow")
+    return int(value)
+
+
+def _int_of_string(text: str) -> int:
+    return check_int(_digits(text, "int"))
+
+
+def _digits(text: str, wanted: str) -> int:
+    body = text[1:] if text[:1] in "+-" else text
+    if not body.isascii() or not body.isdigit() or len(body) > 40:
+        raise EvaluationError(f"type conversion error from 'string' to '{wanted}'")
+    return int(text)
+
+
+def _uint_of_double(value: float) -> Uint:
+    if value != value or value < 0 or value >= 2**64:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(int(value))
+
+
+def _uint_of_string(text: str) -> Uint:
+    if text[:1] in ("+", "-"):
+        raise EvaluationError("type conversion error from 'string' to 'uint'")
+    return check_uint(_digits(text, "uint"))
+
+
+def _double_of_string(text: str) -> float:
+    if not text or text != text.strip() or "_" in text:
+        raise EvaluationError("type conversion error from 'string' to 'double'")
+    try:
+        return float(text)
+    except ValueError:
+        raise EvaluationError("type conversion error from 'string' to 'double'") from None
+
+
+def _bool_of_string(text: str) -> bool:
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise EvaluationError("type conversion error from 'string' to 'bool'")
+
+
+def _string_of_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def timestamp_of(text: str) -> Timestamp:
+    try:
+        return Timestamp.parse(text)
+    except (ValueError, OverflowError):
+        raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
+
+
+def duration_of(text: str) -> Duration:
+    try:
+        return Duration.parse(text)
+    except ValueError:
+        raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Duration'") from None
+
+
+# time
+
+
+@lru_cache(256)
+def _zone(name: str) -> Any:
+    if ":" in name:
+        sign = -1 if name.startswith("-") else 1
+        hours, _, minutes = name.lstrip("+-").partition(":")
+        if not (hours.isdigit() and minutes.isdigit()):
+            raise ValueError(name)
+        return fixed_zone(sign * timedelta(hours=int(hours), minutes=int(minutes)))
+    return ZoneInfo(name or "UTC")
+
+
+def _accessor(read: Callable[[Any, Timestamp], int]) -> Callable[..., int]:
+    def get(moment: Timestamp, zone: str = "UTC") -> int:
+        local = moment.datetime()
+        if zone != "UTC":
+            try:
+                local = local.astimezone(_zone(zone))
+            except Exception:
+                raise EvaluationError(f"unknown time zone {zone}") from None
+        return read(local, moment)
+
+    return get
+
+
+_ACCESSORS: list[tuple[str, str, Callable[[Any, Timestamp], int]]] = [
+    ("getFullYear", "year", lambda local, moment: local.year),
+    ("getMonth", "month", lambda local, moment: local.month - 1),
+    ("getDayOfYear", "day_of_year", lambda local, moment: local.timetuple().tm_yday - 1),
+    ("getDayOfMonth", "day_of_month", lambda local, moment: local.day - 1),
+    ("getDate", "day_of_month_1_based", lambda local, moment: local.day),
+    ("getDayOfWeek", "day_of_week", lambda local, moment: (local.weekday() + 1) % 7),
+    ("getHours", "hours", lambda local, moment: local.hour),
+    ("getMinutes", "minutes", lambda local, moment: local.minute),
+    ("getSeconds", "seconds", lambda local, moment: local.second),
+    ("getMilliseconds", "milliseconds", lambda local, moment: moment.nanos // 1_000_000 % 1000),
+]
+
+
+def _truncated(nanos: int, unit: int) -> int:
+    return nanos // unit if nanos >= 0 else -(-nanos // unit)
+
+
+def _compared(test: Callable[[int], bool]) -> Callable[[Any, Any], bool]:
+    def relation(one: Any, other: Any) -> bool:
+        try:
+            return test(compare(one, other))
+        except EvaluationError:
+            if isinstance(one, float) or isinstance(other, float):
+                return False
+            raise
+
+    return relation
+
+
+_RELATIONS = {
+    "less": ("_<_", _compared(lambda order: order < 0)),
+    "less_equals": ("_<=_", _compared(lambda order: order <= 0)),
+    "greater": ("_>_", _compared(lambda order: order > 0)),
+    "greater_equals": ("_>=_", _compared(lambda order: order >= 0)),
+}
+_ORDERED = {
+    "bool": "bool", "int64": "int", "uint64": "uint", "double": "double", "string": "string", "bytes": "bytes",
+    "timestamp": "timestamp", "duration": "duration",
+}
+
+
+def _relations() -> list[Overload]:
+    found: list[Overload] = []
+    for word, (operator, impl) in _RELATIONS.items():
+        for suffix, name in _ORDERED.items():
+            found.append(declare(operator, f"{word}_{suffix}", f"({name}, {name}) bool", impl))
+        for one in ("int64", "uint64", "double"):
+            for other in ("int64", "uint64", "double"):
+                if one != other:
+                    found.append(
+                        declare(
+                            operator, f"{word}_{one}_{other}", f"({_ORDERED[one]}, {_ORDERED[other]}) bool", impl
+                        )
+                    )
+    return found
+
+
+def in_list(value: Any, items: Any) -> bool:
+    return any(equal(value, item) for item in items)
+
+
+def in_map(value: Any, mapping: Any) -> bool:
+    if isinstance(value, float):
+        return any(not isinstance(key, str) and key == value for key in mapping)
+    try:
+        return to_key(value) in mapping
+    except (EvaluationError, TypeError):
+        return False
+
+
+def _map_insert(mapping: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+    kept = to_key(key)
+    if kept in mapping:
+        raise EvaluationError(f"insert failed: key {key} already exists")
+    result = dict(mapping)
+    result[kept] = value
+    return result
+
+
+def _map_insert_map(mapping: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, Any]:
+    result = dict(mapping)
+    for key, value in entries.items():
+        if key in result:
+            raise EvaluationError(f"insert failed: key {key} already exists")
+        result[key] = value
+    return result
+
+
+def _nothing(*args: Any) -> Any:
+    raise no_overload()
+
+
+def _arithmetic() -> list[Overload]:
+    d = declare
+    return [
+        d("_+_", "add_int64", "(int, int) int", lambda a, b: check_int(a + b)),
+        d("_+_", "add_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) + int(b))),
+        d("_+_", "add_double", "(double, double) double", lambda a, b: a + b),
+        d("_+_", "add_string", "(string, string) string", lambda a, b: a + b),
+        d("_+_", "add_bytes", "(bytes, bytes) bytes", lambda a, b: a + b),
+        d("_+_", "add_list", "(list(A), list(A)) list(A)", lambda a, b: [*a, *b]),
+        d("_+_", "add_duration_duration", "(duration, duration) duration", lambda a, b: Duration(a.nanos + b.nanos)),
+        d("_+_", "add_duration_timestamp", "(duration, timestamp) timestamp", lambda a, b: Timestamp(a.nanos + b.nanos)),
+        d("_+_", "add_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: Timestamp(a.nanos + b.nanos)),
+        d("_-_", "subtract_int64", "(int, int) int", lambda a, b: check_int(a - b)),
+        d("_-_", "subtract_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) - int(b))),
+        d("_-_", "subtract_double", "(double, double) double", lambda a, b: a - b),
+        d("_-_", "subtract_duration_duration", "(duration, duration) duration", lambda a, b: Duration(a.nanos - b.nanos)),
+        d("_-_", "subtract_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: Timestamp(a.nanos - b.nanos)),
+        d("_-_", "subtract_timestamp_timestamp", "(timestamp, timestamp) duration", lambda a, b: Duration(a.nanos - b.nanos)),
+        d("_*_", "multiply_int64", "(int, int) int", lambda a, b: check_int(a * b)),
+        d("_*_", "multiply_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) * int(b))),
+        d("_*_", "multiply_double", "(double, double) double", _times_double),
+        d("_/_", "divide_int64", "(int, int) int", _divide_int),
+        d("_/_", "divide_uint64", "(uint, uint) uint", _divide_uint),
+        d("_/_", "divide_double", "(double, double) double", _divide_double),
+        d("_%_", "modulo_int64", "(int, int) int", _modulo_int),
+        d("_%_", "modulo_uint64", "(uint, uint) uint", _modulo_uint),
+        d("-_", "negate_int64", "(int) int", lambda a: check_int(-a)),
+        d("-_", "negate_double", "(double) double", lambda a: -a),
+        d("!_", "logical_not", "(bool) bool", lambda a: not a),
+    ]
+
+
+def _logic() -> list[Overload]:
+    d = declare
+    return [
+        d("_&&_", "logical_and", "(bool, bool) bool", _nothing),
+        d("_||_", "logical_or", "(bool, bool) bool", _nothing),
+        d("_?_:_", "conditional", "(bool, A, A) A", _nothing),
+        d("@not_strictly_false", "not_strictly_false", "(bool) bool", lambda a: a is not False),
+        d("_==_", "equals", "(A, A) bool", equal),
+        d("_!=_", "not_equals", "(A, A) bool", lambda a, b: not equal(a, b)),
+        d("@in", "in_list", "(A, list(A)) bool", in_list),
+        d("@in", "in_map", "(A, map(A, B)) bool", in_map),
+        d("_[_]", "index_list", "(list(A), int) A", _nothing),
+        d("_[_]", "index_map", "(map(A, B), A) B", _nothing),
+        d("_[_]", "optional_list_index_value", "(optional(list(A)), int) optional(A)", _nothing),
+        d("_[_]", "optional_map_index_value", "(optional(map(A, B)), A) optional(B)", _nothing),
+        d("_[?_]", "list_optindex_optional_int", "(list(A), int) optional(A)", _nothing),
+        d("_[?_]", "optional_list_optindex_optional_int", "(optional(list(A)), int) optional(A)", _nothing),
+        d("_[?_]", "map_optindex_optional_value", "(map(A, B), A) optional(B)", _nothing),
+        d("_[?_]", "optional_map_optindex_optional_value", "(optional(map(A, B)), A) optional(B)", _nothing),
+        d("_?._", "select_optional_field", "(dyn, string) optional(dyn)", _nothing),
+        d("cel.@mapInsert", "@mapInsert_map_key_value", "(map(A, B), A, B) map(A, B)", _map_insert),
+        d("cel.@mapInsert", "@mapInsert_map_map", "(map(A, B), map(A, B)) map(A, B)", _map_insert_map),
+    ]
+
+
+def _conversions() -> list[Overload]:
+    d = declare
+    same = lambda value: value  # noqa: E731
+    return [
+        d("int", "int64_to_int64", "(int) int", same),
+        d("int", "uint64_to_int64", "(uint) int", lambda a: check_int(int(a))),
+        d("int", "double_to_int64", "(double) int", _int_of_double),
+        d("int", "string_to_int64", "(string) int", _int_of_string),
+        d("int", "timestamp_to_int64", "(timestamp) int", lambda a: a.nanos // NANOS),
+        d("int", "duration_to_int64", "(duration) int", lambda a: a.nanos),
+        d("uint", "uint64_to_uint64", "(uint) uint", same),
+        d("uint", "int64_to_uint64", "(int) uint", check_uint),
+        d("uint", "double_to_uint64", "(double) uint", _uint_of_double),
+        d("uint", "string_to_uint64", "(string) uint", _uint_of_string),
+        d("double", "double_to_double", "(double) double", same),
+        d("double", "int64_to_double", "(int) double", float),
+        d("double", "uint64_to_double", "(uint) double", float),
+        d("double", "string_to_double", "(string) double", _double_of_string),
+        d("bool", "bool_to_bool", "(bool) bool", same),
+        d("bool", "string_to_bool", "(string) bool", _bool_of_string),
+        d("string", "string_to_string", "(string) string", same),
+        d("string", "bool_to_string", "(bool) string", lambda a: "true" if a else "false"),
+        d("string", "bytes_to_string", "(bytes) string", _string_of_bytes),
+        d("string", "double_to_string", "(double) string", format_double),
+        d("string", "int64_to_string", "(int) string", lambda a: str(int(a))),
+        d("string", "uint64_to_string", "(uint) string", lambda a: str(int(a))),
+        d("string", "timestamp_to_string", "(timestamp) string", str),
+        d("string", "duration_to_string", "(duration) string", str),
+        d("bytes", "bytes_to_bytes", "(bytes) bytes", same),
+        d("bytes", "string_to_bytes", "(string) bytes", lambda a: a.encode("utf-8", "surrogatepass")),
+        d("timestamp", "timestamp_to_timestamp", "(timestamp) timestamp", same),
+        d("timestamp", "string_to_timestamp", "(string) timestamp", timestamp_of),
+        d("timestamp", "int64_to_timestamp", "(int) timestamp", lambda a: Timestamp(a * NANOS)),
+        d("duration", "duration_to_duration", "(duration) duration", same),
+        d("duration", "string_to_duration", "(string) duration", duration_of),
+        d("duration", "int64_to_duration", "(int) duration", Duration),
+        d("dyn", "to_dyn", "(A) dyn", same),
+        d("type", "type", "(A) type(A)", type_of),
+    ]
+
+
+def _strings() -> list[Overload]:
+    d = declare
+    found = [
+        d("contains", "contains_string", "string.(string) bool", lambda a, b: b in a),
+        d("startsWith", "starts_with_string", "string.(string) bool", lambda a, b: a.startswith(b)),
+        d("endsWith", "ends_with_string", "string.(string) bool", lambda a, b: a.endswith(b)),
+        d("matches", "matches", "(string, string) bool", matches),
+        d("matches", "matches_string", "string.(string) bool", matches),
+    ]
+    for name in ("string", "bytes", "list(A)", "map(A, B)"):
+        word = name.partition("(")[0]
+        found.append(d("size", f"size_{word}", f"({name}) int", size))
+        found.append(d("size", f"{word}_size", f"{name}.() int", size))
+    for name, word, read in _ACCESSORS:
+        get = _accessor(read)
+        found.append(d(name, f"timestamp_to_{word}", "timestamp.() int", get))
+        found.append(d(name, f"timestamp_to_{word}_with_tz", "timestamp.(string) int", get))
+    found += [
+        d("getHours", "duration_to_hours", "duration.() int", lambda a: _truncated(a.nanos, 3600 * NANOS)),
+        d("getMinutes", "duration_to_minutes", "duration.() int", lambda a: _truncated(a.nanos, 60 * NANOS)),
+        d("getSeconds", "duration_to_seconds", "duration.() int", lambda a: _truncated(a.nanos, NANOS)),
+        d("getMilliseconds", "duration_to_milliseconds", "duration.() int",
+          lambda a: _truncated(a.nanos, 1_000_000) % 1000 if a.nanos >= 0 else -(-a.nanos // 1_000_000 % 1000)),
+    ]
+    return found
+
+
+def _unwrap(items: Any) -> list[Any]:
+    return [item.value() for item in items if item.present]
+
+
+def _optionals() -> list[Overload]:
+    d = declare
+    return [
+        d("optional.of", "optional_of", "(A) optional(A)", Optional),
+        d("optional.ofNonZeroValue", "optional_ofNonZeroValue", "(A) optional(A)",
+          lambda a: NO_VALUE if is_zero(a) else Optional(a)),
+        d("optional.none", "optional_none", "() optional(A)", lambda: NO_VALUE),
+        d("optional.unwrap", "optional_unwrap", "(list(optional(A))) list(A)", _unwrap),
+        d("unwrapOpt", "optional_unwrapOpt", "list(optional(A)).() list(A)", _unwrap),
+        d("value", "optional_value", "optional(A).() A", lambda a: a.value()),
+        d("hasValue", "optional_hasValue", "optional(A).() bool", lambda a: a.present),
+        d("or", "optional_or_optional", "optional(A).(optional(A)) optional(A)", lambda a, b: a if a.present else b),
+        d("orValue", "optional_orValue_value", "optional(A).(A) A", lambda a, b: a.value() if a.present else b),
+    ]
+
+
+#: names that are values: types
+CONSTANTS: dict[str, tuple[types.CelType, Any]] = {}
+
+
+def _constants() -> None:
+    simple = (
+        types.BOOL, types.INT, types.UINT, types.DOUBLE, types.STRING, types.BYTES, types.NULL, types.TIMESTAMP,
+        types.DURATION, types.TYPE,
+    )
+    for type_ in simple:
+        CONSTANTS[type_.name] = (types.type_of(type_), type_)
+    for kind, params in (("list", (types.DYN,)), ("map", (types.DYN, types.DYN))):
+        CONSTANTS[kind] = (types.type_of(types.CelType(kind, kind, params)), types.CelType(kind, kind))
+    CONSTANTS["optional_type"] = (
+        types.type_of(types.optional_of(types.DYN)), types.CelType("opaque", "optional_type")
+    )
+
+
+_constants()
+
+STANDARD: list[Overload] = [
+    *_logic(), *_arithmetic(), *_relations(), *_conversions(), *_strings(), *_optionals()
+]

@@ -1,0 +1,269 @@
+"""Types of the language (upstream: cel-go ``common/types/types.go``, ``checker/types.go``, ``checker/mapping.go``).
+
+A CelType is also the value of ``type(x)``.  Struct types carry their fields; the checker asks no other provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+class CelType:
+    """``kind`` is one of dyn, null, bool, int, uint, double, string, bytes, timestamp, duration, list, map, struct,
+    opaque, type, param, error, wrapper."""
+
+    __slots__ = ("kind", "name", "params")
+
+    def __init__(self, kind: str, name: str = "", params: tuple[CelType, ...] = ()) -> None:
+        self.kind = kind
+        self.name = name or kind
+        self.params = params
+
+    def __str__(self) -> str:
+        if self.kind == "type" and not self.params:
+            return "type"
+        if self.params:
+            return f"{self.name}({', '.join(str(param) for param in self.params)})"
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<CelType {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, CelType)
+            and self.kind == other.kind
+            and self.name == other.name
+            and self.params == other.params
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.name))
+
+
+class StructField:
+    """A field of a struct type: its name in the object, its type, and how its raw value becomes a CEL value."""
+
+    __slots__ = ("name", "type", "convert")
+
+    def __init__(self, name: str, type: CelType, convert: Callable[[Any], Any] | None = None) -> None:
+        self.name = name
+        self.type = type
+        self.convert = convert
+
+
+class StructType(CelType):
+    """A type with fields, by the (escaped) names expressions use."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, name: str, fields: dict[str, StructField] | None = None) -> None:
+        super().__init__("struct", name)
+        self.fields = fields if fields is not None else {}
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, StructType) and self.name == other.name)
+
+    __hash__ = CelType.__hash__
+
+
+DYN = CelType("dyn")
+NULL = CelType("null", "null_type")
+BOOL = CelType("bool")
+INT = CelType("int")
+UINT = CelType("uint")
+DOUBLE = CelType("double")
+STRING = CelType("string")
+BYTES = CelType("bytes")
+TIMESTAMP = CelType("timestamp", "google.protobuf.Timestamp")
+DURATION = CelType("duration", "google.protobuf.Duration")
+ERROR = CelType("error", "!error!")
+TYPE = CelType("type", "type")
+
+_SHOWN = {"null": "null", "timestamp": "timestamp", "duration": "duration"}
+
+
+def display(type_: CelType) -> str:
+    """A type as messages name it."""
+    if type_.kind in _SHOWN:
+        return _SHOWN[type_.kind]
+    if type_.kind == "type":
+        return f"type({display(type_.params[0])})" if type_.params else "type"
+    if type_.params:
+        return f"{type_.name}({', '.join(display(param) for param in type_.params)})"
+    return type_.name
+
+
+def list_of(elem: CelType) -> CelType:
+    return CelType("list", "list", (elem,))
+
+
+def map_of(key: CelType, value: CelType) -> CelType:
+    return CelType("map", "map", (key, value))
+
+
+def optional_of(elem: CelType) -> CelType:
+    return CelType("opaque", "optional_type", (elem,))
+
+
+def type_of(elem: CelType) -> CelType:
+    return CelType("type", "type", (elem,))
+
+
+def wrapper_of(elem: CelType) -> CelType:
+    """The nullable form of a primitive."""
+    return CelType("wrapper", "wrapper", (elem,))
+
+
+def param(name: str) -> CelType:
+    return CelType("param", name)
+
+
+def is_optional(type_: CelType) -> bool:
+    return type_.kind == "opaque" and type_.name == "optional_type"
+
+
+def is_dyn(type_: CelType) -> bool:
+    return type_.kind == "dyn"
+
+
+class Substitution:
+    """Bindings of type parameters made while checking one expression."""
+
+    __slots__ = ("bound", "_next")
+
+    def __init__(self) -> None:
+        self.bound: dict[str, CelType] = {}
+        self._next = 0
+
+    def fresh(self) -> CelType:
+        self._next += 1
+        return CelType("param", f"_var{self._next - 1}")
+
+    def instantiate(self, types: Iterable[CelType], names: Iterable[str]) -> list[CelType]:
+        """The types with fresh parameters for the named ones."""
+        mapping = {name: self.fresh() for name in names}
+        return [replace(type_, mapping) for type_ in types]
+
+    def resolve(self, type_: CelType, to_dyn: bool = False) -> CelType:
+        """The type with its bound parameters filled in; unbound ones become dyn at the end."""
+        if type_.kind == "param":
+            bound = self.bound.get(type_.name)
+            if bound is not None:
+                return self.resolve(bound, to_dyn)
+            return DYN if to_dyn else type_
+        if not type_.params:
+            return type_
+        params = tuple(self.resolve(item, to_dyn) for item in type_.params)
+        return type_ if params == type_.params else CelType(type_.kind, type_.name, params)
+
+    def assignable(self, wanted: CelType, given: CelType) -> bool:
+        """Whether ``given`` may stand where ``wanted`` does; binds parameters when it may."""
+        saved = dict(self.bound)
+        if self._assignable(given, wanted):
+            return True
+        self.bound = saved
+        return False
+
+    def assignable_all(self, wanted: list[CelType], given: list[CelType]) -> bool:
+        if len(wanted) != len(given):
+            return False
+        saved = dict(self.bound)
+        for one, other in zip(wanted, given):
+            if not self._assignable(other, one):
+                self.bound = saved
+                return False
+        return True
+
+    def _assignable(self, given: CelType, wanted: CelType) -> bool:
+        wanted = self._bound_of(wanted)
+        given = self._bound_of(given)
+        if wanted.kind == "param":
+            return self._bind(wanted, given)
+        if given.kind == "param":
+            return self._bind(given, wanted)
+        if given.kind in ("dyn", "error") or wanted.kind in ("dyn", "error"):
+            return True
+        if given.kind == "null":
+            return wanted.kind in ("null", "struct", "wrapper", "timestamp", "duration", "opaque")
+        if wanted.kind == "null":
+            return given.kind in ("struct", "wrapper", "timestamp", "duration", "opaque")
+        if wanted.kind == "wrapper":
+            inner = given.params[0] if given.kind == "wrapper" else given
+            return self._assignable(inner, wanted.params[0])
+        if given.kind == "wrapper":
+            return self._assignable(given.params[0], wanted)
+        if wanted.kind != given.kind:
+            return False
+        if wanted.kind == "type":
+            return True
+        if wanted.kind in ("struct", "opaque") and wanted.name != given.name:
+            return False
+        if len(wanted.params) != len(given.params):
+            return False
+        return all(self._assignable(one, other) for one, other in zip(given.params, wanted.params))
+
+    def _bound_of(self, type_: CelType) -> CelType:
+        while type_.kind == "param":
+            bound = self.bound.get(type_.name)
+            if bound is None:
+                return type_
+            type_ = bound
+        return type_
+
+    def _bind(self, variable: CelType, type_: CelType) -> bool:
+        if type_.kind == "param" and type_.name == variable.name:
+            return True
+        if self._occurs(variable.name, type_):
+            return False
+        self.bound[variable.name] = type_
+        return True
+
+    def _occurs(self, name: str, type_: CelType) -> bool:
+        type_ = self._bound_of(type_)
+        if type_.kind == "param":
+            return type_.name == name
+        return any(self._occurs(name, item) for item in type_.params)
+
+    def join(self, previous: CelType | None, current: CelType) -> CelType:
+        """The type of an aggregate that holds both."""
+        if previous is None:
+            return current
+        if self.assignable(previous, current):
+            return most_general(self.resolve(previous), self.resolve(current))
+        return DYN
+
+
+def most_general(one: CelType, other: CelType) -> CelType:
+    """The less specific of two assignable types."""
+    if _less_specific(one, other):
+        return one
+    if _less_specific(other, one):
+        return other
+    return one
+
+
+def _less_specific(one: CelType, other: CelType) -> bool:
+    if one.kind in ("dyn", "param"):
+        return True
+    if other.kind in ("dyn", "param"):
+        return False
+    if one.kind == "wrapper" and other.kind != "wrapper" and other.kind != "null":
+        return True
+    if one.kind == "null":
+        return False
+    if other.kind == "null":
+        return True
+    if one.kind != other.kind or len(one.params) != len(other.params):
+        return False
+    return all(_less_specific(first, second) for first, second in zip(one.params, other.params))
+
+
+def replace(type_: CelType, mapping: dict[str, CelType]) -> CelType:
+    """The type with named parameters replaced."""
+    if type_.kind == "param":
+        return mapping.get(type_.name, type_)
+    if not type_.params:
+        return type_
+    return CelType(type_.kind, type_.name, tuple(replace(item, mapping) for item in type_.params))

@@ -1,0 +1,372 @@
+"""Values at run time, and what the language says is equal, ordered and of which type (upstream: cel-go ``common/types``).
+
+int, double, string, bytes, bool and null are Python's own; a list is a list or tuple, a map or object a dict, so a
+decoded JSON document is a value as it stands.  A bool used as a map's key is kept as a BoolKey, since Python takes
+True and 1 for the same key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from kapi.cel import types
+from kapi.cel.errors import EvaluationError
+from kapi.cel.types import CelType
+
+INT_MAX = 2**63 - 1
+INT_MIN = -(2**63)
+UINT_MAX = 2**64 - 1
+NANOS = 1_000_000_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_TIMESTAMP_MIN = -62135596800 * NANOS
+_TIMESTAMP_MAX = 253402300800 * NANOS - 1
+_DURATION_UNITS = {
+    "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": NANOS, "m": 60 * NANOS, "h": 3600 * NANOS,
+}
+_DURATION_PART = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)")
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
+)
+
+
+class Uint(int):
+    """An unsigned integer; equal to the int of the same value, as the language wants."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{int(self)}u"
+
+
+class BoolKey:
+    """A bool as a key of a map."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bool) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return str(self.value)
+
+
+TRUE_KEY = BoolKey(True)
+FALSE_KEY = BoolKey(False)
+
+
+def to_key(value: Any) -> Any:
+    """How a value is kept as a key.  Raises EvaluationError when it cannot be one."""
+    if value is True:
+        return TRUE_KEY
+    if value is False:
+        return FALSE_KEY
+    if isinstance(value, (str, int)):
+        return value
+    raise EvaluationError(f"unsupported key type: {type_of(value).name}")
+
+
+def from_key(key: Any) -> Any:
+    """The value of a kept key."""
+    return key.value if key.__class__ is BoolKey else key
+
+
+class Timestamp:
+    """A point in time: nanoseconds since 1970."""
+
+    __slots__ = ("nanos",)
+
+    def __init__(self, nanos: int) -> None:
+        if not _TIMESTAMP_MIN <= nanos <= _TIMESTAMP_MAX:
+            raise EvaluationError("timestamp overflow")
+        self.nanos = nanos
+
+    @classmethod
+    def parse(cls, text: str) -> Timestamp:
+        """Reads RFC 3339.  Raises ValueError."""
+        match = _RFC3339.fullmatch(text)
+        if match is None:
+            raise ValueError(text)
+        year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+        fraction = int((match.group(7) or "").ljust(9, "0")[:9] or "0")
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
+        delta = moment - _EPOCH
+        nanos = (delta.days * 86400 + delta.seconds) * NANOS + fraction
+        zone = match.group(8)
+        if zone != "Z":
+            hours, minutes = int(zone[1:3]), int(zone[4:6])
+            if hours > 23 or minutes > 59:
+                raise ValueError(text)
+            offset = (hours * 3600 + minutes * 60) * NANOS
+            nanos -= offset if zone[0] == "+" else -offset
+        return cls(nanos)
+
+    def datetime(self) -> datetime:
+        """In UTC, whole microseconds."""
+        return _EPOCH + timedelta(microseconds=self.nanos // 1000)
+
+    def __str__(self) -> str:
+        text = self.datetime().replace(microsecond=0, tzinfo=None).isoformat()
+        fraction = self.nanos % NANOS
+        return f"{text}.{str(fraction).rjust(9, '0').rstrip('0')}Z" if fraction else text + "Z"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Timestamp) and self.nanos == other.nanos
+
+    def __hash__(self) -> int:
+        return hash(self.nanos)
+
+
+class Duration:
+    """A span of time in nanoseconds; as in Go it fits 64 bits."""
+
+    __slots__ = ("nanos",)
+
+    def __init__(self, nanos: int) -> None:
+        if not INT_MIN <= nanos <= INT_MAX:
+            raise EvaluationError("duration overflow")
+        self.nanos = nanos
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Reads Go's form, ``1h30m``.  Raises ValueError."""
+        body = text[1:] if text[:1] in ("-", "+") else text
+        if body == "0":
+            return cls(0)
+        position, total = 0, 0
+        if not body or len(body) > 200:
+            raise ValueError(text)
+        while position < len(body):
+            match = _DURATION_PART.match(body, position)
+            if match is None or not (match.group(1) or match.group(2)):
+                raise ValueError(text)
+            unit = _DURATION_UNITS[match.group(3)]
+            total += int(match.group(1) or "0") * unit
+            fraction = match.group(2) or ""
+            if fraction:
+                total += int(fraction) * unit // 10 ** len(fraction)
+            position = match.end()
+        if total > INT_MAX:
+            raise ValueError(text)
+        return cls(-total if text[0] == "-" else total)
+
+    def __str__(self) -> str:
+        """Seconds, as the language prints a duration."""
+        sign = "-" if self.nanos < 0 else ""
+        whole, fraction = divmod(abs(self.nanos), NANOS)
+        tail = "." + str(fraction).rjust(9, "0").rstrip("0") if fraction else ""
+        return f"{sign}{whole}{tail}s"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and self.nanos == other.nanos
+
+    def __hash__(self) -> int:
+        return hash(self.nanos)
+
+
+class Optional:
+    """A value that may be absent; there is one NONE."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    @property
+    def present(self) -> bool:
+        return self is not NONE
+
+    def value(self) -> Any:
+        if self is NONE:
+            raise EvaluationError("optional.none() dereference")
+        return self._value
+
+
+NONE = Optional(None)
+
+
+class Opaque:
+    """The base of values that libraries bring: each has a type and compares itself."""
+
+    __slots__ = ()
+    cel_type: CelType = types.DYN
+
+
+class SetList(list[Any]):
+    """A list whose schema says it is a set: order does not count when compared, and + merges."""
+
+    __slots__ = ()
+
+
+class MapList(list[Any]):
+    """A list whose schema says that keys identify its elements."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: list[Any], keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self.keys = keys
+
+    def key_of(self, item: Any) -> tuple[Any, ...]:
+        return tuple(_hashable(item.get(key)) if isinstance(item, dict) else None for key in self.keys)
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+class Message(dict[str, Any]):
+    """A struct made by an expression, with its type."""
+
+    __slots__ = ("cel_type",)
+
+    def __init__(self, cel_type: CelType, fields: dict[str, Any]) -> None:
+        super().__init__(fields)
+        self.cel_type = cel_type
+
+
+_LIST = CelType("list", "list")
+_MAP = CelType("map", "map")
+_OPTIONAL = CelType("opaque", "optional_type")
+_BY_CLASS: dict[type, CelType] = {
+    bool: types.BOOL, int: types.INT, Uint: types.UINT, float: types.DOUBLE, str: types.STRING, bytes: types.BYTES,
+    type(None): types.NULL, list: _LIST, tuple: _LIST, SetList: _LIST, MapList: _LIST, dict: _MAP,
+    Timestamp: types.TIMESTAMP, Duration: types.DURATION, Optional: _OPTIONAL, CelType: types.TYPE,
+    types.StructType: types.TYPE,
+}
+
+
+def type_of(value: Any) -> CelType:
+    """The type of a value, as ``type(x)`` gives it."""
+    found = _BY_CLASS.get(value.__class__)
+    if found is not None:
+        return found
+    cel_type = getattr(value, "cel_type", None)
+    if isinstance(cel_type, CelType):
+        return cel_type
+    return _MAP if isinstance(value, dict) else types.DYN
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value is not True and value is not False
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Equality of any two values: numbers by value, different types are unequal."""
+    kind = one.__class__
+    if kind is str or kind is bytes:
+        return bool(other.__class__ is kind and one == other)
+    if kind is bool or other.__class__ is bool or one is None or other is None:
+        return one is other
+    if kind is CelType or kind is types.StructType:
+        return isinstance(other, CelType) and one.name == other.name
+    if isinstance(one, (int, float)):
+        return isinstance(other, (int, float)) and one == other
+    if isinstance(one, (list, tuple)):
+        if not isinstance(other, (list, tuple)) or len(one) != len(other):
+            return False
+        if kind is SetList or other.__class__ is SetList:
+            return all(any(equal(item, candidate) for candidate in other) for item in one)
+        if kind is MapList or other.__class__ is MapList:
+            return _equal_map_lists(one, other)
+        return all(equal(item, candidate) for item, candidate in zip(one, other))
+    if isinstance(one, dict):
+        if not isinstance(other, dict) or len(one) != len(other):
+            return False
+        if kind is Message and other.__class__ is Message and one.cel_type != other.cel_type:  # type: ignore[attr-defined]
+            return False
+        for key, value in one.items():
+            if key not in other or not equal(value, other[key]):
+                return False
+        return True
+    if kind is Optional:
+        if other.__class__ is not Optional or one.present != other.present:
+            return False
+        return not one.present or equal(one.value(), other.value())
+    return bool(one == other)
+
+
+def _equal_map_lists(one: Any, other: Any) -> bool:
+    keyed = one if isinstance(one, MapList) else other
+    index = {keyed.key_of(item): item for item in other}
+    if len(index) != len(other):
+        return False
+    for item in one:
+        key = keyed.key_of(item)
+        if key not in index or not equal(item, index[key]):
+            return False
+    return True
+
+
+def compare(one: Any, other: Any) -> int:
+    """-1, 0 or 1.  Raises EvaluationError for types without an order, and for NaN."""
+    if isinstance(one, (Timestamp, Duration)) and one.__class__ is other.__class__:
+        one, other = one.nanos, other.nanos
+    elif one.__class__ is bool or other.__class__ is bool:
+        if one.__class__ is not other.__class__:
+            raise no_overload()
+    elif isinstance(one, (int, float)):
+        if not isinstance(other, (int, float)):
+            raise no_overload()
+        if one != one or other != other:
+            raise EvaluationError("NaN values cannot be ordered")
+        if isinstance(one, float) is not isinstance(other, float):
+            one, other = float(one), float(other)
+    elif not (isinstance(one, (str, bytes)) and one.__class__ is other.__class__):
+        raise no_overload()
+    return (one > other) - (one < other)
+
+
+def no_overload() -> EvaluationError:
+    return EvaluationError("no such overload")
+
+
+def size(value: Any) -> int:
+    """Characters, bytes, elements or entries."""
+    if isinstance(value, (str, bytes, list, tuple, dict)):
+        return len(value)
+    raise no_overload()
+
+
+def format_double(value: float) -> str:
+    """As Go's ``strconv.FormatFloat(v, 'g', -1, 64)`` prints it."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    text = repr(value)
+    mantissa, _, exponent = text.partition("e")
+    digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
+    if not digits:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    power = math.floor(math.log10(abs(value))) if value else 0
+    shown = f"{value:.17e}"
+    power = int(shown.partition("e")[2])
+    if -5 < power < 21:
+        if exponent:
+            from decimal import Decimal
+
+            fixed = format(Decimal(text), "f")
+            return fixed.rstrip("0").rstrip(".") if "." in fixed else fixed
+        return mantissa[:-2] if mantissa.endswith(".0") else mantissa
+    significant = digits.rstrip("0")
+    body = significant[0] + ("." + significant[1:] if len(significant) > 1 else "")
+    return f"{'-' if value < 0 else ''}{body}e{'+' if power >= 0 else '-'}{abs(power):02d}"
+
+
+def is_zero(value: Any) -> bool:
+    """Whether ``optional.ofNonZeroValue`` takes the value for none."""
+    if value is None or value is False or value == "" or value == b"":
+        return True
+    if isinstance(value, (Timestamp,)):
+        return False
+    if isinstance(value, Duration):
+        return value.nanos == 0
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value == 0
+    if isinstance(value, (list, tuple, dict)):
+        return not value
+    return False
