@@ -150,7 +150,7 @@ class Compiler:
         name = node.field
         if target is not None and types.is_optional(target):
             inner = target.params[0]
-            return _optional_field(operand, *self.named(inner, name), always=False)
+            return _optional_field(operand, *self.named(inner, name))
         return _field(operand, name)
 
     @staticmethod
@@ -425,7 +425,10 @@ def _field(operand: Step, name: str) -> Step:
         value = operand(frame)
         frame.cost += 1
         if value.__class__ is Optional:
-            return _member(value.value(), name, None) if value.present else NONE
+            if not value.present:
+                return NONE
+            inner = value.value()
+            return NONE if isinstance(inner, dict) and name not in inner else _member(inner, name, None)
         return get_field(value, name)
 
     return read
@@ -448,20 +451,18 @@ def _member(value: Any, name: str, convert: Callable[[Any], Any] | None) -> Any:
     return found if found.__class__ is Optional else Optional(found)
 
 
-def _optional_field(operand: Step, name: str, convert: Callable[[Any], Any] | None, always: bool) -> Step:
+def _optional_field(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
     def read(frame: Frame) -> Any:
         value = operand(frame)
         frame.cost += 1
-        present_before = value.__class__ is Optional
-        if present_before:
+        if value.__class__ is Optional:
             if not value.present:
                 return NONE
             value = value.value()
-        if always:
-            if not isinstance(value, dict):
-                raise no_overload()
-            if name not in value:
-                return NONE
+        if not isinstance(value, dict):
+            raise no_overload()
+        if name not in value:
+            return NONE
         return _member(value, name, convert)
 
     return read
@@ -693,7 +694,6 @@ def _units(value: Any) -> int:
 
 def _index(compiler: Compiler, node: Call) -> Step:
     operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
-    convert = _converter(node)
 
     def read(frame: Frame) -> Any:
         value, at = operand(frame), key(frame)
@@ -701,17 +701,14 @@ def _index(compiler: Compiler, node: Call) -> Step:
         if value.__class__ is Optional:
             if not value.present:
                 return NONE
-            found = index(value.value(), at)
-            found = found if convert is None else convert(found)
+            try:
+                found = index(value.value(), at)
+            except _Absent:
+                return NONE
             return found if found.__class__ is Optional else Optional(found)
-        found = index(value, at)
-        return found if convert is None else convert(found)
+        return index(value, at)
 
     return read
-
-
-def _converter(node: Call) -> Callable[[Any], Any] | None:
-    return None
 
 
 def _optional_index(compiler: Compiler, node: Call) -> Step:
@@ -737,7 +734,7 @@ def _optional_select(compiler: Compiler, node: Call) -> Step:
     field = node.args[1]
     assert isinstance(field, Literal)
     name, convert = compiler.named(node.args[0].type, str(field.value))
-    return _optional_field(compiler.compile(node.args[0]), name, convert, always=True)
+    return _optional_field(compiler.compile(node.args[0]), name, convert)
 
 
 class _Absent(EvaluationError):

@@ -31,6 +31,8 @@ _FUNCTIONS = table(STANDARD, KUBERNETES, MATH, ENCODERS)
 
 #: vectors that apply but differ, each with the reason
 EXPLAINED: dict[str, str] = {
+    "network_ext/ipv4/ipv4_equals_ipv6": "Kubernetes refuses IPv4-mapped IPv6 addresses; cel-go's own extension takes them",
+    "network_ext/ipv4/ipv4_not_equals_ipv6": "Kubernetes refuses IPv4-mapped IPv6 addresses; cel-go's own extension takes them",
 }
 
 _KINDS = {"BOOL": t.BOOL, "INT64": t.INT, "UINT64": t.UINT, "DOUBLE": t.DOUBLE, "STRING": t.STRING, "BYTES": t.BYTES}
