@@ -128,6 +128,8 @@ class WebhookCase(TestCase):
             await plugin.client.close()  # type: ignore[attr-defined]
         await self.port.stopListening()
         await deferLater(reactor, 0.02)
+        for warning in self.flushWarnings():  # twisted hands pyOpenSSL objects to pyOpenSSL, which it deprecates
+            self.assertIn("pyOpenSSL", str(warning["message"]))
 
     def hook(self, answer: Callable[[Object], Any], **more: Any) -> Object:
         path = f"/{len(self.hooks.answers)}"

@@ -68,7 +68,10 @@ class _Body(Protocol):
     def _abort(self) -> None:
         """Nobody waits any more: the connection is of no use."""
         transport: Any = self.transport
-        getattr(transport, "abortConnection", transport.loseConnection)()
+        if transport is not None:
+            # the proxy that bodies are delivered through can only close politely, which reads all that is sent
+            producer = getattr(transport, "_producer", None) or transport
+            getattr(producer, "abortConnection", producer.loseConnection)()
 
     def dataReceived(self, data: bytes) -> None:
         self._size += len(data)
