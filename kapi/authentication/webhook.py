@@ -1,0 +1,112 @@
+"""Asking another server whose token it is: TokenReview webhook (upstream: apiserver ``plugin/.../token/webhook``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+
+from kapi.authentication.cache import ExpiringCache
+from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer, intersect
+from kapi.client.https import HTTPSClient
+from kapi.client.retry import Unavailable, with_backoff
+from kapi.request.user import UserInfo
+
+_log = Logger()
+_RETRIED = frozenset({429, 500, 502, 503, 504})
+
+
+class WebhookTokenAuthenticator:
+    """``ttl``: seconds an answer (good or bad) is believed.  A webhook that cannot be asked lets nobody in."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        client: HTTPSClient,
+        *,
+        version: str = "v1beta1",
+        ttl: float = 120.0,
+        api_audiences: tuple[str, ...] = (),
+        clock: Callable[[], float] = time.time,
+        first_delay: float = 0.5,
+    ) -> None:
+        self._reactor = reactor
+        self._client = client
+        self.version = version
+        self.ttl = ttl
+        self.api_audiences = api_audiences
+        self._cache: ExpiringCache[Authenticated | str] = ExpiringCache(clock=clock)
+        self._first_delay = first_delay
+
+    def authenticate_token(
+        self, token: str, audiences: tuple[str, ...] = ()
+    ) -> TokenAnswer | Awaitable[TokenAnswer]:
+        wanted = audiences or self.api_audiences
+        digest = self._cache.digest(token, *wanted)
+        known = self._cache.get(digest)
+        if known is not None:
+            return _outcome(known)
+        return self._ask(token, wanted, digest)
+
+    async def _ask(self, token: str, audiences: tuple[str, ...], digest: bytes) -> TokenAnswer:
+        try:
+            status = await with_backoff(
+                self._reactor, lambda: self._review(token, audiences), delay=self._first_delay
+            )
+        except Unavailable as error:
+            _log.error("Failed to make webhook authenticator request: {error}", error=str(error))
+            raise AuthenticationError(str(error)) from None
+        outcome = self._judge(status, audiences)
+        self._cache.put(digest, outcome, self.ttl)
+        return _outcome(outcome)
+
+    async def _review(self, token: str, audiences: tuple[str, ...]) -> dict[str, Any]:
+        review = {
+            "kind": "TokenReview",
+            "apiVersion": f"authentication.k8s.io/{self.version}",
+            "metadata": {},
+            "spec": {"token": token, **({"audiences": list(audiences)} if audiences else {})},
+            "status": {"user": {}},
+        }
+        try:
+            answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise Unavailable(f"token review webhook: {type(error).__name__}") from None
+        if answer.status in _RETRIED:
+            raise Unavailable(f"token review webhook answered {answer.status}")
+        if not 200 <= answer.status < 300:
+            raise AuthenticationError(f"token review webhook answered {answer.status}")
+        try:
+            status = orjson.loads(answer.body).get("status") or {}
+        except (ValueError, AttributeError):
+            raise AuthenticationError("token review webhook: the answer is no TokenReview") from None
+        if not isinstance(status, dict):
+            raise AuthenticationError("token review webhook: the answer is no TokenReview")
+        return status
+
+    def _judge(self, status: dict[str, Any], audiences: tuple[str, ...]) -> Authenticated | str:
+        """The user; or the error, "" when the webhook just does not know the token."""
+        if not status.get("authenticated"):
+            return str(status.get("error") or "")
+        given = tuple(status.get("audiences") or ())
+        shared = intersect(audiences, given) if given else intersect(audiences, self.api_audiences)
+        if audiences and not shared:
+            return ""
+        user = status.get("user") or {}
+        extra = {str(key).lower(): tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
+        info = UserInfo(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
+        return Authenticated(info, shared)
+
+
+def _outcome(known: Authenticated | str) -> TokenAnswer:
+    if isinstance(known, str):
+        if known:
+            raise AuthenticationError(known)
+        return None
+    return known

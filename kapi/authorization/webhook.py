@@ -1,0 +1,175 @@
+"""Asking another server what is allowed: SubjectAccessReview webhook (upstream: apiserver ``plugin/pkg/authorizer/webhook``)."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import orjson
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+
+from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.rules import RuleSet
+from kapi.client.https import HTTPSClient
+from kapi.client.retry import Unavailable, with_backoff
+from kapi.request.user import UserInfo
+
+_log = Logger()
+Object = dict[str, Any]
+_RETRIED = frozenset({429, 500, 502, 503, 504})
+_MAX_KEY = 10_000  # characters a user may put into a cached question
+_SIZE = 8192
+_FIELD_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn"}
+_LABEL_OPERATORS = {"=": "In", "==": "In", "in": "In", "!=": "NotIn", "notin": "NotIn", "exists": "Exists", "!": "DoesNotExist"}
+
+
+class MatchConditions(Protocol):
+    def matches(self, review: Object) -> bool:
+        """Whether the webhook is to be asked.  Raises ValueError when a condition fails to evaluate."""
+        ...
+
+
+def access_review(attributes: Attributes, version: str) -> Object:
+    """The SubjectAccessReview that asks for these attributes."""
+    user = attributes.user
+    spec: Object = {}
+    if attributes.is_resource:
+        pairs = (
+            ("namespace", attributes.namespace), ("verb", attributes.verb), ("group", attributes.group),
+            ("version", attributes.version), ("resource", attributes.resource),
+            ("subresource", attributes.subresource), ("name", attributes.name),
+        )
+        resource: Object = {key: value for key, value in pairs if value}
+        fields = [
+            {"key": key, "operator": _FIELD_OPERATORS[operator], "values": [value]}
+            for key, operator, value in attributes.field_requirements
+        ]
+        labels = [
+            {"key": key, "operator": _LABEL_OPERATORS[operator], **({"values": list(values)} if values else {})}
+            for key, operator, values in attributes.label_requirements
+            if operator in _LABEL_OPERATORS
+        ]
+        if fields:
+            resource["fieldSelector"] = {"requirements": fields}
+        if labels:
+            resource["labelSelector"] = {"requirements": labels}
+        spec["resourceAttributes"] = resource
+    else:
+        spec["nonResourceAttributes"] = {"path": attributes.path, "verb": attributes.verb}
+    if user.name:
+        spec["user"] = user.name
+    if user.groups:
+        spec["group" if version == "v1beta1" else "groups"] = list(user.groups)
+    if user.extra:
+        spec["extra"] = {key: list(values) for key, values in sorted(user.extra.items())}
+    if user.uid:
+        spec["uid"] = user.uid
+    return {
+        "kind": "SubjectAccessReview",
+        "apiVersion": f"authorization.k8s.io/{version}",
+        "metadata": {},
+        "spec": spec,
+        "status": {"allowed": False},
+    }
+
+
+class WebhookAuthorizer:
+    """``authorized_ttl`` and ``unauthorized_ttl`` in seconds; ``on_error`` decides when nobody answers."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        client: HTTPSClient,
+        *,
+        version: str = "v1beta1",
+        authorized_ttl: float = 300.0,
+        unauthorized_ttl: float = 30.0,
+        on_error: Decision = Decision.NO_OPINION,
+        conditions: MatchConditions | None = None,
+        clock: Callable[[], float] = time.time,
+        first_delay: float = 0.5,
+    ) -> None:
+        self._reactor = reactor
+        self._client = client
+        self.version = version
+        self.authorized_ttl = authorized_ttl
+        self.unauthorized_ttl = unauthorized_ttl
+        self.on_error = on_error
+        self.conditions = conditions
+        self._clock = clock
+        self._first_delay = first_delay
+        self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
+
+    def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
+        review = access_review(attributes, self.version)
+        if self.conditions is not None:
+            try:
+                if not self.conditions.matches(review):
+                    return Verdict(Decision.NO_OPINION)
+            except ValueError as error:
+                return Verdict(self.on_error, "", str(error))
+        key = orjson.dumps(review["spec"], option=orjson.OPT_SORT_KEYS)
+        entry = self._known.get(key)
+        if entry is not None:
+            if entry[0] > self._clock():
+                self._known.move_to_end(key)
+                return _verdict(entry[1])
+            del self._known[key]
+        return self._ask(review, key, _cacheable(attributes))
+
+    def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
+        return RuleSet(incomplete=True, errors=["webhook authorizer does not support user rule resolution"])
+
+    async def _ask(self, review: Object, key: bytes, cacheable: bool) -> Verdict:
+        try:
+            status = await with_backoff(self._reactor, lambda: self._review(review), delay=self._first_delay)
+        except (Unavailable, ValueError) as error:
+            _log.error("Failed to make webhook authorizer request: {error}", error=str(error))
+            return Verdict(self.on_error, "", str(error))
+        ttl = self.authorized_ttl if status.get("allowed") else self.unauthorized_ttl
+        if cacheable and ttl > 0:
+            self._known[key] = (self._clock() + ttl, status)
+            while len(self._known) > _SIZE:
+                self._known.popitem(last=False)
+        return _verdict(status)
+
+    async def _review(self, review: Object) -> Object:
+        try:
+            answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise Unavailable(f"subject access review webhook: {type(error).__name__}") from None
+        if answer.status in _RETRIED:
+            raise Unavailable(f"subject access review webhook answered {answer.status}")
+        if not 200 <= answer.status < 300:
+            raise ValueError(f"subject access review webhook answered {answer.status}")
+        try:
+            status = orjson.loads(answer.body)["status"]
+        except (ValueError, KeyError, TypeError):
+            raise ValueError("subject access review webhook: the answer is no SubjectAccessReview") from None
+        if not isinstance(status, dict):
+            raise ValueError("subject access review webhook: the answer is no SubjectAccessReview")
+        return status
+
+
+def _cacheable(attributes: Attributes) -> bool:
+    """Whether what the user himself chose is short enough to be kept."""
+    parts: Sequence[str] = (
+        attributes.namespace, attributes.verb, attributes.group, attributes.version, attributes.resource,
+        attributes.subresource, attributes.name, attributes.path,
+    )
+    return sum(map(len, parts)) < _MAX_KEY
+
+
+def _verdict(status: Object) -> Verdict:
+    allowed, denied, reason = bool(status.get("allowed")), bool(status.get("denied")), str(status.get("reason") or "")
+    if allowed and denied:
+        text = "webhook subject access review returned both allow and deny response"
+        return Verdict(Decision.DENY, reason, text)
+    if denied:
+        return Verdict(Decision.DENY, reason)
+    return Verdict(Decision.ALLOW if allowed else Decision.NO_OPINION, reason)

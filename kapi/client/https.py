@@ -1,0 +1,129 @@
+"""HTTPS requests to configured servers: webhooks and identity providers.
+
+Certificates are verified against the configured CA (or the system's) and the host name by service-identity; redirects
+are not followed, answers are bounded, and everything has a timeout.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from OpenSSL import crypto
+from treq.client import HTTPClient
+from twisted.internet import ssl
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTCP
+from twisted.internet.protocol import Protocol
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.iweb import IPolicyForHTTPS
+from zope.interface import implementer
+
+from kapi.client.kubeconfig import Endpoint
+
+MAX_ANSWER = 4 * 1024 * 1024  # bytes
+
+
+class AnswerTooLarge(Exception):
+    """The server sent more than is read."""
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Any
+    body: bytes
+
+
+@implementer(IPolicyForHTTPS)
+class _Policy:
+    """TLS as one endpoint wants it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        trust: Any = None
+        if endpoint.ca:
+            blocks = endpoint.ca.split(b"-----BEGIN CERTIFICATE-----")[1:]
+            trust = ssl.trustRootFromCertificates(
+                [ssl.Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + block) for block in blocks]
+            )
+        own = None
+        if endpoint.certificate:
+            own = ssl.PrivateCertificate.fromCertificateAndKeyPair(
+                ssl.Certificate.loadPEM(endpoint.certificate),
+                ssl.KeyPair.load(endpoint.key, crypto.FILETYPE_PEM),
+            )
+        self._trust, self._own = trust, own
+
+    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
+        name = self.endpoint.server_name or hostname.decode("ascii")
+        more = {} if self._trust is None else {"trustRoot": self._trust}
+        return ssl.optionsForClientTLS(name, clientCertificate=self._own, **more)
+
+
+class _Bounded(Protocol):
+    def __init__(self, limit: int, done: Deferred[bytes]) -> None:
+        self.limit, self.done, self.pieces, self.size = limit, done, [], 0  # type: ignore[var-annotated]
+
+    def dataReceived(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.size > self.limit:
+            self.transport.abortConnection()  # type: ignore[union-attr]
+            if not self.done.called:
+                self.done.errback(AnswerTooLarge(f"the answer is longer than {self.limit} bytes"))
+            return
+        self.pieces.append(data)
+
+    def connectionLost(self, reason: Failure = Failure(ResponseDone())) -> None:
+        if self.done.called:
+            return
+        if reason.check(ResponseDone):
+            self.done.callback(b"".join(self.pieces))
+        else:
+            self.done.errback(reason)
+
+
+class HTTPSClient:
+    """Requests to one endpoint, on kept-alive connections."""
+
+    def __init__(self, reactor: Any, endpoint: Endpoint, timeout: float = 30.0) -> None:
+        if urlsplit(endpoint.url).scheme != "https":
+            raise ValueError(f"URL scheme must be https: {endpoint.url}")
+        self.endpoint = endpoint
+        self._reactor: IReactorTCP = reactor
+        self._timeout = timeout
+        self._pool = HTTPConnectionPool(reactor, persistent=True)
+        self._http = HTTPClient(
+            Agent(reactor, contextFactory=_Policy(endpoint), pool=self._pool, connectTimeout=min(timeout, 10.0))
+        )
+
+    def close(self) -> Deferred[None]:
+        """Closes idle connections."""
+        return self._pool.closeCachedConnections()
+
+    def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
+        headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
+        if self.endpoint.token:
+            headers["Authorization"] = f"Bearer {self.endpoint.token}"
+        elif self.endpoint.username:
+            pair = f"{self.endpoint.username}:{self.endpoint.password}".encode()
+            headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+        return headers
+
+    async def request(
+        self, method: str, url: str = "", body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """``url``: absolute, on any path of any host; "" for the endpoint's own.  Raises what the connection raises."""
+        running: Deferred[Answer] = Deferred.fromCoroutine(self._run(method, url or self.endpoint.url, body, headers or {}))
+        running.addTimeout(self._timeout, self._reactor)  # type: ignore[arg-type]
+        return await running
+
+    async def _run(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        response = await self._http.request(
+            method, url, data=body, headers=self._headers(headers), allow_redirects=False
+        )
+        done: Deferred[bytes] = Deferred()
+        response.original.deliverBody(_Bounded(MAX_ANSWER, done))
+        return Answer(response.code, response.headers, await done)
