@@ -14,6 +14,8 @@ from kapi.store.errors import StoreError
 
 def status_response(ctx: RequestContext, error: StatusError) -> Response:
     """The answer that carries an API error, in YAML for whom reads nothing else."""
+    if ctx.audit is not None:
+        ctx.audit.error(error.status)
     media = error_media_type(ctx.header("accept") or "")
     headers = [(name.encode(), value.encode()) for name, value in error.headers]
     if error.retry_after:

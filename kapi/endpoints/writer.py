@@ -32,6 +32,8 @@ def warning_header(text: str) -> bytes:
 def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
     """Writes the answer; None when it is out, else an awaitable of that."""
     http = ctx.http
+    if ctx.audit is not None:
+        ctx.audit.answered(response)
     if isinstance(response, HijackedResponse):
         return None
     http.setResponseCode(response.status)
