@@ -1,0 +1,108 @@
+"""Makes the auditing that the flags ask for (upstream: apiserver ``server/options/audit.go``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from prometheus_client.registry import CollectorRegistry
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from kapi.audit.log_file import LogFile
+from kapi.audit.metrics import Meter
+from kapi.audit.policy import Policy, load_policy
+from kapi.audit.sinks import Backend, Batching, Blocking, Several, Sink, Truncating
+from kapi.audit.webhook import Webhook
+from kapi.client.https import HTTPSClient
+from kapi.client.kubeconfig import load_kubeconfig
+
+log = Logger()
+
+
+class Options(Protocol):
+    """The audit flags, under their names with underscores; those that are missing have upstream's defaults."""
+
+    audit_policy_file: str
+    audit_log_path: str
+    audit_webhook_config_file: str
+
+
+class Auditor:
+    """The policy and where its events go.  ``clock`` gives unix seconds."""
+
+    def __init__(self, policy: Policy, sink: Several, meter: Meter, clock: Callable[[], float] = time.time) -> None:
+        self.policy = policy
+        self.sink = sink
+        self.meter = meter
+        self.clock = clock
+
+    async def stop(self) -> None:
+        """Sends what is still waiting."""
+        await self.sink.stop()
+
+
+def build(options: Options, reactor: Any, registry: CollectorRegistry | None = None) -> Auditor | None:
+    """None when nothing is to be recorded.  Raises PolicyError, KubeconfigError, OSError."""
+    if not options.audit_policy_file:
+        return None
+    policy, warnings = load_policy(options.audit_policy_file)
+    for text in warnings:
+        log.warn("audit policy: {text}", text=text)  # noqa: G010
+    meter = Meter(registry)
+    sinks: list[Sink] = []
+    if options.audit_log_path:
+        sinks.append(_wrap("log", _log_file(options, reactor), options, reactor, meter))
+    if options.audit_webhook_config_file:
+        client = HTTPSClient(reactor, load_kubeconfig(options.audit_webhook_config_file))
+        webhook = Webhook(client, reactor, initial_backoff=_option(options, "audit_webhook_initial_backoff", 10.0))
+        sinks.append(_wrap("webhook", webhook, options, reactor, meter))
+    return Auditor(policy, Several(sinks, meter), meter) if sinks else None
+
+
+def _log_file(options: Options, reactor: Any) -> LogFile:
+    def in_thread(work: Callable[[], None]) -> None:
+        done = deferToThreadPool(reactor, reactor.getThreadPool(), work)
+        done.addErrback(lambda failure: log.failure("tidying old audit logs failed", failure))
+
+    return LogFile(
+        options.audit_log_path,
+        legacy=_option(options, "audit_log_format", "json") == "legacy",
+        max_size=_option(options, "audit_log_maxsize", 100),
+        max_age=_option(options, "audit_log_maxage", 366),
+        max_backups=_option(options, "audit_log_maxbackup", 100),
+        compress=_option(options, "audit_log_compress", False),
+        in_thread=in_thread,
+    )
+
+
+def _wrap(name: str, backend: Backend, options: Options, reactor: Any, meter: Meter) -> Sink:
+    log_file = name == "log"
+    mode = _option(options, f"audit_{name}_mode", "blocking" if log_file else "batch")
+    truncate = _option(options, f"audit_{name}_truncate_enabled", False)
+    sink: Sink
+    if mode == "batch":
+        throttled = _option(options, f"audit_{name}_batch_throttle_enable", not log_file)
+        max_bytes = _option(options, f"audit_{name}_truncate_max_batch_size", 10 * 1024 * 1024)
+        sink = Batching(
+            backend,
+            meter,
+            reactor,
+            buffer_size=_option(options, f"audit_{name}_batch_buffer_size", 10_000),
+            max_size=_option(options, f"audit_{name}_batch_max_size", 1 if log_file else 400),
+            max_wait=_option(options, f"audit_{name}_batch_max_wait", 0.0 if log_file else 30.0),
+            qps=_option(options, f"audit_{name}_batch_throttle_qps", 10.0) if throttled else 0.0,
+            burst=_option(options, f"audit_{name}_batch_throttle_burst", 15),
+            max_bytes=max_bytes if truncate else 0,
+        )
+    else:
+        sink = Blocking(backend, meter, strict=mode == "blocking-strict")
+    if truncate:
+        sink = Truncating(sink, meter, _option(options, f"audit_{name}_truncate_max_event_size", 100 * 1024))
+    return sink
+
+
+def _option(options: Options, name: str, default: Any) -> Any:
+    value = getattr(options, name, None)
+    return default if value is None else value

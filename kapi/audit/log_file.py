@@ -1,0 +1,118 @@
+"""The log back end: a line an event, into a file that is rotated by size, age and count, or to standard output.
+
+Upstream: ``plugin/pkg/audit/log`` over lumberjack: rotated files are ``name-2006-01-02T15-04-05.000.ext`` beside the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from kapi.audit.record import Record
+
+MEGABYTE = 1024 * 1024
+_DAY = 86400
+_STAMP = "%Y-%m-%dT%H-%M-%S"
+InThread = Callable[[Callable[[], None]], None]
+
+
+class LogFile:
+    """``max_size`` in MB (0 = never rotated), ``max_age`` in days, ``max_backups`` files (0 = all are kept).
+
+    ``in_thread`` runs compression and removal off the reactor.  Raises OSError when the file cannot be written.
+    """
+
+    name = "log"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        legacy: bool = False,
+        max_size: int = 100,
+        max_age: int = 366,
+        max_backups: int = 100,
+        compress: bool = False,
+        in_thread: InThread = lambda work: work(),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = Path(path)
+        self._legacy = legacy
+        self._limit = max_size * MEGABYTE
+        self._age = max_age
+        self._backups = max_backups
+        self._compress = compress
+        self._in_thread = in_thread
+        self._clock = clock
+        self._stdout = path == "-"
+        self._file = -1
+        self._size = 0
+        if self._stdout:
+            self._file = sys.stdout.fileno()
+        else:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._open()
+
+    def send(self, records: list[Record]) -> None:
+        if self._legacy:
+            data = "".join([record.legacy() + "\n" for record in records]).encode()
+        else:
+            data = b"".join([record.data + b"\n" for record in records])
+        if self._limit and not self._stdout and self._size + len(data) > self._limit and self._size:
+            self._rotate()
+        written = os.write(self._file, data)
+        while written < len(data):
+            written += os.write(self._file, data[written:])
+        self._size += len(data)
+
+    def close(self) -> None:
+        if self._file >= 0 and not self._stdout:
+            os.close(self._file)
+            self._file = -1
+
+    def _open(self) -> None:
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._file).st_size
+
+    def _rotate(self) -> None:
+        now = self._clock()
+        stamp = datetime.fromtimestamp(now, timezone.utc).strftime(_STAMP) + f".{int(now * 1000) % 1000:03d}"
+        backup = self.path.with_name(f"{self.path.stem}-{stamp}{self.path.suffix}")
+        os.close(self._file)
+        try:
+            self.path.rename(backup)
+        finally:
+            self._open()
+        self._in_thread(lambda: self._tidy(now))
+
+    def _tidy(self, now: float) -> None:
+        """Removes old files and compresses the others."""
+        pattern = re.compile(
+            re.escape(self.path.stem) + r"-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})" + re.escape(self.path.suffix) + r"(\.gz)?"
+        )
+        backups = sorted((match[1], file) for file in self.path.parent.iterdir() if (match := pattern.fullmatch(file.name)))
+        backups.reverse()
+        for position, (stamp, file) in enumerate(backups):
+            made = datetime.strptime(stamp[:19], _STAMP).replace(tzinfo=timezone.utc).timestamp()
+            too_many = self._backups and position >= self._backups
+            if too_many or (self._age and now - made > self._age * _DAY):
+                with contextlib.suppress(FileNotFoundError):
+                    file.unlink()
+            elif self._compress and file.suffix != ".gz":
+                _compress(file)
+
+
+def _compress(file: Path) -> None:
+    packed = file.with_name(file.name + ".gz")
+    with file.open("rb") as source, gzip.open(packed, "wb") as target:
+        shutil.copyfileobj(source, target)
+    packed.chmod(0o600)
+    file.unlink()

@@ -1,0 +1,45 @@
+"""Metrics of auditing under upstream's names (apiserver ``audit/metrics.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+
+class Meter(Collector):
+    """Plain numbers, made into metrics when somebody scrapes.  Registers itself with ``registry``."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.events = 0
+        self.rejected = 0
+        self.levels: dict[str, int] = {}
+        self.errors: dict[str, int] = {}
+        if registry is not None:
+            registry.register(self)
+
+    def level(self, name: str) -> None:
+        self.levels[name] = self.levels.get(name, 0) + 1
+
+    def error(self, plugin: str, count: int) -> None:
+        self.errors[plugin] = self.errors.get(plugin, 0) + count
+
+    def collect(self) -> Iterator[Metric]:
+        text = "[ALPHA] Counter of audit events generated and sent to the audit backend."
+        yield CounterMetricFamily("apiserver_audit_event_total", text, value=self.events)
+        text = "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend."
+        yield CounterMetricFamily("apiserver_audit_requests_rejected_total", text, value=self.rejected)
+        text = "[ALPHA] Counter of policy levels for audit events (1 per request)."
+        levels = CounterMetricFamily("apiserver_audit_level_total", text, labels=["level"])
+        for name, count in sorted(self.levels.items()):
+            levels.add_metric([name], count)
+        yield levels
+        text = (
+            "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected "
+            "by the error."
+        )
+        errors = CounterMetricFamily("apiserver_audit_error_total", text, labels=["plugin"])
+        for name, count in sorted(self.errors.items()):
+            errors.add_metric([name], count)
+        yield errors

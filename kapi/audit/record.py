@@ -1,0 +1,74 @@
+"""A finished audit event on its way to the back ends, as a tree, as JSON and as one line of text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+Object = dict[str, Any]
+
+
+class Record:
+    """``tree`` is an audit.k8s.io/v1 Event; objects in it are ready-made JSON (orjson.Fragment)."""
+
+    __slots__ = ("_data", "level", "tree")
+
+    def __init__(self, tree: Object, level: int) -> None:
+        self.tree = tree
+        self.level = level
+        self._data: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """One line of JSON without its end."""
+        if self._data is None:
+            self._data = orjson.dumps(self.tree)
+        return self._data
+
+    def legacy(self) -> str:
+        """The text format: a subset of the fields on one line."""
+        tree = self.tree
+        user, other = tree["user"], tree.get("impersonatedUser")
+        username = user.get("username") or "<none>"
+        groups = _list(user["groups"]) if username != "<none>" and user.get("groups") else "<none>"
+        as_user, as_groups = "<self>", "<lookup>"
+        if other is not None:
+            as_user = other.get("username", "")
+            as_groups = _list(other["groups"]) if other.get("groups") else "<lookup>"
+        namespace = tree.get("objectRef", {}).get("namespace") or "<none>"
+        response = str(tree["responseStatus"]["code"]) if "responseStatus" in tree else "<deferred>"
+        address = tree["sourceIPs"][0] if tree.get("sourceIPs") else "<unknown>"
+        pairs = {
+            "id": tree["auditID"], "stage": tree["stage"], "ip": address, "method": tree["verb"], "user": username,
+            "groups": groups, "as": as_user, "asgroups": as_groups, "user-agent": tree.get("userAgent", ""),
+            "namespace": namespace, "uri": tree["requestURI"], "response": response,
+        }  # fmt: skip
+        text = " ".join(f"{name}={_quote(value)}" for name, value in pairs.items())
+        return f"{_short(tree['requestReceivedTimestamp'])} AUDIT: {text}"
+
+    def truncated(self) -> Record:
+        """Without the objects, and marked so."""
+        tree = {name: value for name, value in self.tree.items() if name not in ("requestObject", "responseObject")}
+        tree["annotations"] = {**tree.get("annotations", {}), "audit.k8s.io/truncated": "true"}
+        return Record(tree, self.level)
+
+
+def event_list(records: list[Record]) -> bytes:
+    """What a webhook is sent."""
+    items = b",".join([record.data for record in records])
+    return b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[' + items + b"]}"
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _list(values: list[str]) -> str:
+    return ",".join(_quote(value) for value in values)
+
+
+def _short(timestamp: str) -> str:
+    """Without trailing zeros, as RFC3339Nano has it."""
+    return timestamp[:-1].rstrip("0").rstrip(".") + "Z"

@@ -1,0 +1,240 @@
+"""What stands between an event and its back ends: union, tolerance, truncation, batching (upstream: ``plugin/pkg/audit``).
+
+A sink has ``process(record)``: False only when the request must fail because of it.  A back end has ``send(records)``, which
+raises or errs with what went wrong.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol, Union
+
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.logger import Logger
+
+from kapi.audit.metrics import Meter
+from kapi.audit.policy import REQUEST
+from kapi.audit.record import Record
+
+log = Logger()
+
+#: False when the request must fail; a Deferred of that when the back end makes it wait
+Outcome = Union[bool, "Deferred[bool]"]
+
+
+class Backend(Protocol):
+    name: str
+
+    def send(self, records: list[Record]) -> Awaitable[None] | None: ...
+    def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    def process(self, record: Record) -> Outcome: ...
+    def stop(self) -> Awaitable[None] | None: ...
+
+
+class Several:
+    """All of several sinks."""
+
+    def __init__(self, sinks: Sequence[Sink], meter: Meter) -> None:
+        self._sinks = tuple(sinks)
+        self._meter = meter
+
+    def process(self, record: Record) -> Outcome:
+        self._meter.events += 1
+        good = True
+        waiting: list[Deferred[bool]] = []
+        for sink in self._sinks:
+            outcome = sink.process(record)
+            if isinstance(outcome, Deferred):
+                waiting.append(outcome)
+            else:
+                good = outcome and good
+        if not waiting:
+            return good
+        return gatherResults(waiting).addCallback(lambda outcomes: good and all(outcomes))
+
+    async def stop(self) -> None:
+        """Sends what is still waiting."""
+        for sink in self._sinks:
+            stopping = sink.stop()
+            if stopping is not None:
+                await stopping
+
+
+class Blocking:
+    """Hands over at once; ``strict`` fails the request when the back end fails."""
+
+    def __init__(self, backend: Backend, meter: Meter, *, strict: bool) -> None:
+        self._backend = backend
+        self._meter = meter
+        self._strict = strict
+
+    def process(self, record: Record) -> Outcome:
+        try:
+            sending = self._backend.send([record])
+        except Exception as error:
+            return self._failed(error)
+        return True if sending is None else Deferred.fromCoroutine(self._wait(sending))
+
+    async def _wait(self, sending: Awaitable[None]) -> bool:
+        try:
+            await sending
+        except CancelledError:
+            raise
+        except Exception as error:
+            return self._failed(error)
+        return True
+
+    def _failed(self, error: Exception) -> bool:
+        report(self._meter, self._backend.name, 1, error)
+        return not self._strict
+
+    def stop(self) -> None:
+        self._backend.close()
+
+
+class Truncating:
+    """Takes the objects out of events that are too large; drops what is still too large.  Bytes."""
+
+    name = "truncate"
+
+    def __init__(self, sink: Sink, meter: Meter, max_event: int) -> None:
+        self._sink = sink
+        self._meter = meter
+        self._max_event = max_event
+
+    def process(self, record: Record) -> Outcome:
+        if len(record.data) > self._max_event and record.level >= REQUEST:
+            record = record.truncated()
+        if len(record.data) > self._max_event:
+            report(self._meter, self.name, 1, ValueError("event is too large even after truncating"))
+            return True
+        return self._sink.process(record)
+
+    def stop(self) -> Awaitable[None] | None:
+        return self._sink.stop()
+
+
+class Batching:
+    """Collects events and sends them in batches, at a bounded rate; what does not fit into the buffer is lost and counted.
+
+    ``max_wait`` in seconds; ``qps`` 0 does not throttle; ``max_bytes`` 0 does not split by size.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        meter: Meter,
+        reactor: Any,
+        *,
+        buffer_size: int = 10_000,
+        max_size: int = 400,
+        max_wait: float = 30.0,
+        qps: float = 10.0,
+        burst: int = 15,
+        max_bytes: int = 0,
+    ) -> None:
+        self._backend = backend
+        self._meter = meter
+        self._reactor = reactor
+        self._buffer: deque[Record] = deque()
+        self._buffer_size = buffer_size
+        self._max_size = max_size
+        self._max_wait = max_wait
+        self._qps = qps
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._counted = reactor.seconds()
+        self._max_bytes = max_bytes
+        self._timer: Any = None
+        self._sending: set[Deferred[None]] = set()
+        self._stopped = False
+
+    def process(self, record: Record) -> Outcome:
+        if self._stopped:
+            report(self._meter, "buffered", 1, RuntimeError("audit backend shut down"))
+        elif len(self._buffer) >= self._buffer_size:
+            report(self._meter, "buffered", 1, RuntimeError("audit buffer queue blocked"))
+        else:
+            self._buffer.append(record)
+            if len(self._buffer) >= self._max_size:
+                self._drain(full_only=True)
+            if self._buffer and self._timer is None:
+                self._timer = self._reactor.callLater(self._max_wait, self._tick)
+        return True
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._drain(full_only=False)
+        if self._buffer and self._timer is None:
+            self._timer = self._reactor.callLater(self._max_wait, self._tick)
+
+    def _drain(self, full_only: bool) -> None:
+        while self._buffer and (not full_only or len(self._buffer) >= self._max_size):
+            wait = self._take_token()
+            if wait > 0:
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = self._reactor.callLater(wait, self._tick)
+                return
+            self._send(self._batch())
+
+    def _batch(self) -> list[Record]:
+        batch: list[Record] = []
+        size = 0
+        while self._buffer and len(batch) < self._max_size:
+            size += len(self._buffer[0].data) if self._max_bytes else 0
+            if batch and self._max_bytes and size > self._max_bytes:
+                break
+            batch.append(self._buffer.popleft())
+        return batch
+
+    def _take_token(self) -> float:
+        """0 when a batch may go, else the seconds until then."""
+        if not self._qps:
+            return 0.0
+        now = self._reactor.seconds()
+        self._tokens = min(self._burst, self._tokens + (now - self._counted) * self._qps)
+        self._counted = now
+        if self._tokens < 1:
+            return float((1 - self._tokens) / self._qps) + 1e-6  # a little more, for rounding
+        self._tokens -= 1
+        return 0.0
+
+    def _send(self, batch: list[Record]) -> None:
+        async def run() -> None:
+            try:
+                sending = self._backend.send(batch)
+                if sending is not None:
+                    await sending
+            except CancelledError:
+                raise
+            except Exception as error:
+                report(self._meter, self._backend.name, len(batch), error)
+
+        done: Deferred[None] = Deferred.fromCoroutine(run())
+        self._sending.add(done)
+        done.addBoth(lambda result: self._sending.discard(done))
+
+    async def stop(self) -> None:
+        """Sends what is still waiting."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._buffer:
+            self._send(self._batch())
+        for sending in list(self._sending):
+            await sending
+        self._backend.close()
+
+
+def report(meter: Meter, plugin: str, count: int, error: Exception) -> None:
+    """Counts and logs lost events; their contents stay out of the log."""
+    meter.error(plugin, count)
+    log.error("Error in audit plugin '{plugin}' affecting {count} audit events: {error}", plugin=plugin, count=count, error=error)
+
+

@@ -1,0 +1,40 @@
+"""The webhook back end: posts EventLists to a server named in a kubeconfig (upstream: ``plugin/pkg/audit/webhook``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+
+from kapi.audit.record import Record, event_list
+from kapi.client.https import HTTPSClient
+from kapi.client.retry import Unavailable, with_backoff
+
+
+class Webhook:
+    """``initial_backoff`` (seconds) comes before the first retry; every error is worth a retry."""
+
+    name = "webhook"
+
+    def __init__(self, client: HTTPSClient, reactor: Any, *, initial_backoff: float = 10.0) -> None:
+        self._client = client
+        self._reactor = reactor
+        self._backoff = initial_backoff
+
+    async def send(self, records: list[Record]) -> None:
+        """Raises Unavailable when the last of five attempts failed too."""
+        body = event_list(records)
+        await with_backoff(self._reactor, lambda: self._post(body), delay=self._backoff)
+
+    async def _post(self, body: bytes) -> None:
+        try:
+            answer = await self._client.request("POST", "", body, {"Content-Type": "application/json"})
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise Unavailable(str(error) or type(error).__name__) from error
+        if not 200 <= answer.status < 300:
+            raise Unavailable(f"the server answered {answer.status}")
+
+    def close(self) -> None:
+        self._client.close().addErrback(lambda _: None)

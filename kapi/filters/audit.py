@@ -1,0 +1,62 @@
+"""Auditing around the chain (upstream: apiserver ``filters/audit.go``, ``filters/authn_audit.go``, ``filters/audit_init.go``).
+
+``audit_init`` stands first and makes ``ctx.audit``; ``audit`` stands behind authentication and asks the policy.  What fails in between
+(no credentials, a bad timeout) is recorded by itself, with the single stage ResponseStarted.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from kapi.audit.build import Auditor
+from kapi.audit.event import AuditEvent
+from kapi.audit.policy import NONE
+from kapi.filters.chain import Filter
+from kapi.filters.long_running import LongRunning, long_running
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+
+
+def audit_init(auditor: Auditor) -> Filter:
+    """Begins the event and makes sure that it ends."""
+
+    def begin(ctx: RequestContext) -> None:
+        event = ctx.audit = AuditEvent(ctx, auditor.sink, auditor.clock())
+
+        def finish(code: int) -> None:
+            if event.config is None and ctx.info is not None:
+                event.finish(auditor.policy.evaluate(ctx.info, ctx.user))
+            else:
+                event.finish()
+
+        ctx.finishers.append(finish)
+
+    return begin
+
+
+def audit(auditor: Auditor, is_long_running: LongRunning = long_running) -> Filter:
+    """Asks the policy and records RequestReceived.  Raises InternalError when a strict back end does not take it."""
+
+    def refuse() -> status.StatusError:
+        auditor.meter.rejected += 1
+        return status.internal("failed to store audit event")
+
+    async def wait(waiting: Deferred[bool]) -> None:
+        if not await waiting:
+            raise refuse()
+
+    def check(ctx: RequestContext) -> None | Deferred[None]:
+        event: AuditEvent = ctx.audit
+        assert ctx.info is not None
+        config = auditor.policy.evaluate(ctx.info, ctx.user)
+        auditor.meter.level(config.level_name)
+        processed = event.begin(config, is_long_running(ctx))
+        if config.level == NONE:
+            ctx.audit = None  # nobody behind needs to bother
+        if isinstance(processed, Deferred):
+            return Deferred.fromCoroutine(wait(processed))
+        if not processed:
+            raise refuse()
+        return None
+
+    return check
