@@ -1,0 +1,232 @@
+"""The composition root: complete -> validate -> server chain -> prepare -> run (upstream: cmd/kube-apiserver ``app``).
+
+Everything that is wrong with flags, files, ports and directories is found in ``prepare`` and told in one line each; what needs
+the network is found when the service starts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from kapi.assembly import Assembly, assemble
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.options import Options
+from kapi.server import pki
+from kapi.server.http import Connections
+from kapi.server.kubeconfig import write_admin
+from kapi.server.lifecycle import GRACE, Hooks, bounded, end_watches, run_pre_shutdown
+from kapi.server.listening import ListenError, Port, bind, default_address
+from kapi.server.notify import notify
+from kapi.server.runner import RequestRunner
+from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
+from kapi.store.errors import StoreError
+
+log = Logger()
+_RELOAD_SECONDS = 60.0
+
+
+class App(Service):
+    """One API server process."""
+
+    exit_code = 0
+
+    def __init__(self, options: Options, reactor: Any) -> None:
+        self.options = options
+        self.reactor = reactor
+        self.on_failure: Callable[[Exception], None] = lambda error: None
+        self.url = ""
+        self.kubeconfig = Path(options.storage.data_dir).absolute() / "admin.kubeconfig"
+        self._lock: int | None = None
+        self._socket: socket.socket | None = None
+        self._port: Port | None = None
+        self._starting: Deferred[None] | None = None
+        self._stopping: Deferred[None] | None = None
+        self._reloader: LoopingCall | None = None
+        self._hooks: Hooks | None = None
+        self.assembly: Assembly
+        self.connections: Connections
+        self._contexts: ServerContexts
+        self.files: pki.Files
+
+    # -- prepare: no network but the listening socket
+
+    def prepare(self) -> None:
+        """Raises ConfigError for whatever an operator has to put right."""
+        directory = Path(self.options.storage.data_dir).absolute()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.chmod(directory, 0o700)
+            self._take_lock(directory)
+        except OSError as error:
+            raise ConfigError(f"--data-dir: {directory}: {error.strerror or error}") from None
+        serving = self.options.serving
+        try:
+            self._socket = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)
+        except ListenError as error:
+            raise ConfigError(f"--secure-port: {error}") from None
+        self.port = self._socket.getsockname()[1]
+        self.advertise = self.options.generic.advertise_address or default_address(serving.bind_address)
+        try:
+            self.files = pki.ensure(directory / "pki", self._names())
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"--data-dir: {directory / 'pki'}: {error}") from None
+        self._contexts = self._make_contexts()
+        host = serving.bind_address
+        if host in ("0.0.0.0", "::"):
+            host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+        self.url = f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.assembly = assemble(self.options, self.reactor, self.files, self.advertise, self.port)
+        runner = RequestRunner(self.assembly.chain, self.reactor)
+        self.runner = runner
+        self.connections = Connections(runner, serving.http2_max_streams_per_connection)
+
+    def _take_lock(self, directory: Path) -> None:
+        lock = os.open(directory / "kapi.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise ConfigError(f"--data-dir: {directory} is in use by another kapi") from None
+        self._lock = lock
+
+    def _names(self) -> list[str]:
+        options = self.options
+        names = [
+            "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local", "127.0.0.1", "::1", options.misc.first_service_address, self.advertise,
+        ]  # fmt: skip
+        if options.serving.bind_address not in ("0.0.0.0", "::"):
+            names.append(options.serving.bind_address)
+        if options.generic.external_hostname:
+            names.append(options.generic.external_hostname)
+        return names
+
+    def _make_contexts(self) -> ServerContexts:
+        options = self.options
+        serving, authentication = options.serving, options.authentication
+        generated = KeyPair(str(self.files.serving), str(self.files.serving_key))
+        given = KeyPair(serving.tls_cert_file, serving.tls_private_key_file)
+        authorities = [str(self.files.ca)]
+        for flag in ("client-ca-file", "requestheader-client-ca-file"):
+            path = getattr(authentication, flag.replace("-", "_"))
+            if path:
+                read_file(path, flag)
+                authorities.append(path)
+        try:
+            return ServerContexts(
+                TLSSettings(
+                    default=given if serving.tls_cert_file else generated,
+                    sni=[KeyPair(*pair) for pair in serving.tls_sni_cert_key],
+                    minimum_version=serving.minimum_version,
+                    ciphers=serving.ciphers,
+                    protocols=(b"http/1.1",) if serving.disable_http2_serving else (b"h2", b"http/1.1"),
+                    client_authorities=authorities,
+                )
+            )
+        except (CertificateError, ValueError) as error:
+            raise ConfigError(f"serving certificate: {error}") from None
+
+    # -- run
+
+    def startService(self) -> None:  # noqa: N802
+        super().startService()
+        self._starting = Deferred.fromCoroutine(self._start())
+        self._starting.addErrback(self._failed)
+
+    async def _start(self) -> None:
+        await self.assembly.caches.start()
+        if not self.running:
+            return
+        assert self._socket is not None
+        self._port = Port(self.reactor, self._socket, self.connections, self._contexts)
+        self._write_kubeconfig()
+        self._hooks = self.assembly.hooks
+        self._reloader = LoopingCall(self.reload)
+        self._reloader.clock = self.reactor
+        self._reloader.start(_RELOAD_SECONDS, now=False)
+        self._handle_hangup()
+        await self._hooks.run()
+        self._settle()
+        notify("READY=1")
+        print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
+
+    def _write_kubeconfig(self) -> None:
+        serving = self.options.serving
+        authority = read_file(serving.tls_cert_file, "tls-cert-file") if serving.tls_cert_file else self.files.ca.read_bytes()
+        write_admin(self.kubeconfig, self.url, authority, self.files)
+
+    def _handle_hangup(self) -> None:
+        """SIGHUP reads certificates and keys again at once."""
+        try:
+            signal.signal(signal.SIGHUP, lambda *_: self.reactor.callFromThread(self.reload))
+        except ValueError:
+            pass  # not the main thread: an embedded server
+
+    def _settle(self) -> None:
+        """What was made until now stays: the collector need not look at it again."""
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+
+    def reload(self) -> None:
+        """Serving certificates and client CAs as the files are now."""
+        self._contexts.reload()
+        self.assembly.reload()
+
+    def _failed(self, failure: Any) -> None:
+        error = failure.value
+        if not isinstance(error, (StoreError, ConfigError)):
+            log.failure("The server could not be started", failure)
+        self.exit_code = 1
+        self.on_failure(error if str(error) else RuntimeError(type(error).__name__))
+        if self.reactor.running:
+            self.reactor.stop()
+        else:
+            self.reactor.callWhenRunning(self.reactor.stop)
+
+    def stopService(self) -> Deferred[None]:  # noqa: N802
+        if self._stopping is None:
+            super().stopService()
+            self._stopping = Deferred.fromCoroutine(self._stop())
+        return self._stopping
+
+    async def _stop(self) -> None:
+        notify("STOPPING=1")
+        if self._reloader is not None and self._reloader.running:
+            self._reloader.stop()
+        assembly = self.assembly
+        assembly.stopping = True
+        delay = self.options.generic.shutdown_delay_duration
+        if delay and not self.exit_code:
+            pause: Deferred[None] = Deferred()
+            self.reactor.callLater(delay, pause.callback, None)
+            await pause
+        if self._port is not None:
+            await self._port.stop()
+        elif self._socket is not None:
+            self._socket.close()
+        if self._hooks is not None:
+            self._hooks.stop()
+        await run_pre_shutdown(assembly.server.pre_shutdown_hooks())
+        self.connections.close_idle()
+        await bounded(assembly.requests.wait(), GRACE, self.reactor)
+        end_watches(self.runner.watches)
+        await bounded(assembly.watches.wait(), 5.0, self.reactor)
+        self.connections.abort_all()
+        if not self.exit_code or assembly.caches.ready:
+            await assembly.caches.stop()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

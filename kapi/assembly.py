@@ -1,0 +1,378 @@
+"""What the server is made of, put together from the options: store, registry, admission, the three servers, the filters.
+
+No I/O but reading the files that flags name; nothing runs yet (upstream: cmd/kube-apiserver ``app/server.go``
+CreateServerChain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from kapi.admission.chain import build_chain
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import AdmissionChain
+from kapi.authentication.build import AuthenticationSettings, build_authentication
+from kapi.authentication.certificates import CertificateAuthority
+from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.service_account.issuer import TokenIssuer
+from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
+from kapi.authentication.static_tokens import parse_token_file
+from kapi.authorization.build import AuthorizationSettings, build_authorization
+from kapi.authorization.rbac.bootstrap import reconcile_policy
+from kapi.controllers.bootstrap.controller import BootstrapController
+from kapi.core.handlers import built_in_handlers
+from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
+from kapi.endpoints.discovery.groups import groups_of
+from kapi.endpoints.discovery.handler import DiscoveryHandler
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.endpoints.issuer_discovery import IssuerDiscovery
+from kapi.endpoints.reviews.handlers import review_handlers
+from kapi.endpoints.reviews.question import ReviewServices
+from kapi.filters.authentication import authentication
+from kapi.filters.authorization import authorization
+from kapi.filters.cache_control import cache_control
+from kapi.filters.chain import Filter, FilterChain
+from kapi.filters.cors import cors
+from kapi.filters.deadline import request_deadline
+from kapi.filters.goaway import goaway
+from kapi.filters.hsts import hsts
+from kapi.filters.impersonation import impersonation
+from kapi.filters.received import received_timestamp
+from kapi.filters.request_info import request_info
+from kapi.filters.request_log import request_log
+from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, watch_termination
+from kapi.filters.warnings import warnings
+from kapi.machinery import status
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.options import Options
+from kapi.registry.allocators import install as allocators
+from kapi.registry.environment import Environment
+from kapi.registry.registry import Registry
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.generic import GenericServer, NotFound
+from kapi.server.health import HealthChecks
+from kapi.server.lifecycle import Hooks
+from kapi.server.metrics import Metrics
+from kapi.server.pki import Files
+from kapi.server.routes import install_health, install_index, install_metrics, install_version
+from kapi.store.errors import UnsuitableStore
+from kapi.store.factory import embedded_store, external_store
+from kapi.watchcache.caches import Caches
+
+
+class Assembly:
+    """The parts that run."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.requests = RequestWaitGroup()
+        self.watches = RequestWaitGroup()
+        self.stopping = False
+        self.reloaders: list[Callable[[], None]] = []
+        self.caches: Caches
+        self.registry: Registry
+        self.server: GenericServer
+        self.chain: FilterChain
+        self.hooks: Hooks
+
+    def reload(self) -> None:
+        for reload in self.reloaders:
+            reload()
+
+
+def assemble(options: Options, reactor: Any, files: Files, advertise: str, port: int) -> Assembly:
+    """Raises ConfigError."""
+    made = Assembly()
+    store = _store(options, reactor)
+    made.caches = Caches(store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"))
+    settings = {
+        "allow_privileged": options.misc.allow_privileged,
+        "service_cluster_ip_range": options.misc.service_cluster_ip_range,
+        "service_node_port_range": options.misc.service_node_port_range,
+        "default_not_ready_toleration_seconds": options.admission.default_not_ready_toleration_seconds,
+        "default_unreachable_toleration_seconds": options.admission.default_unreachable_toleration_seconds,
+    }
+    environment = Environment(
+        features=options.generic.features,
+        options=settings,
+        garbage_collection=options.storage.enable_garbage_collector,
+        event_ttl=options.storage.event_ttl,
+    )
+    registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment)
+    policy = _authorization(options)
+    environment.authorizer = policy.authorizer
+
+    handlers: dict[str, Any] = {}
+    extensions = GenericServer("apiextensions-apiserver", NotFound(), ResourceTable(handlers))
+    core = GenericServer("kube-apiserver", extensions, ResourceTable(handlers))
+    aggregator = made.server = GenericServer("kube-aggregator", core, ResourceTable(handlers))
+    enabled = options.api_enablement.enabled
+    for server, rows in (
+        (extensions, rows_of(EXTENSIONS_GROUP)),
+        (core, core_rows()),
+        (aggregator, rows_of(AGGREGATOR_GROUP)),
+    ):
+        install(server.table, registry, [row for row in rows if enabled(row.group, row.version, row.plural)])
+
+    ranges = [str(network) for network in options.misc.service_ranges]
+    allocators.install(registry, ranges, options.misc.service_node_port_range)
+    admission = _admission(options, registry, environment, settings, reactor)
+    identity = _authentication(options, files, registry, made, f"{advertise}:{port}")
+    handlers.update(built_in_handlers(registry))
+    handlers.update(
+        review_handlers(
+            ReviewServices(
+                environment,
+                authorizer=policy.authorizer,
+                rules=policy.authorizer,
+                tokens=identity.tokens,
+                issuer=identity.issuer,
+                api_audiences=tuple(options.authentication.audiences),
+                admission=admission,
+                max_token_seconds=int(options.authentication.service_account_max_token_expiration),
+                extend_tokens=options.authentication.service_account_extend_token_expiration,
+                listers=environment.listers,
+            )
+        )
+    )
+    for path, handler in identity.paths.items():
+        core.route(path, handler)
+
+    def groups() -> Any:
+        return groups_of(
+            scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes()
+        )
+
+    discovery = DiscoveryHandler(groups, lambda: f"{options.generic.external_hostname or advertise}:{port}")
+    aggregator.discovery = discovery.handle
+    aggregator.more_paths.append(discovery.paths)
+    bootstrap = BootstrapController(
+        registry.client.named("kube-apiserver"),
+        reactor,
+        ranges=ranges,
+        address=advertise,
+        port=port,
+        node_port=options.misc.kubernetes_service_node_port,
+        now=environment.now,
+    )
+    core.add_post_start_hook("bootstrap-controller", bootstrap.start)
+    core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)
+    if "RBAC" in options.authorization.modes:
+        core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
+
+    async def follow() -> None:
+        policy.index.follow(registry.client)
+        policy.graph.follow(registry.client)
+
+    core.add_post_start_hook("generic-apiserver-start-informers", follow)
+    _routes(made, store)
+    made.chain = FilterChain(_filters(options, reactor, made, identity.requests, policy.authorizer), _handler(made))
+    return made
+
+
+def _store(options: Options, reactor: Any) -> Any:
+    storage = options.storage
+    if storage.embedded:
+        return embedded_store(Path(storage.data_dir).absolute() / "store", reactor, prefix=storage.redis_prefix)
+    if len(storage.redis_servers) > 1:
+        raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
+    try:
+        return external_store(storage.redis_servers[0], reactor, prefix=storage.redis_prefix)
+    except UnsuitableStore as error:
+        raise ConfigError(str(error)) from None
+
+
+def _authorization(options: Options) -> Any:
+    try:
+        return build_authorization(AuthorizationSettings(modes=options.authorization.modes))
+    except ValueError as error:
+        raise ConfigError(f"--authorization-mode: {error}") from None
+
+
+def _admission(options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any) -> Any:
+    initializer = Initializer(
+        registry.client,
+        authorizer=environment.authorizer,
+        features=options.generic.features,
+        settings=settings,
+        reactor=reactor,
+    )
+    try:
+        chain = build_chain(
+            initializer,
+            enable=options.admission.enable_admission_plugins,
+            disable=options.admission.disable_admission_plugins,
+        )
+    except ValueError as error:
+        raise ConfigError(f"admission: {error}") from None
+    registry.admission = chain
+    for store in registry.stores.values():
+        store.admission = chain
+    return chain
+
+
+class Identity:
+    """Who is asked who somebody is."""
+
+    def __init__(self, requests: Any, tokens: Any, issuer: TokenIssuer | None, paths: dict[str, Any]) -> None:
+        self.requests = requests
+        self.tokens = tokens
+        self.issuer = issuer
+        self.paths = paths
+
+
+def _authority(path: str, flag: str, made: Assembly, more: bytes = b"") -> CertificateAuthority:
+    def bundle() -> bytes:
+        return read_file(path, flag) + b"\n" + more if path else more
+
+    try:
+        authority = CertificateAuthority(bundle())
+    except ValueError as error:
+        raise ConfigError(f"--{flag}: {path}: {error}") from None
+    seen = [bundle()]
+
+    def reload() -> None:
+        try:
+            content = bundle()
+            if content != seen[0]:
+                authority.reload(content)
+                seen[0] = content
+        except (ConfigError, ValueError):
+            return  # a bundle that is being replaced: the next look will find it whole
+
+    made.reloaders.append(reload)
+    return authority
+
+
+def _authentication(options: Options, files: Files, registry: Registry, made: Assembly, address: str) -> Identity:
+    flags = options.authentication
+    generated = files.ca.read_bytes()
+    settings = AuthenticationSettings(
+        client_ca=_authority(flags.client_ca_file, "client-ca-file", made, generated),
+        issuers=flags.issuers,
+        lookup_tokens=flags.service_account_lookup,
+        bootstrap_tokens=flags.enable_bootstrap_token_auth,
+        api_audiences=tuple(flags.audiences),
+        anonymous=flags.anonymous_auth,
+        listers=registry.environment.listers,
+    )
+    if flags.requestheader_client_ca_file:
+        settings.front_proxy = FrontProxyAuthenticator(
+            _authority(flags.requestheader_client_ca_file, "requestheader-client-ca-file", made),
+            flags.requestheader_allowed_names,
+            flags.requestheader_username_headers or ["X-Remote-User"],
+            flags.requestheader_uid_headers,
+            flags.requestheader_group_headers or ["X-Remote-Group"],
+            flags.requestheader_extra_headers_prefix or ["X-Remote-Extra-"],
+        )
+    if flags.token_auth_file:
+        try:
+            text = read_file(flags.token_auth_file, "token-auth-file").decode()
+            settings.static_tokens = parse_token_file(text)
+        except ValueError as error:
+            raise ConfigError(f"--token-auth-file: {error}") from None
+    signing = flags.service_account_signing_key_file or str(files.service_account_key)
+    try:
+        issuer = TokenIssuer(
+            flags.issuers[0], load_signing_key(read_file(signing, "service-account-signing-key-file"))
+        )
+        keys = [
+            key
+            for path in flags.service_account_key_file
+            for key in load_verification_keys(read_file(path, "service-account-key-file"))
+        ]
+    except ValueError as error:
+        raise ConfigError(f"service account keys: {error}") from None
+    settings.keys = KeySet([issuer.verification_key, *keys])
+    built = build_authentication(settings)
+    paths: dict[str, Any] = {}
+    try:
+        documents = IssuerDiscovery(
+            flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys.keys
+        )
+        paths = dict(documents.paths)
+    except ValueError:
+        pass  # an issuer that is no https URL has no discovery, as upstream
+    return Identity(built.requests, built.tokens, issuer, paths)
+
+
+def _routes(made: Assembly, store: Any) -> None:
+    server = made.server
+    hooks = made.hooks = Hooks(server.post_start_hooks())
+    endpoints = [HealthChecks("/healthz"), HealthChecks("/livez"), HealthChecks("/readyz")]
+    for checks in endpoints:
+        checks.add("ping", lambda: "")
+        checks.add("log", lambda: "")
+        checks.add("etcd", lambda: "" if store.available else "the store is not reachable")
+        if checks.path == "/readyz":
+            checks.add("etcd-readiness", lambda: "" if store.available else "the store is not reachable")
+            checks.add("informer-sync", lambda: "" if made.caches.ready else "caches are not loaded")
+        for name in hooks.pending:
+            checks.add(f"poststarthook/{name}", _hook_check(hooks, name))
+        for name, check in server.health_checks().items():
+            checks.add(name, check)
+    endpoints[2].add("shutdown", lambda: "process is shutting down" if made.stopping else "")
+    install_index(server)
+    install_version(server)
+    install_health(server, endpoints)
+    install_metrics(server, made.metrics)
+
+
+def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
+    return lambda: hooks.check(name)
+
+
+def _filters(options: Options, reactor: Any, made: Assembly, authenticator: Any, authorizer: Any) -> list[Filter]:
+    """In upstream's order (DefaultBuildHandlerChain)."""
+    generic = options.generic
+    metrics = made.metrics
+
+    def count(into: dict[str, int]) -> Callable[[str], None]:
+        def add(result: str) -> None:
+            into[result] = into.get(result, 0) + 1
+
+        return add
+
+    authenticated, authorized = count(metrics.authentication), count(metrics.authorization)
+    filters: list[Filter] = [
+        request_info,
+        received_timestamp(reactor.seconds),
+        metrics.filter(made.server.serves_resource),
+        request_log(reactor.seconds, verbose=options.logs.v >= 3),
+    ]
+    if generic.shutdown_send_retry_after:
+        filters.append(retry_after(lambda: made.stopping))
+    if generic.strict_transport_security_directives:
+        filters.append(hsts(generic.strict_transport_security_directives))
+    filters.append(cache_control)
+    if generic.goaway_chance:
+        filters.append(goaway(generic.goaway_chance))
+    filters += [
+        watch_termination(made.watches),
+        wait_group(made.requests),
+        request_deadline(generic.request_timeout),
+        warnings,
+    ]
+    if generic.cors_allowed_origins:
+        filters.append(cors(generic.cors_allowed_origins))
+    filters += [
+        authentication(authenticator, lambda ctx, result: authenticated(result)),
+        impersonation(authorizer, constrained=generic.features.get("ConstrainedImpersonation", True)),
+        authorization(authorizer, lambda decision, seconds: authorized(decision)),
+    ]
+    return filters
+
+
+def _handler(made: Assembly) -> Callable[[RequestContext], Response | Awaitable[Response]]:
+    server = made.server
+
+    def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
+        answer = server.handle(ctx)
+        if answer is None:
+            raise status.no_such_resource()
+        return answer
+
+    return handle

@@ -1,0 +1,87 @@
+"""Start and stop of a server, step by step (upstream: apiserver ``server/genericapiserver.go`` RunWithContext).
+
+Start: storage, listening port, post-start hooks.  Stop: not ready any more, no new connections, what runs is finished,
+watches are ended, hooks, storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.logger import Logger
+
+from kapi.server.generic import PostStartHook, PreShutdownHook
+
+log = Logger()
+GRACE = 60.0  # seconds for requests that run when the server stops
+
+class Hooks:
+    """Post-start hooks, all at once; each is a health check until it has run."""
+
+    def __init__(self, hooks: dict[str, PostStartHook]) -> None:
+        self.pending: dict[str, str] = {name: "not finished" for name in hooks}
+        self._hooks = hooks
+        self._running: list[Deferred[None]] = []
+
+    def check(self, name: str) -> str:
+        return self.pending.get(name, "")
+
+    def run(self) -> Deferred[Any]:
+        """Fires when every hook has ended; a hook that fails stays unhealthy."""
+        self._running = [Deferred.fromCoroutine(self._one(name, hook)) for name, hook in self._hooks.items()]
+        return DeferredList(self._running)
+
+    async def _one(self, name: str, hook: PostStartHook) -> None:
+        try:
+            await hook()
+        except Exception as error:
+            self.pending[name] = str(error) or type(error).__name__
+            log.failure("The post-start hook {name} failed", name=name)
+            return
+        del self.pending[name]
+
+    def stop(self) -> None:
+        for running in self._running:
+            if not running.called:
+                running.addErrback(lambda _: None)
+                running.cancel()
+
+async def run_pre_shutdown(hooks: dict[str, PreShutdownHook]) -> None:
+    for name, hook in hooks.items():
+        try:
+            waiting = hook()
+            if waiting is not None:
+                await waiting
+        except Exception:
+            log.failure("The pre-shutdown hook {name} failed", name=name)
+
+def end_watches(watches: Iterable[Any]) -> None:
+    """Ends streams properly, so that clients see an end and not a broken connection."""
+    for watch in list(watches):
+        watch.end()
+
+def bounded(waiting: Deferred[Any], seconds: float, clock: Any) -> Deferred[bool]:
+    """Fires with True at the end of ``waiting`` or with False after ``seconds``; cancels nothing."""
+    if waiting.called and not waiting.paused:
+        return succeed(True)
+    done: Deferred[bool] = Deferred()
+
+    def late() -> None:
+        if not done.called:
+            done.callback(False)
+
+    call = clock.callLater(seconds, late)
+
+    def finish(result: Any) -> Any:
+        if call.active():
+            call.cancel()
+        if not done.called:
+            done.callback(True)
+        return result
+
+    waiting.addBoth(finish)
+    return done
+
+Startable = Awaitable[None]

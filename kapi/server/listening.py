@@ -1,0 +1,70 @@
+"""The listening socket: bound early, so that a taken port is told at once; opened when the server is ready."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from typing import Any
+
+from twisted.internet.defer import maybeDeferred
+from twisted.protocols.tls import TLSMemoryBIOFactory
+
+from kapi.server.http import Connections
+from kapi.server.tls import ServerContexts
+
+BACKLOG = 1024
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; ``str(error)`` says why."""
+
+
+def bind(address: str, port: int, share: bool) -> socket.socket:
+    """A bound socket that does not listen yet.  Raises ListenError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((address, port))
+        if not share:
+            listener.listen(BACKLOG)  # two sockets may be bound with SO_REUSEADDR; only one may listen
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ListenError(f"{address}:{port} is in use by another process") from None
+        raise ListenError(f"cannot listen on {address}:{port}: {os.strerror(error.errno or 0)}") from None
+    return listener
+
+
+def default_address(bind_address: str) -> str:
+    """The address to advertise: the bound one, or for a wildcard that of the default route's interface."""
+    if bind_address not in ("0.0.0.0", "::"):
+        return bind_address
+    for family, target in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((target, 9))  # a datagram socket only looks up the route
+                return str(probe.getsockname()[0])
+            except OSError:
+                continue
+    return "127.0.0.1"
+
+
+class Port:
+    """An open port."""
+
+    def __init__(self, reactor: Any, listener: socket.socket, connections: Connections, contexts: ServerContexts) -> None:
+        listener.listen(BACKLOG)
+        factory = TLSMemoryBIOFactory(contexts, False, connections, reactor)
+        factory.noisy = False
+        self._port = reactor.adoptStreamPort(listener.fileno(), listener.family, factory)
+        listener.close()
+
+    async def stop(self) -> None:
+        """Takes no more connections; those that are open stay."""
+        await maybeDeferred(self._port.stopListening)

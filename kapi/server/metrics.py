@@ -1,0 +1,227 @@
+"""The metrics of one process under upstream's names (upstream: apiserver ``endpoints/metrics``).
+
+What every request touches is counted in plain integers and turned into metric families only when somebody asks for
+/metrics: a prometheus-client child costs a lock for each increment.  Label values come from the catalogue or are empty, so
+that no client can make series without bound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+LATENCY = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0)
+SIZES = tuple(1000.0 * 10**power for power in range(7))
+_READING = frozenset({"GET", "LIST", "HEAD", "OPTIONS"})
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+
+
+class Histogram:
+    """Counts by upper bound."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCY) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative, as the exposition wants them."""
+        seen, out = 0, []
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts):
+            seen += count
+            out.append((bound, float(seen)))
+        return out
+
+
+#: component labels: verb, group, version, resource, subresource, scope
+Key = tuple[str, str, str, str, str, str]
+
+
+class Series:
+    """One kind of request."""
+
+    __slots__ = ("codes", "latency", "sizes", "running")
+
+    def __init__(self) -> None:
+        self.codes: dict[tuple[int, str], int] = {}
+        self.latency = Histogram()
+        self.sizes = Histogram(SIZES)
+        self.running = 0
+
+
+class RequestMetrics:
+    """A prometheus collector over all requests."""
+
+    def __init__(self) -> None:
+        self.series: dict[Key, Series] = {}
+        self.inflight = {"readOnly": 0, "mutating": 0}
+
+    def of(self, key: Key) -> Series:
+        found = self.series.get(key)
+        if found is None:
+            found = self.series[key] = Series()
+        return found
+
+    def collect(self) -> Iterator[Any]:
+        names = ["verb", "group", "version", "resource", "subresource", "scope", "component"]
+        total = CounterMetricFamily(
+            "apiserver_request_total", "Requests by verb, resource and HTTP code.", labels=[*names, "code", "dry_run"]
+        )
+        latency = HistogramMetricFamily(
+            "apiserver_request_duration_seconds", "Response latency in seconds.", labels=[*names, "dry_run"]
+        )
+        sli = HistogramMetricFamily("apiserver_request_sli_duration_seconds", "Response latency without waiting for others.", labels=names)
+        sizes = HistogramMetricFamily("apiserver_response_sizes", "Response size in bytes.", labels=names)
+        running = GaugeMetricFamily("apiserver_longrunning_requests", "Long-running requests now.", labels=names)
+        for key, series in self.series.items():
+            labels = [*key, "apiserver"]
+            for (code, dry_run), count in series.codes.items():
+                total.add_metric([*labels, str(code), dry_run], count)
+            if key[0] in ("WATCH", "CONNECT"):
+                running.add_metric(labels, series.running)
+            if series.codes and key[0] not in ("WATCH", "CONNECT"):
+                latency.add_metric([*labels, ""], series.latency.buckets(), series.latency.total)
+                sli.add_metric(labels, series.latency.buckets(), series.latency.total)
+            if key[0] in ("GET", "LIST") and series.codes:
+                sizes.add_metric(labels, series.sizes.buckets(), series.sizes.total)
+        inflight = GaugeMetricFamily(
+            "apiserver_current_inflight_requests", "Requests in flight by kind.", labels=["request_kind"]
+        )
+        for kind, count in self.inflight.items():
+            inflight.add_metric([kind], count)
+        yield from (total, latency, sli, sizes, running, inflight)
+
+
+class FunctionCollector:
+    """Families made by a function when they are asked for: gauges over state that somebody else keeps."""
+
+    def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
+        self._make = make
+
+    def collect(self) -> Iterable[Any]:
+        return self._make()
+
+
+class LatencyFamily:
+    """Durations by a few labels, such as those of store operations."""
+
+    def __init__(self, name: str, help: str, labels: tuple[str, ...], bounds: tuple[float, ...] = LATENCY) -> None:
+        self._name, self._help, self._labels, self._bounds = name, help, labels, bounds
+        self._series: dict[tuple[str, ...], Histogram] = {}
+
+    def observe(self, labels: tuple[str, ...], seconds: float) -> None:
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = Histogram(self._bounds)
+        series.observe(seconds)
+
+    def collect(self) -> Iterator[Any]:
+        family = HistogramMetricFamily(self._name, self._help, labels=list(self._labels))
+        for labels, series in self._series.items():
+            family.add_metric(list(labels), series.buckets(), series.total)
+        yield family
+
+
+class Metrics:
+    """The registry of a process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.requests = RequestMetrics()
+        self.store = LatencyFamily(
+            "etcd_request_duration_seconds", "Store request latency in seconds.", ("operation", "group", "resource")
+        )
+        self.authentication: dict[str, int] = {}
+        self.authorization: dict[str, int] = {}
+        for collector in (
+            self.requests,
+            self.store,
+            FunctionCollector(self._counters),
+            ProcessCollector(registry=None),
+            PlatformCollector(registry=None),
+            GCCollector(registry=_Sink()),  # type: ignore[arg-type]
+        ):
+            self.registry.register(collector)  # type: ignore[arg-type]
+
+    def add(self, make: Callable[[], Iterable[Any]]) -> None:
+        """Adds families over foreign state."""
+        self.registry.register(FunctionCollector(make))  # type: ignore[arg-type]
+
+    def _counters(self) -> Iterator[Any]:
+        attempts = CounterMetricFamily("authentication_attempts", "Authentication attempts by result.", labels=["result"])
+        for result, count in self.authentication.items():
+            attempts.add_metric([result], count)
+        yield attempts
+        decisions = CounterMetricFamily(
+            "authorization_attempts_total", "Authorization attempts by result.", labels=["result"]
+        )
+        for result, count in self.authorization.items():
+            decisions.add_metric([result], count)
+        yield decisions
+
+    def filter(self, known: Callable[[str, str, str], bool]) -> Callable[[Any], None]:
+        """The filter that counts every request; ``known`` says which resources may be label values."""
+        requests = self.requests
+
+        def count(ctx: Any) -> None:
+            key = request_key(ctx, known)
+            series = requests.of(key)
+            long = key[0] in ("WATCH", "CONNECT")
+            kind = "readOnly" if key[0] in _READING else "mutating"
+            if long:
+                series.running += 1
+            else:
+                requests.inflight[kind] += 1
+
+            def finish(code: int) -> None:
+                dry_run = "All" if "dryRun" in ctx.query else ""
+                series.codes[(code, dry_run)] = series.codes.get((code, dry_run), 0) + 1
+                if long:
+                    series.running -= 1
+                    return
+                requests.inflight[kind] -= 1
+                series.latency.observe(ctx.extra["reactor"].seconds() - ctx.received)
+                series.sizes.observe(ctx.http.sentLength)
+
+            ctx.finishers.append(finish)
+
+        return count
+
+    def exposition(self) -> tuple[bytes, bytes]:
+        """Content type and body of /metrics."""
+        return CONTENT_TYPE_LATEST.encode(), generate_latest(self.registry)
+
+
+class _Sink:
+    """Takes the registration that GCCollector makes by itself."""
+
+    def register(self, collector: Any) -> None: ...
+
+
+def request_key(ctx: Any, known: Callable[[str, str, str], bool]) -> Key:
+    """The bounded labels of a request."""
+    info = ctx.info
+    method = ctx.method if ctx.method in _METHODS else "other"
+    if info is None or not info.is_resource or not known(info.group, info.version, info.resource):
+        return (method, "", "", "", "", "")
+    verb = {"list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION", "proxy": "CONNECT"}.get(info.verb, method)
+    if info.subresource in ("exec", "attach", "portforward", "proxy", "log"):
+        verb = "CONNECT"
+    elif verb == "PATCH" and "apply-patch" in (ctx.header("content-type") or ""):
+        verb = "APPLY"
+    if info.name and verb not in ("LIST", "WATCH"):
+        scope = "resource"
+    else:
+        scope = "namespace" if info.namespace else "cluster"
+    return (verb, info.group, info.version, info.resource, info.subresource, scope)

@@ -1,0 +1,48 @@
+"""The HTTP request object: a bounded body, no form parsing, and then the runner (upstream: ``net/http`` server)."""
+
+from __future__ import annotations
+
+import io
+
+from twisted.web import http
+
+from kapi.server.runner import RequestRunner
+
+MAX_BODY = 3 * 1024 * 1024  # bytes
+#: what is still read of a body beyond the limit, so that its sender sees the answer instead of a reset
+_DRAIN = 64 * 1024 * 1024
+_NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
+
+
+class APIRequest(http.Request):
+    """``runner`` is set by the factory on a subclass."""
+
+    runner: RequestRunner
+    body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
+
+    @property
+    def body_too_large(self) -> bool:
+        return self.body_size > MAX_BODY
+
+    def parseCookies(self) -> None:  # noqa: N802
+        """Nobody reads cookies here."""
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802
+        self.content = io.BytesIO()
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802
+        self.body_size += len(data)
+        if self.body_size <= MAX_BODY:
+            self.content.write(data)
+        elif self.body_size > _DRAIN:
+            self.channel.loseConnection()
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802
+        """Unlike the base class: no query arguments, no cookies and no forms are parsed."""
+        self.method, self.uri, self.clientproto = command, path, version
+        self.path = path.partition(b"?")[0]
+        self.args = _NO_ARGUMENTS  # the query is parsed once, by the runner
+        self.process()
+
+    def process(self) -> None:
+        self.runner.serve(self)

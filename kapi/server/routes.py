@@ -1,0 +1,87 @@
+"""The fixed paths of the outermost server: /, /version, /metrics, health (upstream: apiserver ``server/routes``)."""
+
+from __future__ import annotations
+
+import platform
+
+import orjson
+
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import JSON, Response
+from kapi.server.generic import GenericServer
+from kapi.server.health import HealthChecks
+from kapi.server.metrics import Metrics
+
+MAJOR, MINOR = "1", "36"
+VERSION = {
+    "major": MAJOR,
+    "minor": MINOR,
+    "emulationMajor": MAJOR,
+    "emulationMinor": MINOR,
+    "minCompatibilityMajor": MAJOR,
+    "minCompatibilityMinor": "35",
+    "gitVersion": f"v{MAJOR}.{MINOR}.2+kapi",
+    "gitCommit": "",
+    "gitTreeState": "",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": f"python{platform.python_version()}",
+    "compiler": platform.python_implementation().lower(),
+    "platform": f"linux/{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), platform.machine()) }",
+}
+
+
+def _accepts_json(ctx: RequestContext) -> bool:
+    accepted = ctx.header("accept") or ""
+    kinds = [part.split(";", 1)[0].strip().lower() for part in accepted.split(",") if part.strip()]
+    return not kinds or any(kind in ("*/*", "application/*", "application/json") for kind in kinds)
+
+
+def install_version(server: GenericServer) -> None:
+    body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
+
+    def version(ctx: RequestContext) -> Response:
+        if not _accepts_json(ctx):
+            raise status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: application/json", details={})
+        return Response(200, body, JSON)
+
+    server.route("/version", version, methods=("GET",))
+    server.route("/version/", version, methods=("GET",), listed=False)
+
+    def under(ctx: RequestContext) -> Response | None:
+        if ctx.path.startswith("/version/"):
+            raise status.no_such_resource()
+        return None
+
+    server.fallbacks.append(under)
+
+
+def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None:
+    def any_check(ctx: RequestContext) -> Response | None:
+        for checks in endpoints:
+            if ctx.path == checks.path or ctx.path.startswith(checks.path + "/"):
+                return checks.handle(ctx)
+        return None
+
+    for checks in endpoints:
+        server.route(checks.path, checks.handle)
+    server.fallbacks.append(any_check)
+    server.more_paths.append(lambda: [path for checks in endpoints for path in checks.paths])
+
+
+def install_metrics(server: GenericServer, metrics: Metrics) -> None:
+    def exposition(ctx: RequestContext) -> Response:
+        content_type, body = metrics.exposition()
+        return Response(200, body, content_type)
+
+    server.route("/metrics", exposition)
+
+
+def install_index(server: GenericServer) -> None:
+    """/ and /index.html list every path."""
+
+    def index(ctx: RequestContext) -> Response:
+        return Response(200, orjson.dumps({"paths": server.listed_paths()}, option=orjson.OPT_INDENT_2), JSON)
+
+    server.route("/", index, listed=False)
+    server.route("/index.html", index, listed=False)

@@ -1,0 +1,126 @@
+"""How kapi is started: as a twistd plugin, from a tac file, or by the console script ``kapi``."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.python import usage
+
+from kapi.app import App
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options as Flags
+from kapi.options.options import help_text
+
+_CONFIG = "--config-file"
+
+
+def flags_from_file(path: str) -> list[str]:
+    """The flags in a file, one or more a line; ``#`` begins a comment.  Raises ConfigError."""
+    try:
+        with open(path) as file:
+            return [flag for line in file for flag in shlex.split(line, comments=True)]
+    except OSError as error:
+        raise ConfigError(f"{_CONFIG}: cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ConfigError(f"{_CONFIG}: {path}: {error}") from None
+
+
+def expand(arguments: Sequence[str]) -> list[str]:
+    """``--config-file`` replaced by what the file says; flags on the command line come after it and win."""
+    rest, files, pending = [], [], False
+    for argument in arguments:
+        if pending:
+            files.append(argument)
+            pending = False
+        elif argument == _CONFIG:
+            pending = True
+        elif argument.startswith(_CONFIG + "="):
+            files.append(argument.partition("=")[2])
+        else:
+            rest.append(argument)
+    if pending:
+        raise ConfigError(f"flag needs an argument: {_CONFIG}")
+    return [flag for file in files for flag in flags_from_file(file)] + rest
+
+
+def make_service_from_flags(arguments: Sequence[str], reactor: Any = None) -> App:
+    """The service.  Writes what is wrong to stderr and raises SystemExit."""
+    if any(argument in ("--help", "-h") for argument in arguments):
+        print("Usage: kapi [flags]\n\n" + help_text())
+        raise SystemExit(0)
+    if "--version" in arguments:
+        from kapi.server.routes import VERSION
+
+        print(f"Kubernetes {VERSION['gitVersion']}")
+        raise SystemExit(0)
+    if reactor is None:
+        from twisted.internet import reactor
+    try:
+        app = App(Flags.from_command_line(expand(arguments)), reactor)
+        app.prepare()
+    except ConfigError as error:
+        complain(error)
+        raise SystemExit(1) from None
+    app.on_failure = lambda error: complain(error)
+    return app
+
+
+def complain(error: Exception) -> None:
+    for message in str(error).splitlines():
+        sys.stderr.write(f"kapi: {message}\n")
+    sys.stderr.flush()
+
+
+class Options(usage.Options):  # type: ignore[misc]
+    """What twistd hands over; the flags are parsed by our own rules."""
+
+    synopsis = "[kapi flags]"
+    longdesc = "Runs a Kubernetes API server. `kapi --help` shows all flags."
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arguments: list[str] = []
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:  # noqa: N802
+        self.arguments = list(sys.argv[1:] if options is None else options)
+
+
+def makeService(options: Options) -> App:  # noqa: N802
+    """Called by twistd."""
+    app = make_service_from_flags(options.arguments)
+
+    def leave() -> None:
+        # twistd ends with 0 whatever became of the service
+        if app.exit_code:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(app.exit_code)
+
+    atexit.register(leave)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script: in the foreground, without a pid file.  Ends with the exit code."""
+    from twisted.internet import reactor
+    from twisted.logger import globalLogBeginner
+
+    from kapi.server.logging import observer
+
+    app = make_service_from_flags(sys.argv[1:] if arguments is None else arguments, reactor)
+    globalLogBeginner.beginLoggingTo([observer(app.options.logs.v, sys.stderr)], redirectStandardIO=False)
+    app.privilegedStartService()
+    app.startService()
+    running: Any = reactor
+    running.addSystemEventTrigger("before", "shutdown", app.stopService)
+    running.run()
+    sys.exit(app.exit_code)
+
+
+if __name__ == "__main__":
+    main()
