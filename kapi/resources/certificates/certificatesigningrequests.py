@@ -1,8 +1,310 @@
-"""CertificateSigningRequest (certificates.k8s.io/v1)."""
+"""CertificateSigningRequest (certificates.k8s.io/v1): the requester is recorded, approval and status change apart.
+
+Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/certificates``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+import base64
+import binascii
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.shared import printing
+from kapi.resources.shared.key_pairs import pem_blocks
+from kapi.resources.shared.metadata import validate_metadata_update
+from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.signers import validate_signer_name
+from kapi.resources.shared.strategies import PlainStrategy, keep
+
+Object = dict[str, Any]
+_SPEC, _CONDITIONS, _CERTIFICATE = Path("spec"), Path("status", "conditions"), Path("status", "certificate")
+_LEGACY = "kubernetes.io/legacy-unknown"
+_MINIMUM = 600
+_APPROVAL = ("Approved", "Denied")
+_LASTING = ("Approved", "Denied", "Failed")
+_USAGES = (
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+)
+
+
+class RequestStrategy(PlainStrategy):
+    """The main resource: after creation only metadata change."""
+
+    namespaced = False
+    name_rule = staticmethod(lambda name, prefix=False: [])
+    reset_fields = ("spec", "status")
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        if old is not None:
+            keep(obj, old, "spec")
+            keep(obj, old, "status")
+            return
+        obj["status"] = {}
+        spec = obj.setdefault("spec", {})
+        for name in ("username", "uid", "groups", "extra"):
+            spec.pop(name, None)
+        user = ctx.user
+        if user is None:
+            return
+        if user.name:
+            spec["username"] = user.name
+        if user.uid:
+            spec["uid"] = user.uid
+        if user.groups:
+            spec["groups"] = list(user.groups)
+        if user.extra:
+            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        if problem := request_error(spec.get("request")):
+            errors.append(invalid(_SPEC.child("request"), spec.get("request"), problem))
+        _usages(spec, (old or {}).get("spec") or {}, errors)
+        signer, here = spec.get("signerName", ""), _SPEC.child("signerName")
+        if signer == _LEGACY:
+            if old is None or (old.get("spec") or {}).get("signerName") != _LEGACY:
+                detail = "the legacy signerName is not allowed via this API version"
+                errors.append(invalid(here, signer, detail))
+        else:
+            validate_signer_name(signer, here, errors)
+        seconds = spec.get("expirationSeconds")
+        if seconds is not None and seconds < _MINIMUM:
+            detail = "may not specify a duration less than 600 seconds (10 minutes)"
+            errors.append(invalid(_SPEC.child("expirationSeconds"), seconds, detail))
+        _conditions(_conditions_of(obj), _conditions_of(old), errors)
+        _certificate(obj, old, errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        self._new_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        validate_change(obj, old, errors, approval=False, certificate=False)
+        validate_metadata_update(obj, old, errors)
+        return errors
+
+
+class StatusStrategy(RequestStrategy):
+    """Signers set the certificate and conditions other than Approved and Denied."""
+
+    reset_fields = ("spec", "status.conditions")
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        assert old is not None  # an update strategy
+        keep(obj, old, "spec")
+        new, before = _conditions_of(obj), _conditions_of(old)
+        for kind in _APPROVAL:
+            places = [index for index, item in enumerate(new) if item.get("type") == kind]
+            kept = [item for item in before if item.get("type") == kind]
+            if len(places) == len(kept):
+                for place, item in zip(places, kept, strict=True):
+                    new[place] = dict(item)
+        fill_times(obj, old, ctx.now)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        self._new_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        validate_change(obj, old, errors, approval=False, certificate=True)
+        validate_metadata_update(obj, old, errors)
+        return errors
+
+
+class ApprovalStrategy(RequestStrategy):
+    """Approvers set conditions."""
+
+    reset_fields = ("spec", "status.certificate")
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        assert old is not None  # an update strategy
+        fill_times(obj, old, ctx.now)
+        conditions = (obj.get("status") or {}).get("conditions")
+        keep(obj, old, "spec")
+        keep(obj, old, "status")
+        status = obj.setdefault("status", {})
+        status.pop("conditions", None)
+        if conditions:
+            status["conditions"] = conditions
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        self._new_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        validate_change(obj, old, errors, approval=True, certificate=False)
+        validate_metadata_update(obj, old, errors)
+        return errors
+
+
+def fill_times(obj: Object, old: Object, now: str) -> None:
+    """Sets missing times of conditions; the transition time stays where type and status stay."""
+    for condition in _conditions_of(obj):
+        if not condition.get("lastUpdateTime"):
+            condition["lastUpdateTime"] = now
+        if condition.get("lastTransitionTime"):
+            continue
+        condition["lastTransitionTime"] = now
+        for before in _conditions_of(old):
+            alike = all(before.get(name) == condition.get(name) for name in ("type", "status"))
+            if alike and before.get("lastTransitionTime"):
+                condition["lastTransitionTime"] = before["lastTransitionTime"]
+                break
+
+
+def request_error(encoded: str | None) -> str:
+    """ "" for a PEM block with a well-signed PKCS #10 request."""
+    kind, der = next(pem_blocks(_decoded(encoded)), ("", b""))
+    if kind != "CERTIFICATE REQUEST":
+        return "PEM block type must be CERTIFICATE REQUEST"
+    try:
+        request = x509.load_der_x509_csr(der)
+        good = request.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
+        return "x509: malformed certificate request"
+    return "" if good else "x509: ECDSA verification failure"
+
+
+def certificate_error(encoded: str | None) -> str:
+    """ "" for nothing and for PEM blocks that are certificates."""
+    data = _decoded(encoded)
+    if not data:
+        return ""
+    blocks = list(pem_blocks(data))
+    for kind, der in blocks:
+        if kind != "CERTIFICATE":
+            return f'only CERTIFICATE PEM blocks are allowed, found "{kind}"'
+        try:
+            x509.load_der_x509_certificate(der)
+        except ValueError:
+            return "x509: malformed certificate"
+    return "" if blocks else "must contain at least one CERTIFICATE PEM block"
+
+
+def _decoded(encoded: str | None) -> bytes:
+    try:
+        return base64.b64decode(encoded or "", validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _conditions_of(obj: Object | None) -> list[Object]:
+    return ((obj or {}).get("status") or {}).get("conditions") or []
+
+
+def _usages(spec: Object, old: Object, errors: Errors) -> None:
+    usages, before = spec.get("usages") or [], old.get("usages") or []
+    here = _SPEC.child("usages")
+    if not usages:
+        errors.append(required(here))
+    if all(usage in _USAGES for usage in before):
+        for index, usage in enumerate(usages):
+            if usage not in _USAGES:
+                errors.append(not_supported(here.index(index), usage, _USAGES))
+    if len(set(before)) == len(before):
+        for index, usage in enumerate(usages):
+            if usage in usages[:index]:
+                errors.append(duplicate(here.index(index), usage))
+
+
+def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> None:
+    """What the old object already did wrong stays allowed."""
+    before = [item.get("type", "") for item in old]
+    exclusive = not all(kind in before for kind in _APPROVAL)
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        kind, status, here = condition.get("type", ""), condition.get("status", ""), _CONDITIONS.index(index)
+        if not kind and "" not in before:
+            errors.append(required(here.child("type")))
+        allowed = ("True",) if kind in _LASTING else ("False", "True", "Unknown")
+        if not status:
+            errors.append(required(here.child("status")))
+        elif status not in allowed:
+            errors.append(not_supported(here.child("status"), status, allowed))
+        if exclusive and kind in _APPROVAL and (seen & set(_APPROVAL)) - {kind}:
+            errors.append(invalid(_CONDITIONS, kind, "Approved and Denied conditions are mutually exclusive"))
+        if kind in seen and len(set(before)) == len(before):
+            errors.append(duplicate(here.child("type"), kind))
+        seen.add(kind)
+
+
+def _certificate(obj: Object, old: Object | None, errors: Errors) -> None:
+    new = (obj.get("status") or {}).get("certificate")
+    if old is not None:
+        before = (old.get("status") or {}).get("certificate")
+        if new == before or certificate_error(before):
+            return
+    if problem := certificate_error(new):
+        errors.append(invalid(_CERTIFICATE, "<certificate data>", problem))
+
+
+def validate_change(obj: Object, old: Object, errors: Errors, *, approval: bool, certificate: bool) -> None:
+    """Who may change what: ``approval`` Approved and Denied, ``certificate`` the certificate, once."""
+    new, before = _conditions_of(obj), _conditions_of(old)
+    for kind in _LASTING:
+        if len(_of(new, kind)) < len(_of(before, kind)):
+            errors.append(forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"'))
+    for kind in () if approval else _APPROVAL:
+        have, had = _of(new, kind), _of(before, kind)
+        if len(have) > len(had):
+            errors.append(forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"'))
+        elif len(have) == len(had) and not same(have, had):
+            errors.append(forbidden(_CONDITIONS, f'updates may not modify a condition of type "{kind}"'))
+    issued, was = (item.get("status") or {} for item in (obj, old))
+    if issued.get("certificate", "") != was.get("certificate", ""):
+        if not certificate:
+            errors.append(forbidden(_CERTIFICATE, "updates may not set certificate content"))
+        elif was.get("certificate"):
+            errors.append(forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
+
+
+def _of(conditions: list[Object], kind: str) -> list[Object]:
+    return [item for item in conditions if item.get("type") == kind]
+
+
+def _state(obj: Object, now: float) -> str:
+    kinds = {item.get("type") for item in _conditions_of(obj)}
+    text = "Denied" if "Denied" in kinds else "Approved" if "Approved" in kinds else "Pending"
+    if "Failed" in kinds:
+        text += ",Failed"
+    return text + (",Issued" if (obj.get("status") or {}).get("certificate") else "")
+
+
+def _duration(obj: Object, now: float) -> str:
+    seconds = (obj.get("spec") or {}).get("expirationSeconds")
+    return printing.NONE if seconds is None else printing.human_duration(seconds)
+
+
+def _signer(obj: Object, now: float) -> str:
+    return (obj.get("spec") or {}).get("signerName") or printing.NONE
+
+
+def _requestor(obj: Object, now: float) -> str:
+    return (obj.get("spec") or {}).get("username", "")
+
 
 RESOURCE = Resource(
     group="certificates.k8s.io",
@@ -15,7 +317,14 @@ RESOURCE = Resource(
     short_names=("csr",),
     storage_version_hash="95fRKMXA+00=",
     subresources=(
-        Subresource("approval", ("get", "patch", "update"), kind="CertificateSigningRequest"),
-        Subresource("status", ("get", "patch", "update"), kind="CertificateSigningRequest"),
+        Subresource(
+            "approval", ("get", "patch", "update"), kind="CertificateSigningRequest", strategy=ApprovalStrategy()
+        ),
+        Subresource("status", ("get", "patch", "update"), kind="CertificateSigningRequest", strategy=StatusStrategy()),
     ),
+    strategy=RequestStrategy(),
+    table=printing.table(
+        "CertificateSigningRequest", printing.name, printing.age, _signer, _requestor, _duration, _state
+    ),
+    selectable_fields={"spec.signerName": selectable("spec.signerName")},
 )
