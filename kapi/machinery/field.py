@@ -65,6 +65,7 @@ class ErrorType(enum.Enum):
 
 
 _OMIT = object()
+OMIT = _OMIT  #: stands for a bad value that the message leaves out
 _VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
 
 
