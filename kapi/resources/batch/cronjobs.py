@@ -1,8 +1,136 @@
-"""CronJob (batch/v1)."""
+"""CronJob (batch/v1): defaults, validation, strategy, table (upstream: ``pkg/apis/batch``, ``pkg/registry/batch/cronjob``)."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import FieldError, Path
+from kapi.resources.batch.cron import ScheduleError, check_schedule, zone_texts
+from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared.poddefaults import name_service_account
+from kapi.resources.shared.podtemplate import template_options
+from kapi.resources.shared.printing import NONE, UNSET, age, label_selector, name, since, table
+from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_POLICIES = ("Allow", "Forbid", "Replace")
+_JOB = _SPEC.child("jobTemplate", "spec")
+
+
+def _validate_schedule(spec: Object, old: Object | None, errors: Errors) -> None:
+    schedule, path = spec.get("schedule", ""), _SPEC.child("schedule")
+    if not schedule:
+        errors.append(field.required(path))
+        return
+    try:
+        check_schedule(schedule)
+    except ScheduleError as error:
+        errors.append(field.invalid(path, schedule, str(error)))
+    if "TZ" not in schedule:
+        return
+    if old is None or "TZ" not in old.get("schedule", ""):
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        errors.append(field.invalid(path, schedule, text))
+    elif spec.get("timeZone") is not None:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        errors.append(field.invalid(path, schedule, text))
+
+
+def _template(obj: Object) -> Object:
+    return ((obj["spec"].get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
+
+
+class CronJobStrategy(PlainStrategy):
+    reset_fields = ("status",)
+    generation_parts = ("spec",)
+    empty_status = {}
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        if not spec.get("concurrencyPolicy"):
+            spec["concurrencyPolicy"] = "Allow"
+        for part, value in (("suspend", False), ("successfulJobsHistoryLimit", 3), ("failedJobsHistoryLimit", 1)):
+            if spec.get(part) is None:
+                spec[part] = value
+        default_job_spec(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        name_service_account(_template(obj).get("spec", {}))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec, before = obj["spec"], None if old is None else old["spec"]
+        _validate_schedule(spec, before, errors)
+        validate_counts(spec, _SPEC, errors, ("startingDeadlineSeconds",))
+        zone = spec.get("timeZone")
+        if zone is not None and (before is None or before.get("timeZone") != zone):
+            for text in zone_texts(zone):
+                errors.append(field.invalid(_SPEC.child("timeZone"), zone, text))
+        policy = spec.get("concurrencyPolicy", "")
+        if not policy:
+            errors.append(field.required(_SPEC.child("concurrencyPolicy")))
+        elif policy not in _POLICIES:
+            errors.append(not_supported(_SPEC.child("concurrencyPolicy"), policy, _POLICIES))
+        job = (spec.get("jobTemplate") or {}).get("spec") or {}
+        validate_job_spec(job, _JOB, errors, template_options(ctx, None if old is None else _template(old)))
+        if job.get("selector") is not None:
+            text = "`selector` will be auto-generated"
+            errors.append(field.invalid(_JOB.child("selector"), job["selector"], text))
+        if job.get("manualSelector"):
+            errors.append(not_supported(_JOB.child("manualSelector"), True, ("nil", "false")))
+        validate_counts(spec, _SPEC, errors, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors = super().validate(obj, ctx)
+        own = obj["metadata"].get("name", "")
+        if len(own) > 52:  # the controller adds eleven characters
+            errors.append(field.invalid("metadata.name", own, "must be no more than 52 characters"))
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return hostname_warning(obj) + job_spec_warnings(obj["spec"]["jobTemplate"]["spec"], _JOB)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        warnings: list[str] = []
+        if obj["metadata"].get("generation") != old["metadata"].get("generation"):
+            warnings = job_spec_warnings(obj["spec"]["jobTemplate"]["spec"], _JOB)
+        if "TZ" in obj["spec"].get("schedule", ""):
+            warnings.append(
+                "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+                "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+            )
+        return warnings
+
+
+class CronJobStatusStrategy(PlainStatusStrategy):
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return []
+
+
+def _suspended(obj: Object, now: float) -> str:
+    suspend = obj["spec"].get("suspend")
+    return UNSET if suspend is None else "True" if suspend else "False"
+
+
+def _last(obj: Object, now: float) -> str:
+    last = (obj.get("status") or {}).get("lastScheduleTime")
+    return since(last, now) if last else NONE
+
+
+def _zone(obj: Object, now: float) -> str:
+    zone = obj["spec"].get("timeZone")
+    return NONE if zone is None else zone
+
+
+def _selector(obj: Object, now: float) -> str:
+    return label_selector(((obj["spec"].get("jobTemplate") or {}).get("spec") or {}).get("selector"))
+
+
+STRATEGY = CronJobStrategy()
 
 RESOURCE = Resource(
     group="batch",
@@ -16,6 +144,20 @@ RESOURCE = Resource(
     categories=("all",),
     storage_version_hash="sd5LIXh4Fjs=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="CronJob"),
+        Subresource("status", ("get", "patch", "update"), kind="CronJob", strategy=CronJobStatusStrategy(STRATEGY)),
+    ),
+    strategy=STRATEGY,
+    table=table(
+        "CronJob",
+        name,
+        lambda obj, now: obj["spec"].get("schedule", ""),
+        _zone,
+        _suspended,
+        lambda obj, now: len((obj.get("status") or {}).get("active") or ()),
+        _last,
+        age,
+        container_names("spec", "jobTemplate", "spec", "template"),
+        images("spec", "jobTemplate", "spec", "template"),
+        _selector,
     ),
 )

@@ -1,0 +1,253 @@
+"""The spec of a Job, on its own and in a CronJob: defaults and validation (upstream: ``pkg/apis/batch``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery import field
+from kapi.machinery.field import OMIT, Path, quote
+from kapi.resources.batch.indexes import IndexesError, count_indexes
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.names import HTTP_PATH_TEXT, is_dns1123_subdomain, is_http_path, is_qualified_name
+from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.podtemplate import validate_pod_template
+from kapi.resources.shared.podwarnings import pod_warnings
+from kapi.resources.shared.replicas import validate_counts
+from kapi.resources.shared.rules import Errors, not_supported
+
+Object = dict[str, Any]
+
+_MANY, _MANY_PARALLEL = 100_000, 10_000
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS = ("In", "NotIn")
+_STATUSES = ("False", "True", "Unknown")
+_REQUIRED_VALUES = "valid values: [{}]"
+
+
+def default_job_spec(spec: Object) -> None:
+    """The defaults that a Job and the template of a CronJob share."""
+    default_pod_template(spec.setdefault("template", {}))
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+
+
+def _choices(values: tuple[str, ...]) -> str:
+    return _REQUIRED_VALUES.format(" ".join(quote(value) for value in values))
+
+
+def _managed_by(name: str, path: Path, errors: Errors) -> None:
+    host, slash, rest = name.partition("/")
+    if not name:
+        errors.append(field.required(path))
+    elif not host or not rest:
+        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        errors.append(field.invalid(path, name, text))
+    else:
+        for text in is_dns1123_subdomain(host):
+            errors.append(field.invalid(path, host, text))
+        if not is_http_path(rest):
+            errors.append(field.invalid(path, rest, HTTP_PATH_TEXT))
+    if len(name.encode()) > 63:
+        errors.append(field.too_long(path, 63))
+
+
+def _completion_mode(spec: Object, path: Path, errors: Errors) -> None:
+    mode, completions, parallelism = spec.get("completionMode"), spec.get("completions"), spec.get("parallelism")
+    per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
+    if mode is not None and mode not in ("NonIndexed", "Indexed"):
+        errors.append(not_supported(path.child("completionMode"), mode, ("NonIndexed", "Indexed")))
+    if mode == "Indexed":
+        if completions is None:
+            errors.append(field.required(path.child("completions"), "when completion mode is Indexed"))
+        if parallelism is not None and parallelism > _MANY:
+            text = f"must be less than or equal to {_MANY} when completion mode is Indexed"
+            errors.append(field.invalid(path.child("parallelism"), parallelism, text))
+        here = path.child("maxFailedIndexes")
+        if completions is not None and failed is not None and failed > completions:
+            errors.append(field.invalid(here, failed, "must be less than or equal to completions"))
+        if failed is not None and failed > _MANY:
+            errors.append(field.invalid(here, failed, f"must be less than or equal to {_MANY}"))
+        if completions is not None and completions > _MANY and per_index is not None:
+            limit = (
+                f"must be less than or equal to {_MANY_PARALLEL} when completions are above {_MANY} and used with "
+                "backoff limit per index"
+            )
+            if failed is None:
+                errors.append(field.required(here, f"must be specified when completions is above {_MANY}"))
+            if parallelism is not None and parallelism > _MANY_PARALLEL:
+                errors.append(field.invalid(path.child("parallelism"), parallelism, limit))
+            if failed is not None and failed > _MANY_PARALLEL:
+                errors.append(field.invalid(here, failed, limit))
+    if mode in (None, "NonIndexed"):
+        for name, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", failed)):
+            if value is not None:
+                errors.append(field.invalid(path.child(name), value, "requires indexed completion mode"))
+
+
+def _on_exit_codes(requirement: Object, path: Path, errors: Errors, names: set[str]) -> None:
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if not operator:
+        errors.append(field.required(path.child("operator"), _choices(_OPERATORS)))
+    elif operator not in _OPERATORS:
+        errors.append(not_supported(path.child("operator"), operator, _OPERATORS))
+    name = requirement.get("containerName")
+    if name is not None and name not in names:
+        text = "must be one of the container or initContainer names in the pod template"
+        errors.append(field.invalid(path.child("containerName"), name, text))
+    here = path.child("values")
+    if not values:
+        errors.append(field.invalid(here, requirement.get("values"), "at least one value is required"))
+    elif len(values) > 255:
+        errors.append(field.too_many(here, len(values), 255))
+    seen = set()
+    for i, value in enumerate(values):
+        if operator == "In" and value == 0:
+            errors.append(field.invalid(here.index(i), value, "must not be 0 for the In operator"))
+        if value in seen:
+            errors.append(field.duplicate(here.index(i), value))
+        seen.add(value)
+    if any(first > second for first, second in zip(values, values[1:], strict=False)):
+        errors.append(field.invalid(here, values, "must be ordered"))
+
+
+def _on_pod_conditions(patterns: list[Object], path: Path, errors: Errors) -> None:
+    if len(patterns) > 20:
+        errors.append(field.too_many(path, len(patterns), 20))
+    for i, pattern in enumerate(patterns):
+        kind, status = pattern.get("type", ""), pattern.get("status", "")
+        for text in is_qualified_name(kind):
+            errors.append(field.invalid(path.index(i).child("type"), kind, text))
+        if not status:
+            errors.append(field.required(path.index(i).child("status"), _choices(_STATUSES)))
+        elif status not in _STATUSES:
+            errors.append(not_supported(path.index(i).child("status"), status, _STATUSES))
+
+
+def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) -> None:
+    rules = policy.get("rules") or []
+    if len(rules) > 20:
+        errors.append(field.too_many(path.child("rules"), len(rules), 20))
+    pod = (spec.get("template") or {}).get("spec") or {}
+    names = {
+        container.get("name", "") for part in ("containers", "initContainers") for container in pod.get(part) or ()
+    }
+    for i, rule in enumerate(rules):
+        here, action = path.child("rules").index(i), rule.get("action", "")
+        if not action:
+            errors.append(field.required(here.child("action"), _choices(_ACTIONS)))
+        elif action == "FailIndex":
+            if spec.get("backoffLimitPerIndex") is None:
+                text = "requires the backoffLimitPerIndex to be set"
+                errors.append(field.invalid(here.child("action"), action, text))
+        elif action not in _ACTIONS:
+            errors.append(not_supported(here.child("action"), action, _ACTIONS))
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or []
+        if codes is not None:
+            _on_exit_codes(codes, here.child("onExitCodes"), errors, names)
+        if conditions:
+            _on_pod_conditions(conditions, here.child("onPodConditions"), errors)
+        if codes is not None and conditions:
+            text = "specifying both OnExitCodes and OnPodConditions is not supported"
+            errors.append(field.invalid(here, OMIT, text))
+        if codes is None and not conditions:
+            text = "specifying one of OnExitCodes and OnPodConditions is required"
+            errors.append(field.invalid(here, OMIT, text))
+
+
+def _success_policy(spec: Object, policy: Object, path: Path, errors: Errors) -> None:
+    rules, completions = policy.get("rules") or [], spec.get("completions") or 0
+    if not rules:
+        text = "at least one rules must be specified when the successPolicy is specified"
+        errors.append(field.required(path.child("rules"), text))
+    if len(rules) > 20:
+        errors.append(field.too_many(path.child("rules"), len(rules), 20))
+    for i, rule in enumerate(rules):
+        here, count, indexes = path.child("rules").index(i), rule.get("succeededCount"), rule.get("succeededIndexes")
+        if count is None and indexes is None:
+            text = "at least one of succeededCount or succeededIndexes must be specified"
+            errors.append(field.required(here, text))
+        total = 0
+        if indexes is not None:
+            if len(indexes) > 64 * 1024:
+                errors.append(field.too_long(here.child("succeededIndexes"), 64 * 1024))
+            try:
+                total = count_indexes(indexes, completions)
+            except IndexesError as error:
+                text = f"error parsing succeededIndexes: {error}"
+                errors.append(field.invalid(here.child("succeededIndexes"), indexes, text))
+        if count is not None:
+            place = here.child("succeededCount")
+            if count < 0:
+                errors.append(field.invalid(place, count, "must be greater than or equal to 0"))
+            if count > completions:
+                text = f"must be less than or equal to {completions} (the number of specified completions)"
+                errors.append(field.invalid(place, count, text))
+            if indexes is not None and count > total:
+                text = (
+                    f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes "
+                    "field)"
+                )
+                errors.append(field.invalid(place, count, text))
+
+
+def _replacement(spec: Object, path: Path, errors: Errors) -> None:
+    policy = spec.get("podReplacementPolicy")
+    if policy is None:
+        return
+    known: tuple[str, ...] = ("Failed", "TerminatingOrFailed")
+    if spec.get("podFailurePolicy") is not None:
+        known = ("Failed",)
+    if policy not in known:
+        errors.append(not_supported(path, policy, known))
+
+
+def _restart_policy(spec: Object, path: Path, errors: Errors) -> None:
+    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy", "")
+    here = path.child("template", "spec", "restartPolicy")
+    if policy in ("", "Always"):
+        errors.append(field.required(here, 'valid values: "OnFailure", "Never"'))
+    elif policy not in ("OnFailure", "Never"):
+        errors.append(not_supported(here, policy, ("OnFailure", "Never")))
+    elif spec.get("podFailurePolicy") is not None and policy != "Never":
+        text = 'only "Never" is supported when podFailurePolicy is specified'
+        errors.append(field.invalid(here, policy, text))
+
+
+def validate_job_spec(spec: Object, path: Path, errors: Errors, options: PodOptions) -> None:
+    """Everything but the selector, which a CronJob's template does not have."""
+    names = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+    validate_counts(spec, path, errors, (*names, "backoffLimitPerIndex", "maxFailedIndexes"))
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        errors.append(field.required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
+    if spec.get("managedBy") is not None:
+        _managed_by(spec["managedBy"], path.child("managedBy"), errors)
+    _completion_mode(spec, path, errors)
+    policy = spec.get("podFailurePolicy")
+    if policy is not None:
+        _failure_policy(spec, policy, path.child("podFailurePolicy"), errors)
+    success = spec.get("successPolicy")
+    if success is not None:
+        here = path.child("successPolicy")
+        if spec.get("completionMode") != "Indexed":
+            errors.append(field.invalid(here, internal("SuccessPolicy", success), "requires indexed completion mode"))
+        else:
+            _success_policy(spec, success, here, errors)
+    _replacement(spec, path.child("podReplacementPolicy"), errors)
+    validate_pod_template(spec.get("template") or {}, path.child("template"), errors, options)
+    _restart_policy(spec, path, errors)
+
+
+def job_spec_warnings(spec: Object, path: Path) -> list[str]:
+    warnings = []
+    many = (spec.get("completions") or 0) > _MANY and (spec.get("parallelism") or 0) > _MANY_PARALLEL
+    if spec.get("completionMode") == "Indexed" and many:
+        warnings.append(
+            f"{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+            "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        )
+    template = spec.get("template") or {}
+    here = path.child("template")
+    return warnings + pod_warnings(template.get("spec") or {}, template.get("metadata") or {}, here, template=True)
