@@ -47,7 +47,7 @@ from kapi.filters.warnings import warnings
 from kapi.machinery import status
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
-from kapi.registry.allocators import install as allocators
+from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
@@ -118,7 +118,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         install(server.table, registry, [row for row in rows if enabled(row.group, row.version, row.plural)])
 
     ranges = [str(network) for network in options.misc.service_ranges]
-    allocators.install(registry, ranges, options.misc.service_node_port_range)
+    install_allocators(registry, ranges, options.misc.service_node_port_range)
     admission = _admission(options, registry, environment, settings, reactor)
     identity = _authentication(options, files, registry, made, f"{advertise}:{port}")
     handlers.update(built_in_handlers(registry))
