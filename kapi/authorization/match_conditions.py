@@ -1,0 +1,106 @@
+"""When to ask an authorization webhook: CEL over the SubjectAccessReview's spec (KEP-3221).
+
+Upstream: apiserver ``authorization/cel``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kapi import cel
+from kapi.authorization.errors import aggregate
+from kapi.cel.types import BOOL, DYN, STRING, StructField, StructType, list_of, map_of
+from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
+
+Object = dict[str, Any]
+
+
+def _struct(name: str, /, **fields: Any) -> StructType:
+    return StructType(name, {key: StructField(key, kind) for key, kind in fields.items()})
+
+
+_REQUIREMENT = _struct("kubernetes.Requirement", key=STRING, operator=STRING, values=list_of(STRING))
+_SELECTOR = _struct("kubernetes.SelectorAttributes", rawSelector=STRING, requirements=list_of(_REQUIREMENT))
+_RESOURCE = _struct(
+    "kubernetes.ResourceAttributes", namespace=STRING, verb=STRING, group=STRING, version=STRING, resource=STRING,
+    subresource=STRING, name=STRING, fieldSelector=_SELECTOR, labelSelector=_SELECTOR,
+)
+_PATHS = _struct("kubernetes.NonResourceAttributes", path=STRING, verb=STRING)
+_REQUEST = _struct(
+    "kubernetes.SubjectAccessReviewSpec", resourceAttributes=_RESOURCE, nonResourceAttributes=_PATHS, user=STRING,
+    groups=list_of(STRING), extra=map_of(STRING, list_of(STRING)), uid=STRING,
+)
+_ENVIRONMENT = cel.Environment({"request": _REQUEST}, structs=(_REQUIREMENT, _SELECTOR, _RESOURCE, _PATHS, _REQUEST))
+_TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+_MAX_CONDITIONS = 64
+
+
+class CELConditions:
+    """All must hold.  One that is false settles it, whatever errors the others met."""
+
+    def __init__(self, programs: Sequence[tuple[str, cel.Program]]) -> None:
+        self.programs = tuple(programs)
+
+    def matches(self, review: Object) -> bool:
+        """Raises ValueError when no condition is false and one cannot be evaluated."""
+        request = _request(review["spec"])
+        errors: list[str] = []
+        for expression, program in self.programs:
+            try:
+                if program.evaluate({"request": request}, cel.MATCH_CONDITIONS_BUDGET) is not True:
+                    return False
+            except cel.CelError as error:
+                errors.append(f"cel evaluation error: expression '{expression}' resulted in error: {error}")
+        if errors:
+            raise ValueError(aggregate(errors))
+        return True
+
+
+def _request(spec: Object) -> Object:
+    """The spec with every text there, empty or not, as the expressions expect."""
+    request: Object = {
+        "user": spec.get("user", ""),
+        "groups": spec.get("groups") or spec.get("group") or [],
+        "uid": spec.get("uid", ""),
+        "extra": spec.get("extra") or {},
+    }
+    resource = spec.get("resourceAttributes")
+    if resource is not None:
+        request["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **resource}
+    paths = spec.get("nonResourceAttributes")
+    if paths is not None:
+        request["nonResourceAttributes"] = {"verb": paths.get("verb", ""), "path": paths.get("path", "")}
+    return request
+
+
+def compile_conditions(conditions: Sequence[Object], path: Path) -> tuple[CELConditions | None, list[FieldError]]:
+    """The conditions, compiled, and what is wrong with them; None without any."""
+    errors: list[FieldError] = []
+    programs: list[tuple[str, cel.Program]] = []
+    root = path.child("matchConditions")
+    if len(conditions) > _MAX_CONDITIONS:
+        from kapi.machinery.field import too_many
+
+        errors.append(too_many(root, len(conditions), _MAX_CONDITIONS))
+        return None, errors
+    seen: set[str] = set()
+    for position, condition in enumerate(conditions):
+        at, expression = root.index(position).child("expression"), str(condition.get("expression") or "").strip()
+        if not expression:
+            errors.append(required(at, ""))
+            continue
+        if expression in seen:
+            errors.append(duplicate(at, expression))
+            continue
+        seen.add(expression)
+        try:
+            program = _ENVIRONMENT.compile(expression)
+        except cel.CompileErrors as error:
+            errors.append(invalid(at, expression, f"compilation failed: {error}"))
+            continue
+        if program.result_type not in (BOOL, DYN):
+            errors.append(invalid(at, expression, "must evaluate to bool"))
+            continue
+        programs.append((expression, program))
+    return (CELConditions(programs) if programs else None), errors
