@@ -49,6 +49,8 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Store
     await store.admission.validate(attributes)
 
     obj: Object = tree.copy(existing)
+    if store.row.strategy.begin_deletion(obj, options, context):
+        return await _store_marked(store, op, obj, existing, entry)
     metadata = obj["metadata"]
     graceful, pending = _begin_graceful(store, options, obj, context)
     if pending:

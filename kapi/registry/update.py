@@ -100,7 +100,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             metadata["managedFields"] = old_meta["managedFields"]
         attributes.obj = obj if view is None else view(obj)
         await store.admission.validate(attributes)
-        if _finished_deleting(obj, old_meta):
+        if _finished_deleting(obj, old_meta) and not store.row.strategy.holds_deletion(obj):
             outcome = await _delete_finalized(store, op, obj, entry)
         elif obj == existing:
             outcome = Stored(existing, entry.data, entry.revision)

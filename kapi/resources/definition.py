@@ -88,6 +88,14 @@ class Strategy:
     def admit_delete(self, obj: Object, ctx: StrategyContext) -> None:
         """Raises a StatusError when the object may not be deleted (e.g. a protected object)."""
 
+    def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
+        """For types that mark their objects themselves: True when ``obj``, as left, is what a delete request stores."""
+        return False
+
+    def holds_deletion(self, obj: Object) -> bool:
+        """Whether something beside ``metadata.finalizers`` keeps an object that is to go (a namespace's finalizers)."""
+        return False
+
 
 class Lifecycle(Protocol):
     """I/O that belongs to a write, e.g. allocating a Service's addresses.

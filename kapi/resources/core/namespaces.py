@@ -69,6 +69,30 @@ class NamespaceStrategy(PlainStrategy):
     def canonicalize(self, obj: Object) -> None:
         _label_with_name(obj)
 
+    def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
+        """The first request starts the termination; later ones change nothing until ``spec.finalizers`` is empty."""
+        metadata = obj["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return self.holds_deletion(obj)
+        metadata["deletionTimestamp"] = ctx.now
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        orphans, propagation = options.get("orphanDependents"), options.get("propagationPolicy")
+        if orphans is None and propagation is None:
+            return True
+        wanted = {
+            "orphan": bool(orphans) if orphans is not None else propagation == "Orphan",
+            "foregroundDeletion": not orphans if orphans is not None else propagation == "Foreground",
+        }
+        finalizers = [name for name in metadata.get("finalizers") or [] if wanted.get(name, True)]
+        finalizers += [name for name, wants in wanted.items() if wants and name not in finalizers]
+        metadata.pop("finalizers", None)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        return True
+
+    def holds_deletion(self, obj: Object) -> bool:
+        return bool((obj.get("spec") or {}).get("finalizers"))
+
 
 class NamespaceStatusStrategy(PlainStatusStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
