@@ -115,6 +115,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         (core, core_rows()),
         (aggregator, rows_of(AGGREGATOR_GROUP)),
     ):
+        server.fixed_groups = frozenset(row.group for row in rows)
         install(server.table, registry, [row for row in rows if enabled(row.group, row.version, row.plural)])
 
     ranges = [str(network) for network in options.misc.service_ranges]

@@ -75,6 +75,14 @@ class NotFound:
         return False
 
 
+def _group_of(path: str) -> str | None:
+    """The API group a path lies under; "" is the core group, None says that it is no API path."""
+    parts = path.split("/", 3)
+    if parts[1] == "api":
+        return ""
+    return parts[2] if parts[1] == "apis" and len(parts) > 2 and parts[2] else None
+
+
 class GenericServer:
     """A named server; ``delegate`` is asked for what it does not serve itself."""
 
@@ -90,6 +98,8 @@ class GenericServer:
         self._checks: dict[str, Check] = {}
         #: answers /api, /apis and what lies under them down to a group version: discovery
         self.discovery: Handler | None = None
+        #: groups that are this server's for good: under them an unknown path is answered with a Status
+        self.fixed_groups: frozenset[str] = frozenset()
         #: asked in order when no fixed path fits
         self.fallbacks: list[Handler] = []
         #: further paths to list
@@ -120,13 +130,15 @@ class GenericServer:
             answer = self.table.handle(ctx)
             if answer is not None:
                 return answer
-            if self.table.serves_group_version(info.group, info.version):
+            if info.group in self.fixed_groups:
                 raise status.no_such_resource()
             return self.delegate.handle(ctx)
-        if self.discovery is not None and ctx.path.startswith("/api"):
-            found = self.discovery(ctx)
+        if ctx.path.startswith("/api"):
+            found = None if self.discovery is None else self.discovery(ctx)
             if found is not None:
                 return found
+            if _group_of(ctx.path) in self.fixed_groups:
+                raise status.no_such_resource()
         routed = self._routed(ctx)
         return self.delegate.handle(ctx) if routed is None else routed
 

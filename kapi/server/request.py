@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from twisted.web import http
 
@@ -23,6 +24,13 @@ class APIRequest(http.Request):
     @property
     def body_too_large(self) -> bool:
         return self.body_size > MAX_BODY
+
+    def __init__(self, channel: Any, *more: Any, **named: Any) -> None:
+        super().__init__(channel, *more, **named)
+        connection = getattr(channel, "_conn", None)
+        if connection is not None:
+            # an HTTP/2 stream: the client's certificate is known to the connection's transport only
+            self.transport = connection.transport
 
     def parseCookies(self) -> None:  # noqa: N802
         """Nobody reads cookies here."""
