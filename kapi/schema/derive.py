@@ -19,6 +19,7 @@ from typing import Any
 VERSION = "1.36"
 HERE = Path(__file__).resolve().parent
 FACTS = HERE / "go_facts.txt"
+OPENAPI_FACTS = HERE / "openapi_facts.txt"
 #: structure of all definitions, without texts; with Go's facts under "go"
 TYPES = "types.json"
 #: descriptions: definition -> {"": its own, field: the field's}
@@ -109,14 +110,46 @@ def read_facts(text: str) -> dict[str, dict[str, str]]:
     return facts
 
 
+def read_openapi_facts(text: str) -> dict[str, list[str]]:
+    """Definition -> entries.  See the head of ``openapi_facts.txt``."""
+    facts: dict[str, list[str]] = {}
+    package = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            package = line.strip("[]")
+        elif line and not line.startswith("#"):
+            name, *entries = line.split()
+            facts[f"{package}.{name}"] = entries
+    return facts
+
+
+def add_openapi_facts(definition: dict[str, Any], texts: dict[str, str], entries: list[str]) -> None:
+    """Puts enumerations and defaults into a definition, in place."""
+    for entry in entries:
+        field, equals, values = entry.replace("~", " ").partition("=")
+        if "?" in field or not equals:
+            field, _, default = entry.replace("~", " ").partition("?")
+            definition["properties"][field]["default"] = json.loads(default)
+            continue
+        name = field.removesuffix("[]")
+        schema = definition["properties"][name]
+        names = values.split(",")
+        (schema["items"] if field.endswith("[]") else schema)["enum"] = names
+        if not field.endswith("[]"):
+            listed = "\n".join(f' - `"{value}"`' for value in names)
+            texts[name] = f"{texts.get(name, '')}\n\nPossible enum values:\n{listed}"
+
+
 def derive() -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """All definitions without texts but with Go's facts, and the texts."""
     facts = read_facts(FACTS.read_text())
+    openapi_facts = read_openapi_facts(OPENAPI_FACTS.read_text())
     definitions: dict[str, Any] = {}
     texts: dict[str, dict[str, str]] = {}
     for name, node in sorted(source_definitions().items()):
         definition = restore_definition(name, node)
         texts[name] = split_texts(definition)
+        add_openapi_facts(definition, texts[name], openapi_facts.get(name, []))
         if name in facts:
             definition["go"] = facts[name]
         definitions[name] = definition
@@ -126,7 +159,7 @@ def derive() -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
 def write(directory: Path) -> None:
     """Writes both files; a reader never sees half a file."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name, content in zip((TYPES, TEXTS), derive()):
+    for name, content in zip((TYPES, TEXTS), derive(), strict=True):
         target = directory / name
         scratch = target.with_name(name + ".new")
         scratch.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False))

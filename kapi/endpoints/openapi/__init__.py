@@ -1,0 +1,1 @@
+"""OpenAPI documents, made when first asked for."""

@@ -1,0 +1,157 @@
+"""Answers /openapi/v3 with its documents and /openapi/v2 (upstream: kube-openapi ``handler`` and ``handler3``, KEP-2896).
+
+The index names each document with a hash of what it is made from, so that nothing is built for the index; a document is
+built when it is first asked for and kept as bytes until the set of resources changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from kapi.endpoints.discovery.groups import GroupEntry
+from kapi.endpoints.openapi import documents
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.resources.definition import Resource
+from kapi.schema import derive
+
+Object = dict[str, Any]
+Build = Callable[[], Object]
+_RANGES = (b"accept-ranges", b"bytes")
+_TEXT = b"text/plain; charset=utf-8"
+_JSON = b"application/json"
+
+
+@functools.cache
+def _types_digest() -> str:
+    """What all schemas are made from: the derived files."""
+    digest = hashlib.sha512()
+    for path in (derive.FACTS, derive.OPENAPI_FACTS, derive.HERE / "data" / derive.TYPES):
+        if path.exists():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class OpenAPIHandler:
+    """The documents of all groups; ``invalidate`` is called when they change."""
+
+    def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
+        self._source = source
+        self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
+        self._bodies: dict[str, bytes] = {}
+        #: documents of other servers: key in the index -> (hash, body); kept up to date by the aggregator
+        self.remote: dict[str, tuple[str, bytes]] = {}
+
+    def invalidate(self) -> None:
+        self._builds = None
+        self._bodies.clear()
+
+    def handle(self, ctx: RequestContext) -> Response | None:
+        """The answer, or None for paths that are not OpenAPI's."""
+        path = ctx.path
+        if path == "/openapi/v2":
+            return self._v2(ctx)
+        if path == "/openapi/v3":
+            return Response(200, orjson.dumps(self._index()), _TEXT, (_RANGES,))
+        if path.startswith("/openapi/v3/"):
+            return self._v3(ctx, path[len("/openapi/v3/") :])
+        return None
+
+    def _known(self) -> dict[str, tuple[str, Build]]:
+        if self._builds is None:
+            self._builds = dict(self._find())
+        return self._builds
+
+    def _find(self) -> list[tuple[str, tuple[str, Build]]]:
+        found: list[tuple[str, tuple[str, Build]]] = []
+        for key, document in documents.root_documents_v3().items():
+            found.append((key, (_hash(key, ()), lambda document=document: document)))  # type: ignore[misc]
+        for group in self._source():
+            if group.name and any(entry.remote is None for entry in group.versions):
+                key = f"apis/{group.name}"
+                found.append((key, (_hash(key, ()), functools.partial(documents.group_v3, group.name))))
+            for entry in group.versions:
+                if entry.remote is not None:
+                    continue
+                key = f"apis/{group.name}/{entry.version}" if group.name else f"api/{entry.version}"
+                build = functools.partial(documents.group_version_v3, group.name, entry.version, entry.resources)
+                found.append((key, (_hash(key, entry.resources), build)))
+        return sorted(found, key=lambda item: item[0])
+
+    def _index(self) -> Object:
+        hashes = {key: digest for key, (digest, _) in self._known().items()}
+        hashes.update({key: digest for key, (digest, _) in self.remote.items()})
+        return {
+            "paths": {
+                key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={hashes[key]}"} for key in sorted(hashes)
+            }
+        }
+
+    def _v3(self, ctx: RequestContext, key: str) -> Response:
+        known = self._known().get(key)
+        remote = self.remote.get(key)
+        if known is None and remote is None:
+            return Response(404, b"", b"")
+        if not _acceptable(ctx, "openapi.v3"):
+            return Response(406, b"", b"")
+        digest = known[0] if known is not None else remote[0]  # type: ignore[index]
+        wanted = ctx.query.get("hash")
+        if wanted and wanted[0] and wanted[0] != digest:
+            location = f"{ctx.path}?hash={digest}".encode()
+            return Response(301, b"", _JSON, ((b"location", location),))
+        body = remote[1] if known is None and remote is not None else self._body(key)
+        return _document(ctx, body, digest, immutable=bool(wanted))
+
+    def _body(self, key: str) -> bytes:
+        body = self._bodies.get(key)
+        if body is None:
+            body = self._bodies[key] = orjson.dumps(self._known()[key][1]())
+        return body
+
+    def _v2(self, ctx: RequestContext) -> Response:
+        if not _acceptable(ctx, "openapi.v2"):
+            return Response(406, b"", b"")
+        versions = [
+            (group.name, entry.version, entry.resources)
+            for group in self._source()
+            for entry in group.versions
+            if entry.remote is None
+        ]
+        body = self._bodies.get("")
+        if body is None:
+            body = self._bodies[""] = orjson.dumps(documents.document_v2(versions))
+        return _document(ctx, body, hashlib.sha512(body).hexdigest().upper())
+
+
+def _hash(key: str, resources: Sequence[Resource]) -> str:
+    digest = hashlib.sha512(f"{_types_digest()}\n{key}\n".encode())
+    for row in resources:
+        names = [row.plural, row.kind, row.namespaced, row.verbs, [(sub.name, sub.verbs) for sub in row.subresources]]
+        digest.update(orjson.dumps(names))
+        if row.typed_items and row.schema is not None:
+            digest.update(orjson.dumps(row.schema().schema, option=orjson.OPT_SORT_KEYS))
+    return digest.hexdigest().upper()
+
+
+def _acceptable(ctx: RequestContext, flavour: str) -> bool:
+    """JSON is what there is; a client that takes only something else gets 406."""
+    accept = ctx.header("accept")
+    if not accept:
+        return True
+    names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
+    return any(name in ("application/json", "application/*", "*/*") for name in names)
+
+
+def _document(ctx: RequestContext, body: bytes, digest: str, *, immutable: bool = False) -> Response:
+    etag = f'"{digest}"'.encode()
+    caching = b"public, immutable" if immutable else b"no-cache, private"
+    headers = (_RANGES, (b"etag", etag), (b"vary", b"Accept"), (b"cache-control", caching))
+    tags = [tag.strip().removeprefix("W/").encode("utf-8", "replace") for tag in (ctx.header("if-none-match") or "").split(",")]
+    if etag in tags:
+        return Response(304, b"", b"", headers)
+    return Response(200, body, _JSON, headers)

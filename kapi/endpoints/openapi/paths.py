@@ -1,0 +1,312 @@
+"""The operations of a group version, made from catalogue rows (upstream: apiserver ``endpoints/installer.go``).
+
+They are made in the form of OpenAPI v3; ``v2.py`` bends them into v2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kapi.endpoints.openapi.parameters import (
+    CONNECT_OPTIONS,
+    DELETE_PARAMETERS,
+    LIST_PARAMETERS,
+    PATCH_PARAMETERS,
+    WRITE_PARAMETERS,
+    in_path,
+    option,
+    query,
+)
+from kapi.endpoints.openapi.schemas import V3
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.resources.definition import Resource, Subresource
+from kapi.schema import builtin
+
+Object = dict[str, Any]
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_MEDIA = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
+_WATCH_MEDIA = (
+    _MEDIA[0], f"{_MEDIA[0]};stream=watch", _MEDIA[1], f"{_MEDIA[1]};stream=watch", _MEDIA[2],
+)  # fmt: skip
+_PATCHES = (
+    "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)  # fmt: skip
+_CONNECT = frozenset(["attach", "exec", "portforward", "proxy"])
+
+
+def group_words(group: str) -> str:
+    """A group in operation ids: ``rbac.authorization.k8s.io`` is RbacAuthorization, the core group Core."""
+    if not group:
+        return "Core"
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[.-]", group.removesuffix(".k8s.io")))
+
+
+def tag(group: str, version: str) -> str:
+    words = group_words(group)
+    return f"{words[:1].lower()}{words[1:]}_{version}"
+
+
+def base_path(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def custom_name(kind: GroupVersionKind) -> str:
+    """The definition of a custom resource's kind: its group reversed, then version and kind."""
+    return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
+
+
+def definition_name(kind: GroupVersionKind, custom: bool = False) -> str | None:
+    """The definition of a kind, or None when it has none (options of connections)."""
+    found = builtin.names_by_kind().get(kind)
+    return custom_name(kind) if found is None and custom else found
+
+
+def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, Object]:
+    """Path -> path item of all operations of a group version."""
+    return dict(sorted(_items(group, version, resources)))
+
+
+def _items(group: str, version: str, resources: Iterable[Resource]) -> Iterator[tuple[str, Object]]:
+    base = base_path(group, version)
+    yield f"{base}/", {"get": _resources_operation(group, version)}
+    for row in resources:
+        for path, item in _Maker(row).items(base):
+            yield path, _hoist(item)
+
+
+def _hoist(item: Object) -> Object:
+    """Parameters that all operations of a path have belong to the path."""
+    operations = {method: value for method, value in item.items() if method != "parameters"}
+    lists = [operation.get("parameters", []) for operation in operations.values()]
+    common = [parameter for parameter in lists[0] if all(parameter in other for other in lists[1:])] if lists else []
+    if not common:
+        return item
+    hoisted: Object = {}
+    for method, operation in operations.items():
+        rest = [parameter for parameter in operation.get("parameters", []) if parameter not in common]
+        hoisted[method] = {key: value for key, value in operation.items() if key != "parameters"}
+        if rest:
+            hoisted[method]["parameters"] = rest
+    shared = sorted([*item.get("parameters", []), *common], key=lambda parameter: str(parameter["name"]))
+    return {**hoisted, "parameters": shared}
+
+
+def _resources_operation(group: str, version: str) -> Object:
+    return {
+        "description": "get available resources",
+        "operationId": f"get{group_words(group)}{version[:1].upper()}{version[1:]}APIResources",
+        "responses": _responses(_META + "APIResourceList", {"200": "OK"}),
+        "tags": [tag(group, version)],
+    }
+
+
+def _content(name: str | None, media: tuple[str, ...] = _MEDIA) -> Object:
+    schema: Object = {"$ref": V3 + name} if name else {"type": "string"}
+    return {kind: {"schema": schema} for kind in media}
+
+
+def _responses(name: str | None, codes: dict[str, str], media: tuple[str, ...] = _MEDIA) -> Object:
+    found: Object = {code: {"content": _content(name, media), "description": text} for code, text in codes.items()}
+    found["401"] = {"description": "Unauthorized"}
+    return found
+
+
+class _Maker:
+    """The operations of one resource."""
+
+    def __init__(self, row: Resource) -> None:
+        self.row = row
+        self.kind = GroupVersionKind(row.group, row.version, row.kind)
+        self.name = definition_name(self.kind, row.typed_items)
+        self.list_name = definition_name(GroupVersionKind(row.group, row.version, row.list_kind), row.typed_items)
+        version = row.version[:1].upper() + row.version[1:]
+        self.prefix = group_words(row.group) + version
+        self.scope = "Namespaced" if row.namespaced else ""
+
+    def items(self, base: str) -> Iterator[tuple[str, Object]]:
+        row = self.row
+        within = f"{base}/namespaces/{{namespace}}" if row.namespaced else base
+        namespace = [in_path("namespace", "object name and auth scope, such as for teams and projects")]
+        shared = [*(namespace if row.namespaced else []), query("pretty")]
+        named = [in_path("name", f"name of the {row.kind}"), *shared]
+        collection = self._collection()
+        if collection:
+            yield f"{within}/{row.plural}", {**collection, "parameters": shared}
+        if row.namespaced and ("list" in row.verbs or not {"get", "list"} & set(row.verbs)):
+            everywhere = self._everywhere()
+            if everywhere:
+                yield f"{base}/{row.plural}", everywhere
+        item = self._item()
+        if item:
+            yield f"{within}/{row.plural}/{{name}}", {**item, "parameters": named}
+        for sub in row.subresources:
+            yield from self._subresource(f"{within}/{row.plural}/{{name}}", sub, named)
+        if "watch" in row.verbs:
+            yield from self._watches(base, namespace)
+
+    def _operation(self, action: str, description: str, operation: str, kind: GroupVersionKind | None = None) -> Object:
+        about = kind or self.kind
+        return {
+            "description": description,
+            "operationId": operation,
+            "tags": [tag(self.row.group, self.row.version)],
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": {"group": about.group, "version": about.version, "kind": about.kind},
+        }
+
+    def _list(self, operation: str) -> Object:
+        row = self.row
+        watches = "or watch " if "watch" in row.verbs else ""
+        return {
+            **self._operation("list", f"list {watches}objects of kind {row.kind}", operation),
+            "responses": _responses(self.list_name, {"200": "OK"}, _WATCH_MEDIA),
+        }
+
+    def _everywhere(self) -> Object:
+        if "list" in self.row.verbs:
+            operation = self._list(f"list{self.prefix}{self.row.kind}ForAllNamespaces")
+            return {"get": operation, "parameters": [*LIST_PARAMETERS, query("pretty")]}
+        return {}
+
+    def _collection(self) -> Object:
+        row, found = self.row, {}
+        if "list" in row.verbs:
+            found["get"] = {**self._list(f"list{self.prefix}{self.scope}{row.kind}"), "parameters": LIST_PARAMETERS}
+        if "create" in row.verbs:
+            found["post"] = {
+                **self._operation("post", f"create a {row.kind}", f"create{self.prefix}{self.scope}{row.kind}"),
+                "parameters": WRITE_PARAMETERS,
+                "requestBody": {"content": _content(self.name, ("*/*",)), "required": True},
+                "responses": _responses(self.name, {"200": "OK", "201": "Created", "202": "Accepted"}),
+            }
+        if "deletecollection" in row.verbs:
+            text = f"delete collection of {row.kind}"
+            operation = f"delete{self.prefix}Collection{self.scope}{row.kind}"
+            found["delete"] = {
+                **self._operation("deletecollection", text, operation),
+                "parameters": sorted([*DELETE_PARAMETERS, *_without_watch()], key=lambda item: str(item["name"])),
+                "requestBody": {"content": _content(_META + "DeleteOptions", ("*/*",))},
+                "responses": _responses(_META + "Status", {"200": "OK"}),
+            }
+        return found
+
+    def _item(self) -> Object:
+        row = self.row
+        return self._verbs(row.verbs, row.kind, f"{self.prefix}{self.scope}{row.kind}", self.name, self.kind, "")
+
+    def _verbs(
+        self, verbs: tuple[str, ...], about: str, words: str, name: str | None, kind: GroupVersionKind, of: str
+    ) -> Object:
+        found: Object = {}
+        if "get" in verbs:
+            found["get"] = {
+                **self._operation("get", f"read {of}the specified {about}", f"read{words}", kind),
+                "responses": _responses(name, {"200": "OK"}),
+            }
+        if "update" in verbs:
+            found["put"] = {
+                **self._operation("put", f"replace {of}the specified {about}", f"replace{words}", kind),
+                "parameters": WRITE_PARAMETERS,
+                "requestBody": {"content": _content(name, ("*/*",)), "required": True},
+                "responses": _responses(name, {"200": "OK", "201": "Created"}),
+            }
+        if "patch" in verbs:
+            found["patch"] = {
+                **self._operation("patch", f"partially update {of}the specified {about}", f"patch{words}", kind),
+                "parameters": PATCH_PARAMETERS,
+                "requestBody": {"content": _content(_META + "Patch", _PATCHES), "required": True},
+                "responses": _responses(name, {"200": "OK", "201": "Created"}),
+            }
+        if "delete" in verbs and not of:
+            answer = name if self.row.returns_deleted and about != "Namespace" else _META + "Status"
+            found["delete"] = {
+                **self._operation("delete", f"delete a {about}", f"delete{words}", kind),
+                "parameters": DELETE_PARAMETERS,
+                "requestBody": {"content": _content(_META + "DeleteOptions", ("*/*",))},
+                "responses": _responses(answer, {"200": "OK", "202": "Accepted"}),
+            }
+        return found
+
+    def _subresource(self, path: str, sub: Subresource, shared: list[Object]) -> Iterator[tuple[str, Object]]:
+        row = self.row
+        kind = GroupVersionKind(sub.group or row.group, sub.version or row.version, sub.kind or row.kind)
+        words = f"{self.prefix}{self.scope}{row.kind}{sub.name[:1].upper()}{sub.name[1:]}"
+        here = f"{path}/{sub.name}"
+        if sub.name in _CONNECT:
+            fixed = [parameter for parameter in shared if parameter["in"] == "path"]
+            more = [option(kind.kind, name) for name in CONNECT_OPTIONS.get(kind.kind, {})]
+            words = words.removeprefix(self.prefix)
+            yield here, {**self._connections(sub, kind, words), "parameters": [*fixed, *more]}
+            if sub.name == "proxy":
+                rest = [*fixed, in_path("path", "path to the resource"), *more]
+                yield f"{here}/{{path}}", {**self._connections(sub, kind, words + "WithPath"), "parameters": rest}
+            return
+        if sub.name == "log":
+            text = self._verbs(sub.verbs, row.kind, words, None, kind, "log of ")
+            text["get"]["responses"] = _responses(None, {"200": "OK"}, (*_MEDIA, "text/plain"))
+            more = [option("PodLogOptions", name) for name in CONNECT_OPTIONS["PodLogOptions"]]
+            yield here, {**text, "parameters": [*shared, *more]}
+            return
+        name = definition_name(kind, row.typed_items)
+        item = self._verbs(sub.verbs, row.kind, words, name, kind, f"{sub.name} of ")
+        if "create" in sub.verbs:
+            item["post"] = {
+                **self._operation("post", f"create {sub.name} of a {row.kind}", f"create{words}", kind),
+                "parameters": WRITE_PARAMETERS,
+                "requestBody": {"content": _content(name, ("*/*",)), "required": True},
+                "responses": _responses(name, {"200": "OK", "201": "Created", "202": "Accepted"}),
+            }
+        yield here, {**item, "parameters": shared}
+
+    def _connections(self, sub: Subresource, kind: GroupVersionKind, words: str) -> Object:
+        methods = ("get", "post", "put", "delete", "patch", "head", "options") if sub.name == "proxy" else ("get", "post")
+        found = {}
+        for method in methods:
+            text = f"connect {method.upper()} requests to {sub.name} of {self.row.kind}"
+            operation = f"connect{self.prefix}{method.capitalize()}{words}"
+            found[method] = {
+                **self._operation("connect", text, operation, kind),
+                "responses": _responses(None, {"200": "OK"}, ("*/*",)),
+            }
+        return found
+
+    def _watches(self, base: str, namespace: list[Object]) -> Iterator[tuple[str, Object]]:
+        row = self.row
+        prefix = f"watch{self.prefix}{self.scope}{row.kind}"
+        pretty = query("pretty")
+        named = in_path("name", f"name of the {row.kind}")
+        within = f"{base}/watch/namespaces/{{namespace}}" if row.namespaced else f"{base}/watch"
+        scope = namespace if row.namespaced else []
+
+        def watch(action: str, text: str, operation: str, *more: Object) -> Object:
+            parameters = sorted([*LIST_PARAMETERS, *scope, pretty, *more], key=lambda item: str(item["name"]))
+            return {
+                "get": {
+                    **self._operation(action, text, operation),
+                    "responses": _responses(_META + "WatchEvent", {"200": "OK"}, _WATCH_MEDIA),
+                },
+                "parameters": parameters,
+            }
+
+        several = (
+            f"watch individual changes to a list of {row.kind}. "
+            "deprecated: use the 'watch' parameter with a list operation instead."
+        )
+        one = (
+            f"watch changes to an object of kind {row.kind}. deprecated: use the 'watch' parameter with a list operation "
+            "instead, filtered to a single item with the 'fieldSelector' parameter."
+        )
+        yield f"{within}/{row.plural}", watch("watchlist", several, prefix + "List")
+        if "get" in row.verbs:
+            yield f"{within}/{row.plural}/{{name}}", watch("watch", one, prefix, named)
+        if row.namespaced:
+            scope = []
+            operation = f"watch{self.prefix}{row.kind}ListForAllNamespaces"
+            yield f"{base}/watch/{row.plural}", watch("watchlist", several, operation)
+
+
+def _without_watch() -> list[Object]:
+    return [item for item in LIST_PARAMETERS if item["name"] not in ("watch", "allowWatchBookmarks")]
