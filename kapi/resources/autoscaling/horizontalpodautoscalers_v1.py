@@ -1,8 +1,10 @@
-"""HorizontalPodAutoscaler (autoscaling/v1)."""
+"""HorizontalPodAutoscaler (autoscaling/v1): a view of the v2 objects that are stored."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from kapi.resources.autoscaling.conversion import from_v1, to_v1
+from kapi.resources.autoscaling.horizontalpodautoscalers import STATUS, STRATEGY, TABLE
+from kapi.resources.definition import Resource
 
 RESOURCE = Resource(
     group="autoscaling",
@@ -15,7 +17,10 @@ RESOURCE = Resource(
     short_names=("hpa",),
     categories=("all",),
     storage_version_hash="qwQve8ut294=",
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="HorizontalPodAutoscaler"),
-    ),
+    subresources=(STATUS,),
+    strategy=STRATEGY,
+    table=TABLE,
+    storage_version="v2",
+    to_storage=from_v1,
+    from_storage=to_v1,
 )

@@ -1,0 +1,255 @@
+"""HorizontalPodAutoscaler between its versions, losing nothing (upstream: ``pkg/apis/autoscaling/v1/conversion.go``).
+
+What v1 has no field for travels in annotations: metrics other than CPU, their current values, behaviour, conditions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.internal_types import ROWS
+
+Object = dict[str, Any]
+
+_PREFIX = "autoscaling.alpha.kubernetes.io/"
+METRICS, CURRENT = _PREFIX + "metrics", _PREFIX + "current-metrics"
+CONDITIONS, BEHAVIOR = _PREFIX + "conditions", _PREFIX + "behavior"
+_OWN = frozenset(
+    {METRICS, CURRENT, CONDITIONS, BEHAVIOR, _PREFIX + "scale-down-tolerance", _PREFIX + "scale-up-tolerance"}
+)
+DEFAULT_UTILIZATION = 80  # percent of the requested CPU
+_BEHAVIOR = "HorizontalPodAutoscalerBehavior"
+
+
+def _present(**values: Any) -> Object:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def cpu_metric(utilization: int) -> Object:
+    target = {"type": "Utilization", "averageUtilization": utilization}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def _is_cpu_utilization(metric: Object) -> bool:
+    resource = metric.get("resource") or {}
+    target = resource.get("target") or {}
+    return (
+        metric.get("type") == "Resource"
+        and resource.get("name") == "cpu"
+        and target.get("averageUtilization") is not None
+    )
+
+
+def drop_own_annotations(obj: Object) -> None:
+    """Annotations of the conversion mean nothing in v2."""
+    annotations = obj["metadata"].get("annotations")
+    if annotations and not _OWN.isdisjoint(annotations):
+        kept = {key: value for key, value in annotations.items() if key not in _OWN}
+        obj["metadata"]["annotations"] = kept
+        if not kept:
+            del obj["metadata"]["annotations"]
+
+
+# -- v2 to v1 ----------------------------------------------------------------------------------------------------------
+
+
+def _reference(ref: Mapping[str, Any]) -> Object:
+    shown: Object = {"kind": ref.get("kind", ""), "name": ref.get("name", "")}
+    if ref.get("apiVersion"):
+        shown["apiVersion"] = ref["apiVersion"]
+    return shown
+
+
+def _metric_to_v1(metric: Object, current: bool) -> Object:
+    """A metric's source, or its status with ``current``, as v1 wrote them."""
+    shown: Object = {"type": metric.get("type", "")}
+    word = "current" if current else "target"
+    for kind in ("object", "pods", "resource", "containerResource", "external"):
+        source = metric.get(kind)
+        if source is None:
+            continue
+        values = source.get(word) or {}
+        identity = source.get("metric") or {}
+        name, selector = identity.get("name", ""), identity.get("selector")
+        average, value = values.get("averageValue"), values.get("value")
+        if kind == "object":
+            part = {"target": _reference(source.get("describedObject") or {}), "metricName": name}
+            part[word + "Value"] = value or "0"
+            part |= _present(selector=selector, averageValue=average)
+        elif kind == "pods":
+            part = {"metricName": name, word + "AverageValue": average or "0", **_present(selector=selector)}
+        elif kind == "external":
+            part = {"metricName": name, **_present(metricSelector=selector)}
+            if current:
+                part |= {"currentValue": value or "0", **_present(currentAverageValue=average)}
+            else:
+                part |= _present(targetValue=value, targetAverageValue=average)
+        else:
+            part = {"name": source.get("name", "")}
+            part |= _present(**{word + "AverageUtilization": values.get("averageUtilization")})
+            if average is not None or current:
+                part[word + "AverageValue"] = average or "0"
+            if kind == "containerResource":
+                part["container"] = source.get("container", "")
+        shown[kind] = part
+    return shown
+
+
+def _encode(value: Any) -> str:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def to_v1(obj: Object) -> Object:
+    """The v1 form of a stored (v2) object."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
+    annotations = {k: v for k, v in (obj["metadata"].get("annotations") or {}).items() if k not in _OWN}
+    others = [_metric_to_v1(metric, False) for metric in metrics if not _is_cpu_utilization(metric)]
+    if others:
+        annotations[METRICS] = _encode(others)
+    if current:
+        annotations[CURRENT] = _encode([_metric_to_v1(metric, True) for metric in current])
+    if spec.get("behavior") is not None:
+        annotations[BEHAVIOR] = _encode(internal(_BEHAVIOR, spec["behavior"]))
+    if status.get("conditions"):
+        annotations[CONDITIONS] = _encode([_condition(condition) for condition in status["conditions"]])
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "annotations"}
+    if annotations:
+        metadata["annotations"] = annotations
+    cpu = next((metric for metric in metrics if _is_cpu_utilization(metric)), None)
+    shown = {key: spec[key] for key in ("scaleTargetRef", "minReplicas", "maxReplicas") if key in spec}
+    if cpu is not None:
+        shown["targetCPUUtilizationPercentage"] = cpu["resource"]["target"]["averageUtilization"]
+    return {"kind": obj["kind"], "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": shown} | {
+        "status": _status_to_v1(status, current)
+    }
+
+
+def _condition(condition: Object) -> Object:
+    shown = {key: condition.get(key, "") for key in ("type", "status")}
+    shown["lastTransitionTime"] = condition.get("lastTransitionTime")
+    return shown | {key: condition[key] for key in ("reason", "message") if condition.get(key)}
+
+
+def _status_to_v1(status: Object, current: list[Object]) -> Object:
+    shown = {key: status[key] for key in ("observedGeneration", "lastScaleTime") if key in status}
+    shown |= {key: status.get(key, 0) for key in ("currentReplicas", "desiredReplicas")}
+    for metric in current:
+        resource = metric.get("resource") or {}
+        used = (resource.get("current") or {}).get("averageUtilization")
+        if metric.get("type") == "Resource" and resource.get("name") == "cpu" and used is not None:
+            shown["currentCPUUtilizationPercentage"] = used
+    return shown
+
+
+# -- v1 to v2 ----------------------------------------------------------------------------------------------------------
+
+
+def _decode(text: str | None) -> Any:
+    """The value of an annotation, or None for what is no JSON."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _metric_from_v1(metric: Object, current: bool) -> Object:
+    shown: Object = {"type": metric.get("type", "")}
+    word = "current" if current else "target"
+    for kind in ("object", "pods", "resource", "containerResource", "external"):
+        source = metric.get(kind)
+        if not isinstance(source, dict):
+            continue
+        average, value = source.get(word + "AverageValue"), source.get(word + "Value")
+        utilization = source.get(word + "AverageUtilization")
+        if kind == "object":
+            average = source.get("averageValue")
+            if average is None or current:
+                value = value or "0"
+            elif value in (None, "0", 0):
+                value = None
+        elif kind == "pods":
+            average = average or "0"
+        elif kind == "external" and current:
+            value = value or "0"
+        elif current:
+            average = average or "0"
+        values = _present(value=value, averageValue=average, averageUtilization=utilization)
+        if not current:
+            values = {"type": _target_type(kind, average, value, utilization), **values}
+        if kind in ("resource", "containerResource"):
+            part: Object = {"name": source.get("name", "")}
+            if kind == "containerResource":
+                part["container"] = source.get("container", "")
+        else:
+            selector = source.get("metricSelector" if kind == "external" else "selector")
+            part = {"metric": {"name": source.get("metricName", ""), **_present(selector=selector)}}
+            if kind == "object":
+                part["describedObject"] = _reference(source.get("target") or {})
+        shown[kind] = part | {word: values}
+    return shown
+
+
+def _target_type(kind: str, average: Any, value: Any, utilization: Any) -> str:
+    if kind in ("resource", "containerResource"):
+        return "AverageValue" if utilization is None else "Utilization"
+    if kind == "object":
+        return "Value" if average is None else "AverageValue"
+    return "AverageValue" if kind == "pods" or value is None else "Value"
+
+
+def _from_internal(kind: str, value: Any) -> Any:
+    """The wire form of what ``internal`` made; names are matched without regard to case, as Go reads JSON."""
+    if isinstance(value, list):
+        return [_from_internal(kind, item) for item in value]
+    if not isinstance(value, dict):
+        return None
+    given = {key.lower(): item for key, item in value.items()}
+    shown: Object = {}
+    for go_name, name, _, inner in ROWS[kind]:
+        item = given.get(go_name.lower())
+        if item is None:
+            continue
+        inner_kind = inner.removeprefix("[]")
+        shown[name] = _from_internal(inner_kind, item) if inner_kind in ROWS else item
+    return shown
+
+
+def from_v1(obj: Object) -> Object:
+    """The stored (v2) form of a v1 object."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    shown = {key: spec[key] for key in ("scaleTargetRef", "minReplicas", "maxReplicas") if key in spec}
+    target = spec.get("targetCPUUtilizationPercentage")
+    metrics = [] if target is None else [cpu_metric(target)]
+    others = _decode(annotations.get(METRICS))
+    if isinstance(others, list):
+        metrics = [_metric_from_v1(metric, False) for metric in others if isinstance(metric, dict)] + metrics
+    shown["metrics"] = metrics or [cpu_metric(DEFAULT_UTILIZATION)]
+    behavior = _from_internal(_BEHAVIOR, _decode(annotations.get(BEHAVIOR)))
+    if behavior:
+        shown["behavior"] = behavior
+    state = {key: status[key] for key in ("observedGeneration", "lastScaleTime", "currentReplicas") if key in status}
+    state["desiredReplicas"] = status.get("desiredReplicas", 0)
+    used = status.get("currentCPUUtilizationPercentage")
+    current = None
+    if used is not None:
+        current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
+    stored = _decode(annotations.get(CURRENT))
+    if isinstance(stored, list):
+        current = [_metric_from_v1(metric, True) for metric in stored if isinstance(metric, dict)]
+    state["currentMetrics"] = current
+    conditions = _decode(annotations.get(CONDITIONS))
+    if isinstance(conditions, list):
+        state["conditions"] = [entry for entry in conditions if isinstance(entry, dict)]
+    if not state.get("currentReplicas"):
+        state.pop("currentReplicas", None)
+    result = {**obj, "apiVersion": "autoscaling/v2", "metadata": dict(obj.get("metadata") or {})}
+    drop_own_annotations(result)
+    return {**result, "spec": shown, "status": state}
