@@ -1,0 +1,232 @@
+"""Log files and their rotation, batching, throttling, truncation; a webhook on a real HTTPS server."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+from twisted.internet import defer, reactor, ssl
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+from twisted.web import resource, server
+
+from kapi.audit.log_file import LogFile
+from kapi.audit.metrics import Meter
+from kapi.audit.policy import METADATA, REQUEST
+from kapi.audit.record import Record
+from kapi.audit.sinks import Batching, Blocking, Truncating
+from kapi.audit.webhook import Webhook
+from kapi.client.https import HTTPSClient
+from kapi.client.kubeconfig import KubeconfigError, load_kubeconfig
+from tests.store.certificates import make_authority, make_certificate
+
+
+def record(number: int = 0, size: int = 0, level: int = METADATA) -> Record:
+    tree: dict[str, Any] = {"kind": "Event", "number": number}
+    if size:
+        tree["requestObject"] = "x" * size
+    return Record(tree, level)
+
+
+class Backend:
+    name = "test"
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.error: Exception | None = None
+        self.closed = False
+
+    def send(self, records: list[Record]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.batches.append([item.tree["number"] for item in records])
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Files(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.directory = Path(self.mktemp())
+        self.path = self.directory / "logs" / "audit.log"
+
+    def test_lines_are_appended_and_the_file_is_private(self) -> None:
+        for number in range(2):
+            log = LogFile(str(self.path))
+            log.send([record(number), record(number)])
+            log.close()
+        lines = self.path.read_bytes().splitlines()
+        self.assertEqual([orjson.loads(line)["number"] for line in lines], [0, 0, 1, 1])
+        self.assertEqual(self.path.stat().st_mode & 0o777, 0o600)
+
+    def test_rotation_by_size_count_and_age(self) -> None:
+        now = [1700000000.123]
+        log = LogFile(str(self.path), max_size=1, max_backups=2, max_age=1, clock=lambda: now[0])
+        for number in range(5):
+            log.send([record(number, 700_000)])
+            now[0] += 60
+        names = sorted(file.name for file in self.path.parent.iterdir())
+        self.assertEqual(names, ["audit-2023-11-14T22-16-20.123.log", "audit-2023-11-14T22-17-20.123.log", "audit.log"])
+        now[0] += 2 * 86400
+        log.send([record(9, 700_000)])
+        self.assertEqual(len(list(self.path.parent.iterdir())), 2, "only the one just rotated is young enough")
+        log.close()
+
+    def test_compression(self) -> None:
+        log = LogFile(str(self.path), max_size=1, compress=True)
+        log.send([record(1, 700_000)])
+        log.send([record(2, 700_000)])
+        log.close()
+        (packed,) = self.path.parent.glob("*.gz")
+        self.assertEqual(orjson.loads(gzip.decompress(packed.read_bytes()))["number"], 1)
+        self.assertEqual(len(list(self.path.parent.iterdir())), 2)
+
+    def test_no_rotation_with_size_zero(self) -> None:
+        log = LogFile(str(self.path), max_size=0)
+        for number in range(3):
+            log.send([record(number, 1_500_000)])
+        log.close()
+        self.assertEqual(os.listdir(self.path.parent), ["audit.log"])
+
+
+class Sinks(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.backend, self.meter, self.clock = Backend(), Meter(), Clock()
+
+    def batching(self, **options: Any) -> Batching:
+        return Batching(self.backend, self.meter, self.clock, **{"max_size": 3, "max_wait": 10.0, "qps": 0.0, **options})
+
+    def test_batches_go_when_full_or_old(self) -> None:
+        sink = self.batching()
+        for number in range(4):
+            sink.process(record(number))
+        self.assertEqual(self.backend.batches, [[0, 1, 2]])
+        self.clock.advance(10)
+        self.assertEqual(self.backend.batches, [[0, 1, 2], [3]])
+
+    def test_a_full_buffer_loses_and_counts(self) -> None:
+        sink = self.batching(max_size=100, buffer_size=5)
+        for number in range(8):
+            self.assertTrue(sink.process(record(number)))
+        self.clock.advance(10)
+        self.assertEqual(self.backend.batches, [[0, 1, 2, 3, 4]])
+        self.assertEqual(self.meter.errors, {"buffered": 3})
+
+    def test_batches_are_throttled(self) -> None:
+        sink = self.batching(max_size=1, qps=2.0, burst=2)
+        for number in range(6):
+            sink.process(record(number))
+        self.assertEqual(len(self.backend.batches), 2)
+        for _ in range(24):
+            self.clock.advance(0.05)
+        self.assertEqual(len(self.backend.batches), 4, "two at once, then two a second")
+
+    def test_batches_are_split_by_size(self) -> None:
+        sink = self.batching(max_bytes=2500)
+        for number in range(3):
+            sink.process(record(number, 1000))
+        self.clock.advance(10)
+        self.assertEqual(self.backend.batches, [[0, 1], [2]])
+
+    def test_stop_sends_the_rest(self) -> None:
+        sink = self.batching(qps=0.001, burst=1)
+        for number in range(2):
+            sink.process(record(number))
+        self.successResultOf(defer.ensureDeferred(sink.stop()))
+        self.assertEqual((self.backend.batches, self.backend.closed), ([[0, 1]], True))
+        sink.process(record(9))
+        self.assertEqual(self.meter.errors, {"buffered": 1})
+
+    def test_errors_are_counted_and_fail_strict_requests_only(self) -> None:
+        self.backend.error = OSError("disk full")
+        self.assertIs(Blocking(self.backend, self.meter, strict=False).process(record()), True)
+        self.assertIs(Blocking(self.backend, self.meter, strict=True).process(record()), False)
+        self.batching(max_size=1).process(record())
+        self.assertEqual(self.meter.errors, {"test": 3})
+
+    def test_truncation(self) -> None:
+        kept: list[Record] = []
+
+        class Keep:
+            def process(self, record: Record) -> bool:
+                kept.append(record)
+                return True
+
+            def stop(self) -> None:
+                pass
+
+        sink = Truncating(Keep(), self.meter, 500)
+        sink.process(record(1, 1000, REQUEST))
+        sink.process(record(2, 100, REQUEST))
+        sink.process(record(3, 1000, METADATA))
+        self.assertEqual(kept[0].tree, {"kind": "Event", "number": 1, "annotations": {"audit.k8s.io/truncated": "true"}})
+        self.assertIn("requestObject", kept[1].tree)
+        self.assertEqual((len(kept), self.meter.errors), (2, {"truncate": 1}))
+
+
+class Receiver(resource.Resource):
+    isLeaf = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists: list[Any] = []
+        self.tokens: list[str | None] = []
+        self.answers = [500, 429]
+
+    def render_POST(self, request: Any) -> bytes:
+        self.lists.append(orjson.loads(request.content.read()))
+        self.tokens.append(request.getHeader("authorization"))
+        request.setResponseCode(self.answers.pop(0) if self.answers else 200)
+        return b"{}"
+
+
+class WebhookTest(TestCase):
+    timeout = 30
+
+    async def test_lists_are_posted_and_tried_again(self) -> None:
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        authority = make_authority(directory / "ca.pem")
+        make_certificate(authority, directory / "server.pem", "localhost")
+        certificate = ssl.PrivateCertificate.loadPEM((directory / "server.pem").read_bytes())
+        receiver = Receiver()
+        port = reactor.listenSSL(0, server.Site(receiver), certificate.options(), interface="127.0.0.1")
+        self.addCleanup(port.stopListening)
+        (directory / "config").write_text(
+            "current-context: c\ncontexts: [{name: c, context: {cluster: a, user: u}}]\n"
+            f"clusters: [{{name: a, cluster: {{server: 'https://localhost:{port.getHost().port}/audit',"
+            " certificate-authority: ca.pem}}]\nusers: [{name: u, user: {token: tok}}]\n"
+        )
+        client = HTTPSClient(reactor, load_kubeconfig(str(directory / "config")))
+        self.addCleanup(client.close)
+        webhook = Webhook(client, reactor, initial_backoff=0.01)
+        await webhook.send([record(1), record(2)])
+        self.assertEqual(len(receiver.lists), 3, "two failures, then success")
+        self.assertEqual(receiver.tokens[-1], "Bearer tok")
+        self.assertEqual(receiver.lists[-1]["kind"], "EventList")
+        self.assertEqual([item["number"] for item in receiver.lists[-1]["items"]], [1, 2])
+        receiver.answers = [500] * 10
+        with self.assertRaisesRegex(Exception, "answered 500"):
+            await webhook.send([record(3)])
+        self.assertEqual(len(receiver.lists), 8, "five attempts")
+
+
+class Kubeconfigs(SynchronousTestCase):
+    def refuse(self, text: str, why: str) -> None:
+        path = Path(self.mktemp())
+        path.write_text(text)
+        with self.assertRaisesRegex(KubeconfigError, why):
+            load_kubeconfig(str(path))
+
+    def test_refusals(self) -> None:
+        context = "current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n"
+        self.refuse("[", "yaml")
+        self.refuse("current-context: x\n", 'context "x" does not exist')
+        self.refuse(context, 'cluster "a" does not exist')
+        self.refuse(context + "clusters: [{name: a, cluster: {server: 'http://x'}}]", "must be an https URL")
+        self.refuse(
+            context + "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority: nope}}]", "No such file"
+        )

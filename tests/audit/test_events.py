@@ -1,0 +1,272 @@
+"""Events of requests that go through the audit filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from twisted.internet.defer import Deferred
+
+from kapi.audit.build import Auditor
+from kapi.audit.metrics import Meter
+from kapi.audit.policy import read_policy
+from kapi.audit.record import Record
+from kapi.audit.sinks import Several
+from kapi.filters.audit import audit, audit_init
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import Response, StreamResponse
+from kapi.request.user import UserInfo
+from tests.filters.requests import request
+
+ALICE = UserInfo("alice", uid="7", groups=("dev", "system:authenticated"), extra={"b": ("2",), "a": ("1", "x")})
+
+
+class Memory:
+    """A sink that keeps events as they would be sent."""
+
+    def __init__(self, outcome: Any = True) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.raw: list[bytes] = []
+        self.outcome = outcome
+
+    def process(self, record: Record) -> Any:
+        self.raw.append(record.data)
+        self.events.append(orjson.loads(record.data))
+        return self.outcome
+
+    def stop(self) -> None:
+        pass
+
+
+class Bench:
+    def __init__(self, *rules: dict[str, Any], outcome: Any = True, **policy: Any) -> None:
+        tree = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": list(rules) or [{"level": "Metadata"}], **policy}
+        self.sink = Memory(outcome)
+        self.meter = Meter()
+        self.auditor = Auditor(read_policy(tree)[0], Several([self.sink], self.meter), self.meter, lambda: 1700000000.25)
+
+    def begin(
+        self, uri: str = "/api/v1/namespaces/x/pods/p?pretty=true", method: str = "GET", user: UserInfo | None = ALICE, **more: Any
+    ) -> RequestContext:
+        ctx = request(uri, method, **more)
+        ctx.http.uri = uri.encode()
+        ctx.http.getClientAddress = lambda: type("Address", (), {"host": "10.1.2.3"})()
+        ctx.audit_id = "the-id"
+        audit_init(self.auditor)(ctx)
+        if user is not None:
+            ctx.user = user
+            assert audit(self.auditor)(ctx) is None
+        return ctx
+
+    def finish(self, ctx: RequestContext, response: Response | None) -> None:
+        if response is not None and ctx.audit is not None:
+            ctx.audit.answered(response)
+        for finisher in ctx.finishers:
+            finisher(response.status if response is not None else 499)
+
+    @property
+    def stages(self) -> list[str]:
+        return [event["stage"] for event in self.sink.events]
+
+
+def test_the_fields_of_both_stages() -> None:
+    bench = Bench()
+    ctx = bench.begin(headers={"User-Agent": "test/1", "X-Forwarded-For": "192.0.2.7, nonsense", "X-Real-Ip": "192.0.2.7"})
+    ctx.annotations["b"] = "2"
+    ctx.annotations["a"] = "1"
+    bench.finish(ctx, Response(200, b'{"kind":"Pod"}'))
+    first, last = bench.sink.events
+    assert first == {
+        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": "the-id", "stage": "RequestReceived",
+        "requestURI": "/api/v1/namespaces/x/pods/p?pretty=true", "verb": "get",
+        "user": {
+            "username": "alice", "uid": "7", "groups": ["dev", "system:authenticated"], "extra": {"a": ["1", "x"], "b": ["2"]},
+        },
+        "sourceIPs": ["192.0.2.7", "10.1.2.3"], "userAgent": "test/1",
+        "objectRef": {"resource": "pods", "namespace": "x", "name": "p", "apiVersion": "v1"},
+        "requestReceivedTimestamp": "2023-11-14T22:13:20.250000Z", "stageTimestamp": "2023-11-14T22:13:20.250000Z",
+    }  # fmt: skip
+    assert last["stage"] == "ResponseComplete"
+    assert last["responseStatus"] == {"metadata": {}, "code": 200}
+    assert list(last["annotations"].items()) == [("a", "1"), ("b", "2")]
+    assert list(last) == [
+        "kind", "apiVersion", "level", "auditID", "stage", "requestURI", "verb", "user", "sourceIPs", "userAgent", "objectRef",
+        "responseStatus", "requestReceivedTimestamp", "stageTimestamp", "annotations",
+    ]  # fmt: skip
+
+
+def test_an_error_is_recorded_with_its_status() -> None:
+    bench = Bench(omitStages=["RequestReceived"])
+    ctx = bench.begin()
+    error = status.NotFound('pods "p" not found', details={"name": "p", "kind": "pods"})
+    ctx.audit.error(error.status)
+    bench.finish(ctx, Response(404, b"kind: Status", b"application/yaml"))
+    assert bench.stages == ["ResponseComplete"]
+    assert bench.sink.events[0]["responseStatus"] == {
+        "metadata": {}, "status": "Failure", "message": 'pods "p" not found', "reason": "NotFound",
+        "details": {"name": "p", "kind": "pods"}, "code": 404,
+    }  # fmt: skip
+
+
+def test_a_status_as_the_answer_of_a_delete() -> None:
+    bench = Bench()
+    ctx = bench.begin(method="DELETE")
+    body = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"p","kind":"pods"}}'
+    bench.finish(ctx, Response(200, body))
+    assert bench.sink.events[1]["responseStatus"] == {
+        "metadata": {}, "status": "Success", "details": {"name": "p", "kind": "pods"}, "code": 200,
+    }  # fmt: skip
+
+
+OBJ = {
+    "kind": "ConfigMap", "apiVersion": "v1",
+    "metadata": {"name": "c", "uid": "u", "resourceVersion": "5", "managedFields": [{"manager": "m"}]}, "data": {"k": "v"},
+}  # fmt: skip
+
+
+def test_levels_say_which_bodies_are_kept() -> None:
+    for level, kept in (("Metadata", []), ("Request", ["requestObject"]), ("RequestResponse", ["requestObject", "responseObject"])):
+        bench = Bench({"level": level})
+        ctx = bench.begin("/api/v1/namespaces/x/configmaps", "POST")
+        ctx.audit.request_object(OBJ)
+        ctx.audit.response_object({"other": 1})
+        bench.finish(ctx, Response(201, [b'{"kind":"ConfigMap",', b'"data":{}}\n']))
+        last = bench.sink.events[-1]
+        assert [name for name in ("requestObject", "responseObject") if name in last] == kept
+        assert list(last["objectRef"].items()) == [
+            ("resource", "configmaps"), ("namespace", "x"), ("name", "c"), ("uid", "u"), ("apiVersion", "v1"),
+            ("resourceVersion", "5"),
+        ]  # fmt: skip
+        if level == "RequestResponse":
+            assert last["requestObject"] == OBJ
+            assert last["responseObject"] == {"kind": "ConfigMap", "data": {}}
+
+
+def test_a_secret_above_metadata_level_only_where_the_policy_says() -> None:
+    rules = [{"level": "Metadata", "resources": [{"resources": ["secrets"]}]}, {"level": "RequestResponse"}]
+    bench = Bench(*rules)
+    ctx = bench.begin("/api/v1/namespaces/x/secrets", "POST")
+    ctx.audit.request_object({"kind": "Secret", "metadata": {}, "data": {"password": "aHVudGVyMg=="}})
+    ctx.audit.request_patch(b'{"data":{"password":"aHVudGVyMg=="}}')
+    bench.finish(ctx, Response(201, b'{"kind":"Secret","data":{"password":"aHVudGVyMg=="}}'))
+    assert b"aHVudGVyMg" not in b"".join(bench.sink.raw)
+
+
+def test_managed_fields_are_left_out() -> None:
+    bench = Bench({"level": "RequestResponse"}, omitManagedFields=True)
+    ctx = bench.begin("/api/v1/configmaps", "GET")
+    ctx.audit.request_object(OBJ)
+    listed = {"kind": "ConfigMapList", "metadata": {}, "items": [OBJ, OBJ]}
+    bench.finish(ctx, Response(200, orjson.dumps(listed)))
+    assert b"managedFields" not in b"".join(bench.sink.raw)
+    assert len(bench.sink.events[-1]["responseObject"]["items"]) == 2
+    table = {"kind": "Table", "rows": [{"cells": [1], "object": OBJ}, {"cells": [2], "object": None}]}
+    ctx = bench.begin("/api/v1/configmaps", "GET")
+    bench.finish(ctx, Response(200, orjson.dumps(table)))
+    assert b"managedFields" not in bench.sink.raw[-1]
+
+
+def test_a_patch_is_kept_as_it_came() -> None:
+    bench = Bench({"level": "Request"})
+    for patch, kept in ((b'{"a": 1}', {"a": 1}), (b"a: 1\n", "a: 1\n")):
+        ctx = bench.begin(method="PATCH")
+        ctx.audit.request_patch(patch)
+        bench.finish(ctx, Response(200, b"{}"))
+        assert bench.sink.events[-1]["requestObject"] == kept
+
+
+def test_a_watch_starts_before_it_completes() -> None:
+    bench = Bench()
+    ctx = bench.begin("/api/v1/pods?watch=true")
+
+    async def run(http: Any) -> None:
+        pass
+
+    ctx.audit.answered(StreamResponse(run))
+    assert bench.stages == ["RequestReceived", "ResponseStarted"]
+    bench.finish(ctx, None)
+    assert bench.stages == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
+
+
+def test_a_client_that_goes_away() -> None:
+    bench = Bench()
+    bench.finish(bench.begin(), None)
+    assert bench.sink.events[-1]["responseStatus"] == {
+        "metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200,
+    }  # fmt: skip
+
+
+def test_a_panic_has_its_own_stage() -> None:
+    bench = Bench()
+    ctx = bench.begin()
+    ctx.audit.panicked(ValueError("boom"))
+    bench.finish(ctx, Response(500, b"{}"))
+    assert bench.stages == ["RequestReceived", "Panic"]
+    assert bench.sink.events[-1]["responseStatus"]["message"] == "APIServer panic'd: boom"
+
+
+def test_failed_authentication_is_recorded_by_itself() -> None:
+    bench = Bench()
+    ctx = bench.begin(user=None)
+    ctx.audit.error(status.Unauthorized().status)
+    bench.finish(ctx, Response(401, b"{}"))
+    assert bench.stages == ["ResponseStarted"]
+    event = bench.sink.events[0]
+    assert (event["user"], event["responseStatus"]["code"], event["responseStatus"]["reason"]) == ({}, 401, "Unauthorized")
+
+
+def test_what_the_policy_does_not_want_leaves_no_trace() -> None:
+    bench = Bench({"level": "None"})
+    ctx = bench.begin()
+    assert ctx.audit is None
+    bench.finish(ctx, Response(200, b"{}"))
+    bench.finish(bench.begin(user=None), Response(401, b"{}"))
+    assert bench.sink.events == []
+    assert bench.meter.levels == {"None": 1}
+
+
+def test_both_identities_of_an_impersonated_request() -> None:
+    bench = Bench(omitStages=["RequestReceived"])
+    ctx = bench.begin()
+    ctx.original_user, ctx.user = ctx.user, UserInfo("bob", groups=("g",))
+    ctx.extra["impersonation_constraint"] = "impersonate:user-info"
+    bench.finish(ctx, Response(200, b"{}"))
+    event = bench.sink.events[0]
+    assert (event["user"]["username"], event["impersonatedUser"]) == ("alice", {"username": "bob", "groups": ["g"]})
+    assert event["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
+
+
+def test_a_strict_back_end_that_fails_refuses_the_request() -> None:
+    bench = Bench(outcome=False)
+    with pytest.raises(status.InternalError, match="failed to store audit event"):
+        bench.begin()
+    assert bench.meter.rejected == 1
+
+
+def test_a_back_end_that_makes_the_request_wait() -> None:
+    outcome: Deferred[bool] = Deferred()
+    bench = Bench(outcome=outcome)
+    ctx = request()
+    ctx.http.uri = b"/"
+    ctx.http.getClientAddress = lambda: None
+    ctx.user = ALICE
+    audit_init(bench.auditor)(ctx)
+    waiting = audit(bench.auditor)(ctx)
+    assert isinstance(waiting, Deferred)
+    assert not waiting.called
+    outcome.callback(True)
+    assert waiting.called
+
+
+def test_legacy_lines() -> None:
+    bench = Bench()
+    lines: list[str] = []
+    bench.sink.process = lambda record: lines.append(record.legacy()) or True  # type: ignore[func-returns-value,method-assign]
+    bench.finish(bench.begin(headers={"User-Agent": 'a "b"'}), Response(200, b"{}"))
+    assert lines[1] == (
+        '2023-11-14T22:13:20.25Z AUDIT: id="the-id" stage="ResponseComplete" ip="10.1.2.3" method="get" user="alice" '
+        'groups="\\"dev\\",\\"system:authenticated\\"" as="<self>" asgroups="<lookup>" user-agent="a \\"b\\"" namespace="x" '
+        'uri="/api/v1/namespaces/x/pods/p?pretty=true" response="200"'
+    )
