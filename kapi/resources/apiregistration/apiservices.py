@@ -1,9 +1,160 @@
-"""APIService (apiregistration.k8s.io/v1)."""
+"""APIService (apiregistration.k8s.io/v1): a group version served by somebody, with its place in discovery.
+
+Upstream: kube-aggregator ``registry/apiservice``, ``apis/apiregistration/validation``.
+"""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+import base64
+import binascii
+from typing import Any, ClassVar
 
+from kapi.machinery.field import Path, invalid, required
+from kapi.resources.definition import Column, Resource, StrategyContext, Subresource, TableColumns
+from kapi.resources.shared import printing
+from kapi.resources.shared.columns import AGE, NAME
+from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, path_segment_name
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep_metadata
+
+Object = dict[str, Any]
+#: set on a local APIService by whoever made it; "onstart" and "true" ones are the server's own
+AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+_SPEC = Path("spec")
+DEFAULT_PORT = 443
+
+
+def local_available(now: str) -> Object:
+    """The condition of an APIService without a service."""
+    return condition("True", "Local", "Local APIServices are always available", now)
+
+
+def condition(status: str, reason: str, message: str, now: str) -> Object:
+    """An ``Available`` condition."""
+    return {"type": "Available", "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
+
+
+def is_available(obj: Object) -> bool:
+    """Whether requests for the group version can be sent where it is served."""
+    found = available_condition(obj)
+    return found is not None and found.get("status") == "True"
+
+
+def available_condition(obj: Object) -> Object | None:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((item for item in conditions if item.get("type") == "Available"), None)
+
+
+def _bundle_size(text: str) -> int:
+    try:
+        return len(base64.b64decode(text))
+    except (binascii.Error, ValueError):
+        return 0
+
+
+class APIServiceStrategy(PlainStrategy):
+    namespaced = False
+    name_rule = staticmethod(path_segment_name)
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+    allow_unconditional_update = False
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("groupPriorityMinimum", 0)
+        spec.setdefault("versionPriority", 0)
+        service = spec.get("service")
+        if service is not None and service.get("port") is None:
+            service["port"] = DEFAULT_PORT
+        obj.setdefault("status", {})
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        if old is None and obj["spec"].get("service") is None:
+            obj["status"] = {"conditions": [local_available(ctx.now)]}
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj["spec"]
+        group, version = spec.get("group", ""), spec.get("version", "")
+        name, wanted = obj["metadata"].get("name", ""), f"{version}.{group}"
+        if name != wanted:
+            errors.append(invalid("metadata.name", name, f'must be `spec.version+"."+spec.group`: "{wanted}"'))
+        if not group and version != "v1":
+            errors.append(required(_SPEC.child("group"), "only v1 may have an empty group and it better be legacy kube"))
+        elif group:
+            errors.extend(invalid(_SPEC.child("group"), group, text) for text in is_dns1123_subdomain(group))
+        errors.extend(invalid(_SPEC.child("version"), version, text) for text in is_dns1035_label(version))
+        for field, limit in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
+            value = spec.get(field, 0)
+            if not 0 < value <= limit:
+                errors.append(invalid(_SPEC.child(field), value, f"must be positive and less than {limit}"))
+        self._check_service(spec, errors)
+
+    @staticmethod
+    def _check_service(spec: Object, errors: Errors) -> None:
+        service, bundle = spec.get("service"), spec.get("caBundle")
+        insecure = spec.get("insecureSkipTLSVerify", False)
+        if service is None:
+            if bundle:
+                shown = f"{_bundle_size(bundle)} bytes"
+                errors.append(invalid(_SPEC.child("caBundle"), shown, "local APIServices may not have a caBundle"))
+            if insecure:
+                text = "local APIServices may not have insecureSkipTLSVerify"
+                errors.append(invalid(_SPEC.child("insecureSkipTLSVerify"), True, text))
+            return
+        path = _SPEC.child("service")
+        for field in ("namespace", "name"):
+            if not service.get(field):
+                errors.append(required(path.child(field)))
+        port = service.get("port", DEFAULT_PORT)
+        if not 0 < port < 1 << 16:
+            errors.append(invalid(path.child("port"), port, "port is not valid: must be between 1 and 65535, inclusive"))
+        if insecure and bundle:
+            text = "may not be true if caBundle is present"
+            errors.append(invalid(_SPEC.child("insecureSkipTLSVerify"), True, text))
+
+
+class APIServiceStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("spec", "metadata")
+
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        keep_metadata(obj, old)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        path = Path("status").child("conditions")
+        for position, item in enumerate((obj.get("status") or {}).get("conditions") or ()):
+            if item.get("status") not in ("True", "False", "Unknown"):
+                where = path.index(position).child("status")
+                errors.append(not_supported(where, item.get("status", ""), ("True", "False", "Unknown")))
+
+
+def _service(obj: Object, now: float) -> str:
+    service = obj["spec"].get("service")
+    return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
+
+
+def _available(obj: Object, now: float) -> str:
+    found = available_condition(obj)
+    if found is None:
+        return "Unknown"
+    status = str(found.get("status", ""))
+    return status if status == "True" else f"{status} ({found.get('reason', '')})"
+
+
+def _table() -> TableColumns:
+    columns = (
+        NAME,
+        Column("Service", description="The reference to the service that hosts this API endpoint."),
+        Column("Available", description="Whether this service is available."),
+        AGE,
+    )
+
+    def cells(obj: Object, now: float) -> list[Any]:
+        return [printing.name(obj, now), _service(obj, now), _available(obj, now), printing.age(obj, now)]
+
+    return TableColumns(columns, cells)
+
+
+_STRATEGY = APIServiceStrategy()
 RESOURCE = Resource(
     group="apiregistration.k8s.io",
     version="v1",
@@ -14,7 +165,11 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("api-extensions",),
     storage_version_hash="InPBPD7+PqM=",
+    strategy=_STRATEGY,
+    table=_table(),
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="APIService"),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="APIService", strategy=APIServiceStatusStrategy(_STRATEGY)
+        ),
     ),
 )
