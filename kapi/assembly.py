@@ -49,6 +49,7 @@ from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.environment import Environment
+from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -120,6 +121,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
 
     ranges = [str(network) for network in options.misc.service_ranges]
     install_allocators(registry, ranges, options.misc.service_node_port_range)
+    install_escalation_checks(registry, policy.escalation)
     admission = _admission(options, registry, environment, settings, reactor)
     identity = _authentication(options, files, registry, made, f"{advertise}:{port}")
     handlers.update(built_in_handlers(registry))

@@ -49,9 +49,9 @@ class Authenticator(Protocol):
 
 
 def intersect(left: Iterable[str], right: Iterable[str]) -> tuple[str, ...]:
-    """What is in both, in the order of ``left``."""
-    wanted = set(right)
-    return tuple(item for item in left if item in wanted)
+    """What is in both, in the order of ``right``."""
+    known = set(left)
+    return tuple(item for item in right if item in known)
 
 
 def with_authenticated_group(user: UserInfo) -> UserInfo:

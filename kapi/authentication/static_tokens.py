@@ -34,7 +34,7 @@ def for_any_audience(
     """The answer of an authenticator whose tokens know no audience: they are good for this API server only."""
     if not audiences:
         return Authenticated(user, api_audiences, expires)
-    shared = tuple(item for item in api_audiences if item in audiences)
+    shared = tuple(item for item in audiences if item in api_audiences)
     return Authenticated(user, shared, expires) if shared or not api_audiences else None
 
 

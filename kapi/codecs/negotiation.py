@@ -67,7 +67,7 @@ def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
 
 
 @lru_cache(1024)
-def _negotiate(accept: str, verb: str, pretty: bool) -> MediaType:
+def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True) -> MediaType:
     if accept.strip() == "":
         accept = "*/*"
     names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
@@ -80,7 +80,7 @@ def _negotiate(accept: str, verb: str, pretty: bool) -> MediaType:
         kind = clause.parameters.get("as", "")
         version = clause.parameters.get("v", "")
         if kind:
-            if kind not in _FORMS or version not in ("v1", "v1beta1") or clause.parameters.get("g") != "meta.k8s.io":
+            if not transforms or kind not in _FORMS or version not in ("v1", "v1beta1") or clause.parameters.get("g") != "meta.k8s.io":
                 continue
         yaml = clause.media == YAML
         fancy = pretty or clause.parameters.get("pretty", "") in _TRUE
@@ -92,8 +92,11 @@ def _negotiate(accept: str, verb: str, pretty: bool) -> MediaType:
 _PLAIN = MediaType()
 
 
-def output_media_type(ctx: Any, verb: str) -> MediaType:
-    """What to answer.  ``verb`` is the API verb: lists and watches have more representations.  Raises NotAcceptable."""
+def output_media_type(ctx: Any, verb: str, transforms: bool = True) -> MediaType:
+    """What to answer.  ``verb`` is the API verb: lists and watches have more representations.
+
+    ``transforms``: whether the kind has tables and partial forms.  Raises NotAcceptable.
+    """
     accept = ctx.header("accept")
     wanted = ctx.query.get("pretty") if ctx.query else None
     if wanted is None:
@@ -105,7 +108,7 @@ def output_media_type(ctx: Any, verb: str) -> MediaType:
         pretty = verb != "watch" and _for_eyes(ctx.header("user-agent") or "")
     else:
         pretty = wanted[0] in _TRUE and verb != "watch"
-    return _negotiate(accept or "*/*", verb, pretty)
+    return _negotiate(accept or "*/*", verb, pretty, transforms)
 
 
 def _for_eyes(agent: str) -> bool:

@@ -46,11 +46,8 @@ def ensure_namespace(obj: Object, namespace: str, resource: GroupVersionResource
         namespace = ""
     if namespace and not given:
         metadata["namespace"] = namespace
-    elif not namespace and given:
-        metadata.pop("namespace", None)
-        if not (resource.group == "" and resource.resource == "namespaces"):
-            metadata["namespace"] = given
-            raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    elif not namespace:
+        metadata.pop("namespace", None)  # of a cluster-scoped object it means nothing
     elif given != namespace:
         raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
 

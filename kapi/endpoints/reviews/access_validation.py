@@ -10,6 +10,11 @@ from kapi.machinery.names import qualified_name
 Object = dict[str, Any]
 _SPEC = Path("spec")
 _RESOURCE = Path("spec.resourceAttributes")
+#: how upstream's messages order the fields of metadata
+_ORDER = (
+    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "labels",
+    "annotations", "ownerReferences", "finalizers", "managedFields",
+)
 
 
 def validate_spec(spec: Object, *, own: bool) -> list[FieldError]:
@@ -73,7 +78,8 @@ def validate_metadata(metadata: Object, *, local: bool) -> list[FieldError]:
     if all(key in ignored or value in (None, "", {}, []) for key, value in metadata.items()):
         return []
     text = "must be empty except for namespace" if local else "must be empty"
-    return [invalid(Path("metadata"), metadata, text)]
+    ordered = {key: metadata[key] for key in (*_ORDER, *metadata) if key in metadata}
+    return [invalid(Path("metadata"), ordered, text)]
 
 
 def validate_local(obj: Object) -> list[FieldError]:
