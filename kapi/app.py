@@ -225,6 +225,8 @@ class App(Service):
         end_watches(self.runner.watches)
         await bounded(assembly.watches.wait(), 5.0, self.reactor)
         self.connections.abort_all()
+        if assembly.auditor is not None:
+            await assembly.auditor.stop()
         if not self.exit_code or assembly.caches.ready:
             await assembly.caches.stop()
         if self._lock is not None:

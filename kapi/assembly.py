@@ -13,6 +13,8 @@ from typing import Any
 from kapi.admission.chain import build_chain
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import AdmissionChain
+from kapi.audit.build import Auditor
+from kapi.audit.build import build as build_auditor
 from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
@@ -28,8 +30,10 @@ from kapi.endpoints.discovery.groups import groups_of
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
+from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.question import ReviewServices
+from kapi.filters.audit import audit, audit_init
 from kapi.filters.authentication import authentication
 from kapi.filters.authorization import authorization
 from kapi.filters.cache_control import cache_control
@@ -78,6 +82,7 @@ class Assembly:
         self.server: GenericServer
         self.chain: FilterChain
         self.hooks: Hooks
+        self.auditor: Auditor | None = None
 
     def reload(self) -> None:
         for reload in self.reloaders:
@@ -150,8 +155,10 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         )
 
     discovery = DiscoveryHandler(groups, lambda: f"{options.generic.external_hostname or advertise}:{port}")
+    openapi = OpenAPIHandler(groups)
     aggregator.discovery = discovery.handle
-    aggregator.more_paths.append(discovery.paths)
+    aggregator.fallbacks.append(openapi.handle)
+    aggregator.more_paths += [discovery.paths, lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]]
     bootstrap = BootstrapController(
         registry.client.named("kube-apiserver"),
         reactor,
@@ -171,6 +178,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         policy.graph.follow(registry.client)
 
     core.add_post_start_hook("generic-apiserver-start-informers", follow)
+    made.auditor = _auditor(options, reactor, made)
     _routes(made, store)
     made.chain = FilterChain(_filters(options, reactor, made, identity.requests, policy.authorizer), _handler(made))
     return made
@@ -186,6 +194,13 @@ def _store(options: Options, reactor: Any) -> Any:
         return external_store(storage.redis_servers[0], reactor, prefix=storage.redis_prefix)
     except UnsuitableStore as error:
         raise ConfigError(str(error)) from None
+
+
+def _auditor(options: Options, reactor: Any, made: Assembly) -> Auditor | None:
+    try:
+        return build_auditor(options.audit, reactor, made.metrics.registry)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"audit: {error}") from None
 
 
 def _authorization(options: Options) -> Any:
@@ -340,7 +355,9 @@ def _filters(options: Options, reactor: Any, made: Assembly, authenticator: Any,
         return add
 
     authenticated, authorized = count(metrics.authentication), count(metrics.authorization)
+    auditor = made.auditor
     filters: list[Filter] = [
+        *([audit_init(auditor)] if auditor is not None else []),
         request_info,
         received_timestamp(reactor.seconds),
         metrics.filter(made.server.serves_resource),
@@ -363,6 +380,7 @@ def _filters(options: Options, reactor: Any, made: Assembly, authenticator: Any,
         filters.append(cors(generic.cors_allowed_origins))
     filters += [
         authentication(authenticator, lambda ctx, result: authenticated(result)),
+        *([audit(auditor)] if auditor is not None else []),
         impersonation(authorizer, constrained=generic.features.get("ConstrainedImpersonation", True)),
         authorization(authorizer, lambda decision, seconds: authorized(decision)),
     ]

@@ -26,6 +26,18 @@ class AuditOptions(FlagSet):
         self.value("audit-webhook-batch-throttle-qps", number, 10.0, "Batches a second.")
         self.value("audit-webhook-batch-throttle-burst", integer, 15, "Batches at once.")
 
+        for name, buffered in (("log", 1), ("webhook", 400)):
+            self.switch(f"audit-{name}-truncate-enabled", False, "Cut events and batches that are too large.")
+            self.value(f"audit-{name}-truncate-max-batch-size", integer, 10485760, "Bytes of a batch.")
+            self.value(f"audit-{name}-truncate-max-event-size", integer, 102400, "Bytes of an event.")
+            if name == "log":
+                self.value("audit-log-batch-buffer-size", integer, 10000, "Events kept before they are written.")
+                self.value("audit-log-batch-max-size", integer, buffered, "Most events of a batch.")
+                self.value("audit-log-batch-max-wait", duration, 0.0, "Longest wait for a full batch.")
+                self.value("audit-log-batch-throttle-qps", number, 0.0, "Batches a second.")
+                self.value("audit-log-batch-throttle-burst", integer, 0, "Batches at once.")
+            self.switch(f"audit-{name}-batch-throttle-enable", name == "webhook", "Throttle batches.")
+
     def validate(self) -> list[str]:
         errors = []
         for name in ("audit-log-mode", "audit-webhook-mode"):
