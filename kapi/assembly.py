@@ -129,7 +129,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     install_escalation_checks(registry, policy.escalation)
     admission = _admission(options, registry, environment, settings, reactor)
     identity = _authentication(options, files, registry, made, f"{advertise}:{port}")
-    handlers.update(built_in_handlers(registry))
+    handlers.update(built_in_handlers(registry, reactor))
     handlers.update(
         review_handlers(
             ReviewServices(

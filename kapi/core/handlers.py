@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kapi.endpoints.componentstatuses import ComponentStatuses
 from kapi.endpoints.dispatch import Endpoint
 from kapi.endpoints.pods.binding import Binding
 from kapi.endpoints.pods.eviction import Eviction
@@ -10,7 +13,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.registry.registry import Registry
 
 
-def built_in_handlers(registry: Registry) -> dict[str, Endpoint]:
+def built_in_handlers(registry: Registry, reactor: Any) -> dict[str, Endpoint]:
     """Needs the pods and budgets to be in the registry."""
     pods = registry.stores[GroupResource("", "pods")]
     binding = Binding(pods)
@@ -18,5 +21,6 @@ def built_in_handlers(registry: Registry) -> dict[str, Endpoint]:
         "scale": scale,
         "binding": binding,
         "bindings": binding,
+        "componentstatuses": ComponentStatuses(reactor, lambda: registry.store.available),
         "eviction": Eviction(pods, registry.client.named("kube-apiserver")),
     }

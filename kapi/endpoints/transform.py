@@ -99,5 +99,5 @@ def partial_list(objects: Iterable[Object], list_meta: Object, version: str = "v
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": list_meta,
-        "items": [partial(obj, version) for obj in objects],
+        "items": [partial(obj, version) for obj in objects] or None,  # upstream's is a nil slice when empty
     }

@@ -121,7 +121,8 @@ async def list_page(
     ``limit`` 0 or less is no limit.  Raises BadRequest, Expired (410) and Timeout (a revision not reached yet).
     """
     cache = store.cache
-    limit = max(limit, 0)
+    # a list that may be as old as it likes comes whole, as upstream's from its cache
+    limit = 0 if resource_version == "0" else max(limit, 0)
     wanted = parse_revision(resource_version, listing=True)
     if token and resource_version not in ("", "0"):
         raise status.bad_request("specifying resource version is not allowed when using continue")

@@ -24,6 +24,7 @@ def install(registry: Registry, ranges: Sequence[str], port_range: tuple[int, in
     cache = registry.caches.cache(RESERVATIONS, {}, False)
     node_ports = NodePorts(registry.store, cache, *port_range)
     store = registry.stores[GroupResource("", "services")]
-    lifecycle = ServiceLifecycle(registry.client, ClusterAddresses(registry.client), node_ports, configured)
+    client = registry.client.named("kube-apiserver")
+    lifecycle = ServiceLifecycle(client, ClusterAddresses(client), node_ports, configured)
     store.row = dataclasses.replace(store.row, lifecycle=lifecycle)
     return node_ports

@@ -1,0 +1,120 @@
+"""ComponentStatus: made anew for every read by asking the components (upstream: ``registry/core/componentstatus``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import treq
+from OpenSSL import SSL
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
+from twisted.internet.ssl import ClientContextFactory
+from twisted.web.client import Agent
+
+from kapi.codecs.negotiation import MediaType, output_media_type
+from kapi.endpoints import transform
+from kapi.endpoints.encoding import respond_tree
+from kapi.endpoints.listing import strip_type
+from kapi.endpoints.options import boolean, list_options
+from kapi.endpoints.scope import RequestScope, path_name
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+Object = dict[str, Any]
+#: asks one component: (healthy, message)
+Probe = Callable[[], Awaitable[tuple[bool, str]]]
+_TIMEOUT = 20.0  # seconds
+_SCHEDULER, _CONTROLLER_MANAGER = 10259, 10257
+
+
+class _Unverified(ClientContextFactory):
+    """The components serve on loopback with certificates of their own making."""
+
+    method = SSL.TLS_METHOD
+
+    def getContext(self, hostname: Any = None, port: Any = None) -> SSL.Context:  # noqa: N802
+        return super().getContext()
+
+
+def probe_https(port: int, reactor: Any) -> Probe:
+    """Asks ``https://127.0.0.1:PORT/healthz``."""
+
+    async def ask() -> tuple[bool, str]:
+        url = f"https://127.0.0.1:{port}/healthz"
+        try:
+            agent = Agent(reactor, _Unverified(), connectTimeout=_TIMEOUT)
+            answer = await treq.get(url, agent=agent, timeout=_TIMEOUT, reactor=reactor)
+            text = (await treq.content(answer))[:1024].decode("utf-8", "replace")
+        except ConnectionRefusedError:
+            return False, f'Get "{url}": dial tcp 127.0.0.1:{port}: connect: connection refused'
+        except (ConnectError, TimeoutError) as error:
+            return False, f'Get "{url}": {error}'
+        except Exception as error:
+            return False, f'Get "{url}": {type(error).__name__}'
+        return answer.code == 200, text
+
+    return ask
+
+
+class ComponentStatuses:
+    """GET of one or all; ``store_available`` answers for the store under the name that clients expect."""
+
+    def __init__(self, reactor: Any, store_available: Callable[[], bool]) -> None:
+        async def store() -> tuple[bool, str]:
+            return (True, "ok") if store_available() else (False, "the store does not answer")
+
+        self._probes: Mapping[str, Probe] = {
+            "scheduler": probe_https(_SCHEDULER, reactor),
+            "controller-manager": probe_https(_CONTROLLER_MANAGER, reactor),
+            "etcd-0": store,
+        }
+
+    async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
+        if ctx.method != "GET":
+            raise status.method_not_allowed()
+        name = path_name(ctx)
+        if not name:
+            return await self._list(ctx, scope)
+        media = output_media_type(ctx, "get")
+        if name not in self._probes:
+            raise status.not_found(GroupResource("", "componentstatus"), name)
+        return _respond(ctx, scope, await self._ask(name), media)
+
+    async def _list(self, ctx: RequestContext, scope: RequestScope) -> Response:
+        if boolean(ctx, "watch"):
+            raise status.method_not_supported(GroupResource("", "componentstatuses"), "watch")
+        media = output_media_type(ctx, "list")
+        options = list_options(ctx)
+        predicate = Predicate(parse_labels(options.label_selector), parse_fields(options.field_selector))
+        asking = [Deferred.fromCoroutine(self._ask(name)) for name in self._probes]
+        found = [
+            obj
+            for obj in await gatherResults(asking, consumeErrors=True)
+            if predicate.matches({}, {"metadata.name": obj["metadata"]["name"]})
+        ]
+        if media.as_kind:
+            tree = transform.table(
+                scope.resource, found, {}, version=media.as_version, include=ctx.first("includeObject", "Metadata")
+            )
+        else:
+            items = [strip_type(obj) for obj in found]
+            tree = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}
+        return respond_tree(200, tree, media)
+
+    async def _ask(self, name: str) -> Object:
+        healthy, message = await self._probes[name]()
+        condition = {"type": "Healthy", "status": "True" if healthy else "False", "message": message}
+        return {"kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": name}, "conditions": [condition]}
+
+
+def _respond(ctx: RequestContext, scope: RequestScope, obj: Object, media: MediaType) -> Response:
+    if media.as_kind == "Table":
+        include = ctx.first("includeObject", "Metadata")
+        return respond_tree(
+            200, transform.table(scope.resource, [obj], {}, version=media.as_version, include=include), media
+        )
+    return respond_tree(200, obj, media)
