@@ -13,6 +13,7 @@ from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
+from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
 from kapi.resources.shared.podtemplate import template_options, validate_pod_template
@@ -86,6 +87,11 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
         _validate_rolling(rolling, path.child("rollingUpdate"), errors)
 
 
+def _selector_of(obj: Object) -> Object | None:
+    selector: Object | None = sorted_maps(obj["spec"].get("selector"))
+    return selector
+
+
 class DaemonSetStrategy(PlainStrategy):
     reset_fields = ("status",)
     empty_status = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
@@ -124,7 +130,7 @@ class DaemonSetStrategy(PlainStrategy):
         options = template_options(ctx, None if old is None else old["spec"].get("template"))
         if old is not None:
             options.allow_invalid_selector_values |= selectors.has_invalid_values(old["spec"].get("selector"))
-            validate_immutable(spec.get("selector"), old["spec"].get("selector"), _SPEC.child("selector"), errors)
+            validate_immutable(_selector_of(obj), _selector_of(old), _SPEC.child("selector"), errors)
         selector, template, here = spec.get("selector"), spec.get("template") or {}, _SPEC.child("template")
         selectors.validate_label_selector(
             selector, _SPEC.child("selector"), errors, allow_invalid_values=options.allow_invalid_selector_values

@@ -6,6 +6,7 @@ from typing import Any
 
 from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
 from kapi.resources.shared.podtemplate import template_options
@@ -32,6 +33,11 @@ _COUNTERS = (
 )  # fmt: skip
 
 
+def _selector_of(obj: Object) -> Object | None:
+    selector: Object | None = sorted_maps(obj["spec"].get("selector"))
+    return selector
+
+
 class ReplicaSetStrategy(PlainStrategy):
     reset_fields = ("status",)
     generation_parts = ("spec",)
@@ -56,7 +62,7 @@ class ReplicaSetStrategy(PlainStrategy):
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         self.check(obj, old, errors, ctx)
-        validate_immutable(obj["spec"].get("selector"), old["spec"].get("selector"), _SPEC.child("selector"), errors)
+        validate_immutable(_selector_of(obj), _selector_of(old), _SPEC.child("selector"), errors)
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return hostname_warning(obj) + template_warnings(obj["spec"].get("template"))

@@ -11,7 +11,7 @@ from kapi.resources.batch.job_status import is_true, validate_job_status
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import selectors
 from kapi.resources.shared.features import gate
-from kapi.resources.shared.internal import internal
+from kapi.resources.shared.internal import internal, plain
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.poddefaults import name_service_account
@@ -30,15 +30,21 @@ _INTERNAL = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPo
 
 
 def _generate_selector(job: Object) -> None:
-    """Labels the template with the job's identity and selects by it, unless the job brings its own selector."""
+    """Labels the template with the job's identity and selects by it, unless the job brings its own selector.
+
+    A job without labels of its own has those of its template, these included.
+    """
     spec, metadata = job["spec"], job["metadata"]
     template = spec.setdefault("template", {}).setdefault("metadata", {})
+    shared = not metadata.get("labels") or metadata["labels"] is template.get("labels")
     labels = dict(template.get("labels") or {})
     for label in _NAME_LABELS:
         labels.setdefault(label, metadata.get("name", ""))
     for label in _UID_LABELS:
         labels.setdefault(label, metadata.get("uid", ""))
     template["labels"] = labels
+    if shared:
+        metadata["labels"] = dict(labels)
     selector = dict(spec.get("selector") or {})
     selector["matchLabels"] = {_UID_LABELS[1]: metadata.get("uid", ""), **(selector.get("matchLabels") or {})}
     spec["selector"] = selector
@@ -49,7 +55,7 @@ def _has_label(labels: Object, key: str, expected: str, errors: Errors) -> None:
     if key not in labels:
         errors.append(field.required(path, f"must be '{expected}'"))
     elif labels[key] != expected:
-        errors.append(field.invalid(path, labels, f"must be '{expected}'"))
+        errors.append(field.invalid(path, plain(labels), f"must be '{expected}'"))
 
 
 def _validate_generated(job: Object, errors: Errors, prefixed: bool) -> None:
@@ -67,7 +73,7 @@ def _validate_generated(job: Object, errors: Errors, prefixed: bool) -> None:
         _has_label(labels, _NAME_LABELS[i], own, errors)
         expected |= {_UID_LABELS[i]: uid, _NAME_LABELS[i]: own}
     if selectors.is_convertible(selector) and not selectors.matches(selector, expected):
-        errors.append(field.invalid(_SPEC.child("selector"), selector, "`selector` not auto-generated"))
+        errors.append(field.invalid(_SPEC.child("selector"), plain(selector), "`selector` not auto-generated"))
 
 
 def _may_change_template(old: Object) -> bool:
@@ -138,7 +144,7 @@ class JobStrategy(PlainStrategy):
         labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
         metadata = obj.setdefault("metadata", {})
         if labels and not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
+            metadata["labels"] = labels  # the same object: generated labels are meant for both
         if spec.get("completionMode") is None:
             spec["completionMode"] = "NonIndexed"
         if spec.get("suspend") is None:
@@ -210,7 +216,8 @@ class JobStrategy(PlainStrategy):
         self._validate_spec(obj, old, errors, ctx)  # upstream checks the spec once more
         spec, before = obj["spec"], old["spec"]
         _validate_completions(spec, before, errors)
-        validate_immutable(spec.get("selector"), before.get("selector"), _SPEC.child("selector"), errors)
+        selector = plain(spec.get("selector"))
+        validate_immutable(selector, plain(before.get("selector")), _SPEC.child("selector"), errors)
         self._validate_template_change(spec, old, errors, ctx)
         for part in _IMMUTABLE_LATER:
             value = spec.get(part)
@@ -316,4 +323,5 @@ RESOURCE = Resource(
         lambda obj, now: label_selector(obj["spec"].get("selector")),
     ),
     selectable_fields={"status.successful": lambda obj: _succeeded(obj) or "0"},
+    unsupported_field='field label "{}" not supported for Job',
 )

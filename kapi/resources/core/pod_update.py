@@ -7,7 +7,7 @@ from typing import Any
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.shared.affinity import REQUIRED, validate_tolerations
-from kapi.resources.shared.internal import difference, internal
+from kapi.resources.shared.internal import difference, internal, plain
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podspec import MIRROR
 from kapi.resources.shared.podtemplate import APP_ARMOR, validate_pod_annotations
@@ -102,7 +102,7 @@ def _gates(new: list[Object], old: list[Object], errors: Errors) -> None:
 def _node_selector(new: Object, old: Object, errors: Errors) -> None:
     if any(new.get(key) != value for key, value in old.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        errors.append(field.invalid(_SPEC.child("nodeSelector"), new or None, text))
+        errors.append(field.invalid(_SPEC.child("nodeSelector"), plain(new) or None, text))
 
 
 def _only_adds(new: Object, old: Object) -> bool:

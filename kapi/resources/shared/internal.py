@@ -19,6 +19,7 @@ _METADATA = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
     "managedFields",
 )  # fmt: skip
+_FIELDS = (("matchLabels", "matchExpressions"), ("key", "operator", "values"))
 
 
 def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
@@ -31,17 +32,27 @@ def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
     for go_name, name, zero, inner in ROWS[kind]:
         if not go_name:
             metadata = value.get("metadata") or {}
-            shown.update({key: metadata[key] for key in _METADATA if metadata.get(key)})
+            shown.update({key: plain(metadata[key]) for key in _METADATA if metadata.get(key)})
             continue
         found = (parent or {}).get(name[1:]) if name.startswith("^") else value.get(name)
         if not inner:
-            shown[go_name] = zero if found is None else found
+            shown[go_name] = zero if found is None else plain(found)
             continue
         inner_kind = inner.removeprefix("[]")
         if found is None and zero is not None:
             found = {}
-        shown[go_name] = internal(inner_kind, found, value) if inner_kind in ROWS else found
+        shown[go_name] = internal(inner_kind, found, value) if inner_kind in ROWS else plain(found)
     return shown
+
+
+def plain(value: Any) -> Any:
+    """A value that is no internal type: maps by key, as Go writes them, and label selectors in the order of their fields."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = next((names for names in _FIELDS if value.keys() <= set(names)), None)
+    return {key: plain(value[key]) for key in (fields or sorted(value)) if key in value}
 
 
 def difference(kind: str, old: Object, new: Object) -> str:

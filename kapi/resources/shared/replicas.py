@@ -11,6 +11,7 @@ from typing import Any
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.shared import selectors
+from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.names import is_dns1123_label, is_percent
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podtemplate import validate_pod_template
@@ -59,14 +60,14 @@ def validate_selector(
         return
     selectors.validate_label_selector(selector, path, errors, allow_invalid_values=allow_invalid_values)
     if selectors.is_empty(selector):
-        errors.append(field.invalid(path, selector, f"empty selector is invalid for {what}"))
+        errors.append(field.invalid(path, sorted_maps(selector), f"empty selector is invalid for {what}"))
 
 
 def validate_fit(selector: Object | None, template: Object, path: Path, errors: Errors) -> None:
     """The template's labels must be found by the selector."""
     labels = (template.get("metadata") or {}).get("labels")
     if not selectors.matches(selector, labels or {}):
-        errors.append(field.invalid(path.child("metadata", "labels"), labels, _MISMATCH))
+        errors.append(field.invalid(path.child("metadata", "labels"), sorted_maps(labels), _MISMATCH))
 
 
 def validate_always_restart(template: Object, path: Path, errors: Errors, what: str) -> None:
@@ -86,7 +87,7 @@ def validate_template_for_replicas(
     """Selector fit, template and restart policy of a ReplicaSet's or Deployment's spec."""
     selector, template = spec.get("selector"), spec.get("template") or {}
     if selector is not None and not selectors.is_convertible(selector):
-        errors.append(field.invalid(path.child("selector"), selector, "invalid label selector"))
+        errors.append(field.invalid(path.child("selector"), sorted_maps(selector), "invalid label selector"))
         return
     here = path.child("template")
     validate_fit(selector, template, here, errors)
