@@ -50,6 +50,7 @@ from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, wat
 from kapi.filters.warnings import warnings
 from kapi.machinery import status
 from kapi.options.errors import ConfigError, read_file
+from kapi.options.external import ExternalIdentity, ExternalPolicy
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.environment import Environment
@@ -108,7 +109,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         event_ttl=options.storage.event_ttl,
     )
     registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment)
-    policy = _authorization(options)
+    policy = _authorization(options, reactor, made)
     environment.authorizer = policy.authorizer
 
     handlers: dict[str, Any] = {}
@@ -128,7 +129,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     install_allocators(registry, ranges, options.misc.service_node_port_range)
     install_escalation_checks(registry, policy.escalation)
     admission = _admission(options, registry, environment, settings, reactor)
-    identity = _authentication(options, files, registry, made, f"{advertise}:{port}")
+    identity = _authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
     handlers.update(built_in_handlers(registry, reactor))
     handlers.update(
         review_handlers(
@@ -203,11 +204,14 @@ def _auditor(options: Options, reactor: Any, made: Assembly) -> Auditor | None:
         raise ConfigError(f"audit: {error}") from None
 
 
-def _authorization(options: Options) -> Any:
+def _authorization(options: Options, reactor: Any, made: Assembly) -> Any:
+    external = ExternalPolicy(options.authorization, reactor)
     try:
-        return build_authorization(AuthorizationSettings(modes=options.authorization.modes))
+        built = build_authorization(AuthorizationSettings(external.modes, external.others))
     except ValueError as error:
         raise ConfigError(f"--authorization-mode: {error}") from None
+    made.reloaders.append(lambda: external.reload(built.replace))
+    return built
 
 
 def _admission(options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any) -> Any:
@@ -265,8 +269,12 @@ def _authority(path: str, flag: str, made: Assembly, more: bytes = b"") -> Certi
     return authority
 
 
-def _authentication(options: Options, files: Files, registry: Registry, made: Assembly, address: str) -> Identity:
+def _authentication(
+    options: Options, files: Files, registry: Registry, made: Assembly, address: str, reactor: Any
+) -> Identity:
     flags = options.authentication
+    external = ExternalIdentity(flags, reactor)
+    made.reloaders.append(external.reload)
     generated = files.ca.read_bytes()
     settings = AuthenticationSettings(
         client_ca=_authority(flags.client_ca_file, "client-ca-file", made, generated),
@@ -274,7 +282,9 @@ def _authentication(options: Options, files: Files, registry: Registry, made: As
         lookup_tokens=flags.service_account_lookup,
         bootstrap_tokens=flags.enable_bootstrap_token_auth,
         api_audiences=tuple(flags.audiences),
-        anonymous=flags.anonymous_auth,
+        anonymous=external.anonymous,
+        anonymous_paths=external.anonymous_paths,
+        external=external.tokens,
         listers=registry.environment.listers,
     )
     if flags.requestheader_client_ca_file:

@@ -20,9 +20,9 @@ MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 
 @dataclass(slots=True)
 class AuthorizationSettings:
-    """``modes`` in the order they are asked; ``others`` holds the authorizers of ABAC and Webhook by mode."""
+    """``modes`` in the order they are asked, or authorizers; ``others`` holds those of ABAC and Webhook by mode."""
 
-    modes: Sequence[str] = ("Node", "RBAC")
+    modes: Sequence[str | Authorizer] = ("Node", "RBAC")
     others: Mapping[str, Authorizer] = field(default_factory=dict)
 
 
@@ -35,13 +35,29 @@ class Authorization:
     index: PolicyIndex
     graph: NodeGraph
     escalation: EscalationCheck
+    known: Mapping[str, Authorizer]  # by mode
+
+    def replace(self, modes: Sequence[str | Authorizer]) -> None:
+        """Another chain from now on, in one step; what is being decided ends under the old one."""
+        self.authorizer.authorizers = _chain(modes, self.known)
+
+
+def _chain(modes: Sequence[str | Authorizer], known: Mapping[str, Authorizer]) -> tuple[Authorizer, ...]:
+    chain: list[Authorizer] = [PrivilegedGroups()]
+    for mode in modes:
+        if not isinstance(mode, str):
+            chain.append(mode)
+        elif mode in known:
+            chain.append(known[mode])
+        else:
+            raise ValueError(f"unknown authorization mode {mode} specified")
+    return tuple(chain)
 
 
 def build_authorization(settings: AuthorizationSettings) -> Authorization:
     """Raises ValueError for a mode that is unknown or not configured."""
     index, graph = PolicyIndex(), NodeGraph()
     rbac = RBACAuthorizer(index)
-    chain: list[Authorizer] = [PrivilegedGroups()]
     known: dict[str, Authorizer] = {
         "AlwaysAllow": AlwaysAllow(),
         "AlwaysDeny": AlwaysDeny(),
@@ -49,9 +65,5 @@ def build_authorization(settings: AuthorizationSettings) -> Authorization:
         "Node": NodeAuthorizer(graph, node_rules()),
         **settings.others,
     }
-    for mode in settings.modes:
-        if mode not in known:
-            raise ValueError(f"unknown authorization mode {mode} specified")
-        chain.append(known[mode])
-    authorizer = UnionAuthorizer(chain)
-    return Authorization(authorizer, rbac, index, graph, EscalationCheck(rbac, authorizer))
+    authorizer = UnionAuthorizer(_chain(settings.modes, known))
+    return Authorization(authorizer, rbac, index, graph, EscalationCheck(rbac, authorizer), known)

@@ -19,10 +19,11 @@ class UnionAuthorizer:
     def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
         reasons: list[str] = []
         errors: list[str] = []
-        for position, authorizer in enumerate(self.authorizers, 1):
+        chain = self.authorizers  # may be exchanged while this decision waits
+        for position, authorizer in enumerate(chain, 1):
             verdict = authorizer.authorize(attributes)
             if not isinstance(verdict, Verdict):
-                return self._resume(attributes, verdict, position, reasons, errors)
+                return self._resume(chain[position:], attributes, verdict, reasons, errors)
             if verdict.decision is not Decision.NO_OPINION:
                 return verdict
             _note(verdict, reasons, errors)
@@ -30,21 +31,23 @@ class UnionAuthorizer:
 
     async def _resume(
         self,
+        rest: Sequence[Authorizer],
         attributes: Attributes,
         waiting: Awaitable[Verdict],
-        position: int,
         reasons: list[str],
         errors: list[str],
     ) -> Verdict:
         verdict = await waiting
-        while verdict.decision is Decision.NO_OPINION:
+        for authorizer in rest:
+            if verdict.decision is not Decision.NO_OPINION:
+                return verdict
             _note(verdict, reasons, errors)
-            if position >= len(self.authorizers):
-                return Verdict(Decision.NO_OPINION, "\n".join(reasons), aggregate(errors))
-            step = self.authorizers[position].authorize(attributes)
-            position += 1
+            step = authorizer.authorize(attributes)
             verdict = step if isinstance(step, Verdict) else await step
-        return verdict
+        if verdict.decision is not Decision.NO_OPINION:
+            return verdict
+        _note(verdict, reasons, errors)
+        return Verdict(Decision.NO_OPINION, "\n".join(reasons), aggregate(errors))
 
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
         resolvers = [authorizer for authorizer in self.authorizers if isinstance(authorizer, RuleResolver)]

@@ -65,7 +65,7 @@ class RBACAuthorizer:
             try:
                 rules.extend(self.index.role_rules(grant.binding["roleRef"], scope))
             except RoleMissing as error:
-                errors.append(str(error))
+                errors.append(error.stored)
         return rules, errors
 
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:

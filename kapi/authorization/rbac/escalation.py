@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
+from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes, Authorizer, Decision
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.covers import compacted, missing_rules
@@ -35,7 +36,7 @@ def escalation_text(
         f"user {quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant RBAC permissions "
         "not currently held:\n" + "\n".join(lines)
     )
-    return f"{text}; resolution errors: [{' '.join(errors)}]" if errors else text
+    return f"{text}; resolution errors: [{aggregate(errors)}]" if errors else text
 
 
 def only_garbage_collection_changes(obj: Object, old: Object) -> bool:

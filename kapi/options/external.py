@@ -1,0 +1,213 @@
+"""Authenticators and authorizers that flags and configuration files name: OIDC, webhooks, ABAC, structured configuration.
+
+Reads files, builds, and looks at the structured files again when asked to reload.  Raises ConfigError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kapi.authentication.configuration import (
+    AuthenticationConfiguration,
+    ReplaceableTokenAuthenticators,
+    load_authentication,
+)
+from kapi.authentication.interface import TokenAuthenticator
+from kapi.authentication.oidc.authenticator import ALGORITHMS, OIDCAuthenticator
+from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
+from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.webhook import WebhookTokenAuthenticator
+from kapi.authorization.abac import ABACAuthorizer, parse_policies
+from kapi.authorization.configuration import AuthorizerSettings, ConfigurationError, load_authorization
+from kapi.authorization.interface import Authorizer
+from kapi.authorization.webhook import WebhookAuthorizer
+from kapi.client.https import HTTPSClient
+from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
+from kapi.options.errors import ConfigError, read_file
+
+_log = Logger()
+_WEBHOOK_TIMEOUT = 30.0  # seconds
+
+
+class ExternalIdentity:
+    """OIDC, structured configuration and the token webhook, as the flags say."""
+
+    def __init__(self, flags: Any, reactor: Any) -> None:
+        self._flags, self._reactor = flags, reactor
+        self._jwt = ReplaceableTokenAuthenticators()
+        self._content = b""
+        self.tokens: list[TokenAuthenticator] = []
+        self.anonymous: bool = flags.anonymous_auth
+        self.anonymous_paths: list[str] | None = None
+        if flags.authentication_config:
+            self._content = read_file(flags.authentication_config, "authentication-config")
+            found = self._load(self._content)
+            self._set(found)
+            if found.anonymous is not None:
+                if flags.is_set("anonymous-auth"):
+                    raise ConfigError("--anonymous-auth flag cannot be set when anonymous field is configured in file")
+                self.anonymous, self.anonymous_paths = found.anonymous, found.anonymous_paths
+            self.tokens.append(self._jwt)
+        elif flags.oidc_issuer_url:
+            self._set(self._from_flags())
+            self.tokens.append(self._jwt)
+        if flags.authentication_token_webhook_config_file:
+            self.tokens.append(self._webhook())
+
+    def _load(self, content: bytes) -> AuthenticationConfiguration:
+        try:
+            return load_authentication(content, self._flags.issuers)
+        except ConfigurationError as error:
+            raise ConfigError(f"--authentication-config: {error}") from None
+
+    def _from_flags(self) -> AuthenticationConfiguration:
+        flags = self._flags
+        ca = read_file(flags.oidc_ca_file, "oidc-ca-file").decode() if flags.oidc_ca_file else ""
+        entry = entry_from_flags(
+            {
+                "issuer_url": flags.oidc_issuer_url,
+                "client_id": flags.oidc_client_id,
+                "ca": ca,
+                "username_claim": flags.oidc_username_claim,
+                "username_prefix": flags.oidc_username_prefix,
+                "groups_claim": flags.oidc_groups_claim,
+                "groups_prefix": flags.oidc_groups_prefix,
+                "required_claims": flags.oidc_required_claim,
+            }
+        )
+        expressions, errors = validate_entries([entry], flags.issuers)
+        if errors:
+            raise ConfigError("oidc: " + "; ".join(str(error) for error in errors))
+        return AuthenticationConfiguration([entry], expressions)
+
+    def _set(self, found: AuthenticationConfiguration) -> list[Provider]:
+        made: list[TokenAuthenticator] = []
+        providers = []
+        algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
+        for entry, expressions in zip(found.entries, found.expressions):
+            issuer = entry["issuer"]
+            endpoint = Endpoint(issuer["url"], ca=issuer.get("certificateAuthority", "").encode())
+            provider = Provider(
+                HTTPSClient(self._reactor, endpoint),
+                issuer["url"],
+                self._reactor.seconds,
+                issuer.get("discoveryURL", ""),
+            )
+            providers.append(provider)
+            made.append(
+                OIDCAuthenticator(
+                    provider, entry, expressions, algorithms=algorithms, api_audiences=tuple(self._flags.audiences)
+                )
+            )
+        self._jwt.replace(made)
+        return providers
+
+    def _webhook(self) -> WebhookTokenAuthenticator:
+        flags = self._flags
+        endpoint = _kubeconfig(
+            flags.authentication_token_webhook_config_file, "--authentication-token-webhook-config-file"
+        )
+        return WebhookTokenAuthenticator(
+            self._reactor,
+            HTTPSClient(self._reactor, endpoint, _WEBHOOK_TIMEOUT),
+            version=flags.authentication_token_webhook_version,
+            ttl=flags.authentication_token_webhook_cache_ttl,
+            api_audiences=tuple(flags.audiences),
+        )
+
+    def reload(self) -> None:
+        """Takes the issuers of a changed file; one that is wrong changes nothing and is logged."""
+        path = self._flags.authentication_config
+        if not path:
+            return
+        try:
+            content = read_file(path, "authentication-config")
+            if content == self._content:
+                return
+            self._content = content
+            providers = self._set(self._load(content))
+        except ConfigError as error:
+            _log.error("Not reloading the authentication configuration: {error}", error=str(error))
+            return
+        for provider in providers:
+            Deferred.fromCoroutine(provider.refresh()).addErrback(lambda failure: None)
+
+
+class ExternalPolicy:
+    """The authorizers in order: mode names, and authorizers made here."""
+
+    def __init__(self, flags: Any, reactor: Any) -> None:
+        self._flags, self._reactor = flags, reactor
+        self._content = b""
+        self.others: dict[str, Authorizer] = {}
+        if flags.authorization_policy_file:
+            text = read_file(flags.authorization_policy_file, "authorization-policy-file").decode()
+            try:
+                self.others["ABAC"] = ABACAuthorizer(parse_policies(text))
+            except ValueError as error:
+                raise ConfigError(f"--authorization-policy-file: {error}") from None
+        self.modes: list[str | Authorizer] = list(flags.modes)
+        if flags.authorization_config:
+            self._content = read_file(flags.authorization_config, "authorization-config")
+            self.modes = self._chain(self._load(self._content))
+        elif "Webhook" in flags.modes:
+            endpoint = _kubeconfig(flags.authorization_webhook_config_file, "--authorization-webhook-config-file")
+            self.others["Webhook"] = WebhookAuthorizer(
+                reactor,
+                HTTPSClient(reactor, endpoint, _WEBHOOK_TIMEOUT),
+                version=flags.authorization_webhook_version,
+                authorized_ttl=flags.authorization_webhook_cache_authorized_ttl,
+                unauthorized_ttl=flags.authorization_webhook_cache_unauthorized_ttl,
+            )
+
+    def _load(self, content: bytes) -> list[AuthorizerSettings]:
+        try:
+            return load_authorization(content)
+        except ConfigurationError as error:
+            raise ConfigError(f"--authorization-config: {error}") from None
+
+    def _chain(self, settings: list[AuthorizerSettings]) -> list[str | Authorizer]:
+        chain: list[str | Authorizer] = []
+        for each in settings:
+            webhook = each.webhook
+            if webhook is None:
+                chain.append(each.type)
+                continue
+            endpoint = _kubeconfig(webhook.kubeconfig, f"--authorization-config: {webhook.name}")
+            chain.append(
+                WebhookAuthorizer(
+                    self._reactor,
+                    HTTPSClient(self._reactor, endpoint, webhook.timeout),
+                    version=webhook.version,
+                    authorized_ttl=webhook.authorized_ttl,
+                    unauthorized_ttl=webhook.unauthorized_ttl,
+                    on_error=webhook.on_error,
+                    conditions=webhook.conditions,
+                )
+            )
+        return chain
+
+    def reload(self, replace: Callable[[list[str | Authorizer]], None]) -> None:
+        """Puts the chain of a changed file into place; one that is wrong changes nothing and is logged."""
+        path = self._flags.authorization_config
+        if not path:
+            return
+        try:
+            content = read_file(path, "authorization-config")
+            if content == self._content:
+                return
+            self._content = content
+            replace(self._chain(self._load(content)))
+        except (ConfigError, ValueError) as error:
+            _log.error("Not reloading the authorization configuration: {error}", error=str(error))
+
+
+def _kubeconfig(path: str, flag: str) -> Endpoint:
+    try:
+        return load_kubeconfig(path)
+    except KubeconfigError as error:
+        raise ConfigError(f"{flag}: {error}") from None
