@@ -78,6 +78,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         for warning in strategy.warnings_on_create(obj, context):
             op.warn(warning)
         strategy.canonicalize(obj)
+        store.drop_empty_lists(obj)
         attributes.obj = obj
         attributes.name = metadata.get("name", "")
         await store.admission.validate(attributes)

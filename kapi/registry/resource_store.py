@@ -17,6 +17,7 @@ from kapi.machinery.names import path_segment
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
 from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.schema.empty_lists import nil_empty_lists
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
 from kapi.store.interface import Store
@@ -93,9 +94,29 @@ class ResourceStore:
             strategy = resource.strategy
             if subresource is not None and subresource.strategy is not None:
                 strategy = subresource.strategy
-            manager = FieldManager(self.type_of(resource), gvk, strategy.reset_fields, name)
+            manager = FieldManager(
+                self.type_of(resource),
+                gvk,
+                strategy.reset_fields,
+                name,
+                only=pattern_set(strategy.owned_fields) if strategy.owned_fields else None,
+                versions=self._other_versions(resource),
+            )
             self._field_managers[(gvk, name)] = manager
         return manager
+
+    def _other_versions(self, resource: Resource) -> dict[str, tuple[Type, Convert, Convert]]:
+        """The other served versions of a built-in kind, with the ways to them from this one and back."""
+        if resource.schema is not None:
+            return {}
+        from kapi.resources.catalogue import BUILT_IN
+
+        found: dict[str, tuple[Type, Convert, Convert]] = {}
+        for other in BUILT_IN:
+            if other.group_kind == resource.group_kind and other.version != resource.version:
+                there, back = _between(resource, other), _between(other, resource)
+                found[str(other.group_version)] = (self.type_of(other), there, back)
+        return found
 
     def type_of(self, resource: Resource) -> Type:
         """The shape of a served version."""
@@ -120,6 +141,11 @@ class ResourceStore:
             obj["metadata"]["managedFields"] = fields
         else:
             obj["metadata"].pop("managedFields", None)
+
+    def drop_empty_lists(self, obj: Object) -> None:
+        """Lists that were given empty, and that Go always writes, come back from storage as null."""
+        if self.row.schema is None:
+            nil_empty_lists(obj, self.type_of(self.row))
 
     def encode(self, obj: Object) -> tuple[bytes, bytes]:
         """The two halves of the stored bytes."""

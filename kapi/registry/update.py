@@ -148,6 +148,7 @@ def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: O
     for warning in strategy.warnings_on_update(obj, existing, context):
         op.warn(warning)
     strategy.canonicalize(obj)
+    store.drop_empty_lists(obj)
 
 
 def _finished_deleting(obj: Object, old_meta: Object) -> bool:

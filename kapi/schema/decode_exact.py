@@ -180,8 +180,6 @@ def _kept(field: Field, value: Any) -> bool:
     """Whether Go writes a value that was given."""
     if field.omitzero and not field.pointer:
         return not is_zero(value, field.type)
-    if field.type.kind in (Kind.LIST, Kind.MAP) and not field.pointer:
-        return bool(value)  # what was stored empty is read back as none at all
     if field.pointer or not field.omitempty:
         return True
     if field.type.kind in (Kind.STRUCT, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.ANY):

@@ -83,8 +83,7 @@ def _step(field: Field) -> tuple[type | None, bool, Walk | None]:
     """(JSON type, whether empty values are kept, conversion) of a field."""
     type_ = field.type
     wanted, convert = _SHAPES[type_.kind](type_)
-    plain = type_.kind not in (Kind.LIST, Kind.MAP)  # those that were stored empty are read back as none at all
-    keep = field.pointer or (not field.omitempty and plain) or type_.kind in (Kind.STRUCT, Kind.QUANTITY)
+    keep = field.pointer or not field.omitempty or type_.kind in (Kind.STRUCT, Kind.QUANTITY)
     if field.omitzero and not field.pointer:
         inner = convert
 

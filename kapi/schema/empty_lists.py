@@ -1,0 +1,46 @@
+"""Empty lists that are always written: after storage they are null (protobuf knows no empty list).
+
+Which fields of a type are concerned, itself or below, is worked out once; a write looks at nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.schema.types import Kind, Type
+
+#: per struct: (field, whether it is such a list itself, the kind of what holds more below or None, the type below)
+_Plan = tuple[tuple[str, bool, "Kind | None", "Type | None"], ...]
+_plans: dict[Type, _Plan] = {}
+
+
+def nil_empty_lists(obj: dict[str, Any], type_: Type) -> None:
+    """Changes ``obj`` in place."""
+    for name, own, kind, below in _plan(type_):
+        value = obj.get(name)
+        if own and value is not None and not value:
+            obj[name] = None
+        elif value and below is not None:
+            if kind is Kind.STRUCT:
+                nil_empty_lists(value, below)
+            else:
+                for item in value if kind is Kind.LIST else value.values():
+                    if item:
+                        nil_empty_lists(item, below)
+
+
+def _plan(type_: Type) -> _Plan:
+    plan = _plans.get(type_)
+    if plan is None:
+        _plans[type_] = ()  # a type that contains itself finds this
+        steps = []
+        for name, field in type_.fields.items():
+            kind, inner = field.type.kind, field.type
+            own = kind in (Kind.LIST, Kind.MAP) and not field.omitempty and not field.pointer
+            if kind in (Kind.LIST, Kind.MAP) and inner.elem is not None:
+                inner = inner.elem
+            below = inner if inner.kind is Kind.STRUCT and _plan(inner) else None
+            if own or below is not None:
+                steps.append((name, own, kind if below is not None else None, below))
+        plan = _plans[type_] = tuple(steps)
+    return plan
