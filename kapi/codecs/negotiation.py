@@ -127,12 +127,12 @@ def error_media_type(accept: str) -> MediaType:
 
 
 def input_media_type(content_type: str | None) -> str:
-    """JSON or YAML; nothing said is JSON.  Raises UnsupportedMediaType."""
+    """JSON, YAML or PROTOBUF; nothing said is JSON.  Raises UnsupportedMediaType."""
     media = (content_type or "").split(";", 1)[0].strip()
     if media in ("", JSON):
         return JSON
-    if media == YAML:
-        return YAML
+    if media in (YAML, PROTOBUF):
+        return media
     raise status.UnsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: " + ", ".join(_SUPPORTED)
     )

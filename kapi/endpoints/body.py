@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.codecs.negotiation import input_media_type
-from kapi.codecs.reading import read_body
+from kapi.codecs.negotiation import PROTOBUF, input_media_type
+from kapi.codecs.reading import DecodingError, Document, read_body
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.request.context import RequestContext
+from kapi.schema import protobuf
 from kapi.schema.decode import decode
 from kapi.schema.types import Type
 
 Object = dict[str, Any]
+BODY_LIMIT = 3 * 1024 * 1024  # bytes
 
 
 def raw_body(ctx: RequestContext) -> bytes:
-    """The whole body, as it came."""
+    """The whole body, as it came.  Raises RequestTooLarge when it was longer than the server takes."""
+    if getattr(ctx.http, "body_too_large", False):
+        raise status.RequestTooLarge(f"Request entity too large: limit is {BODY_LIMIT}", details={})
     content = ctx.http.content
     content.seek(0)
     data: bytes = content.read()
@@ -32,7 +36,19 @@ def decode_object(
     Raises BadRequest for what cannot be read, UnsupportedMediaType, and (Strict) for unknown or duplicate fields.
     """
     media = input_media_type(ctx.header("content-type"))
-    return decode(read_body(data, media, kind, validation), kind, type_, validation, ctx.warn)
+    return decode(read_any(data, media, kind, validation), kind, type_, validation, ctx.warn)
+
+
+def read_any(data: bytes, media: str, kind: GroupVersionKind, validation: str) -> Document:
+    """A body's tree, whichever form it has.  Raises DecodingError."""
+    if media != PROTOBUF:
+        return read_body(data, media, kind, validation)
+    try:
+        return Document(protobuf.decode(data, kind))
+    except ValueError as error:
+        raise DecodingError(
+            f"the object provided is unrecognized (must be of type {kind.kind}): {error}", str(error)
+        ) from None
 
 
 def check_names(ctx: RequestContext, scope: RequestScope, obj: Object) -> None:

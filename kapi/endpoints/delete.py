@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.codecs.negotiation import input_media_type, output_media_type
-from kapi.codecs.reading import DecodingError, read_body
-from kapi.endpoints.body import raw_body
+from kapi.codecs.reading import DecodingError
+from kapi.endpoints.body import raw_body, read_any
 from kapi.endpoints.encoding import respond_object, respond_tree
 from kapi.endpoints.listing import list_response
 from kapi.endpoints.options import check_delete_options, delete_options_from_query, list_options
@@ -33,7 +33,7 @@ def _delete_options(ctx: RequestContext) -> Object:
     else:
         media = input_media_type(ctx.header("content-type"))
         try:
-            body = read_body(data, media, _OPTIONS, "Ignore")
+            body = read_any(data, media, _OPTIONS, "Ignore")
             options = decode(body, _OPTIONS, definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"), "Ignore", ctx.warn)
         except DecodingError as error:
             raise status.bad_request(error.cause) from None
