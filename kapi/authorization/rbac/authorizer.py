@@ -57,15 +57,15 @@ class RBACAuthorizer:
             return Verdict(Decision.NO_OPINION, f"RBAC: {aggregate(errors)}")
         return _NO_OPINION
 
-    def held_rules(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
+    def held_rules(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[RoleMissing]]:
         """Every rule that applies to the user in the namespace (cluster-wide ones with ""), and what was missing."""
         rules: list[PolicyRule] = []
-        errors: list[str] = []
+        errors: list[RoleMissing] = []
         for grant, scope in self.index.grants_for(user, namespace):
             try:
                 rules.extend(self.index.role_rules(grant.binding["roleRef"], scope))
             except RoleMissing as error:
-                errors.append(error.stored)
+                errors.append(error)
         return rules, errors
 
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
@@ -74,5 +74,5 @@ class RBACAuthorizer:
             [ResourceRule(rule.verbs, rule.groups, rule.resources, rule.names) for rule in rules if rule.resources],
             [NonResourceRule(rule.verbs, rule.urls) for rule in rules if rule.urls],
             False,
-            [aggregate(errors)] if errors else [],
+            [aggregate(str(error) for error in errors)] if errors else [],
         )

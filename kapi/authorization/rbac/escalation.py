@@ -25,9 +25,12 @@ _FULL_AUTHORITY = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=(
 
 
 def escalation_text(
-    user: UserInfo, held: list[PolicyRule], wanted: Iterable[PolicyRule], errors: list[str]
+    resource: GroupResource, user: UserInfo, held: list[PolicyRule], wanted: Iterable[PolicyRule], errors: list[RoleMissing]
 ) -> str:
-    """"" when everything wanted is held; else what upstream says is missing."""
+    """"" when everything wanted is held; else what upstream says is missing.
+
+    A role that is missing is told under the resource of the request, as whoever looks it up in the store tells it.
+    """
     missing = missing_rules(held, wanted)
     if not missing:
         return ""
@@ -36,7 +39,10 @@ def escalation_text(
         f"user {quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant RBAC permissions "
         "not currently held:\n" + "\n".join(lines)
     )
-    return f"{text}; resolution errors: [{aggregate(errors)}]" if errors else text
+    if not errors:
+        return text
+    missing_roles = aggregate(f"{resource} {quote(error.role)} not found" if error.role else str(error) for error in errors)
+    return f"{text}; resolution errors: [{missing_roles}]"
 
 
 def only_garbage_collection_changes(obj: Object, old: Object) -> bool:
@@ -80,7 +86,7 @@ class EscalationCheck:
             return
         own_name = obj["metadata"].get("name", "")
         held, errors = self.rbac.held_rules(user, namespace)
-        text = escalation_text(user, held, rules_of(obj), errors)
+        text = escalation_text(resource, user, held, rules_of(obj), errors)
         if text:
             raise status.forbidden(resource, own_name, text)
         if _aggregates(obj) or (old is not None and _aggregates(old)):
@@ -108,7 +114,7 @@ class EscalationCheck:
                 raise status.internal(error) from None
             raise status.not_found(resource, role_name) from None
         held, errors = self.rbac.held_rules(user, namespace)
-        text = escalation_text(user, held, wanted, errors)
+        text = escalation_text(resource, user, held, wanted, errors)
         if text:
             raise status.forbidden(resource, obj["metadata"].get("name", ""), text)
 

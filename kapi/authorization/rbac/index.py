@@ -56,14 +56,11 @@ def _subject_key(subject: Object, namespace: str) -> str:
 
 
 class RoleMissing(Exception):
-    """A binding names a role that is not there (or a kind of role that does not exist).
+    """A binding names a role that is not there (``role``), or a kind of role that does not exist."""
 
-    ``stored`` is the text of whoever looks into the store: it names the resource, not the kind.
-    """
-
-    def __init__(self, text: str, stored: str = "") -> None:
+    def __init__(self, text: str, role: str = "") -> None:
         super().__init__(text)
-        self.stored = stored or text
+        self.role = role
 
 
 class PolicyIndex:
@@ -130,9 +127,7 @@ class PolicyIndex:
         else:
             raise RoleMissing(f"unsupported role reference kind: {quote(kind or '')}")
         if rules is None:
-            singular = str(kind).lower()
-            missing = f".{GROUP} {quote(name)} not found"
-            raise RoleMissing(singular + missing, f"{singular}s{missing}")
+            raise RoleMissing(f"{str(kind).lower()}.{GROUP} {quote(name)} not found", name)
         return rules
 
     def grants_for(self, user: UserInfo, namespace: str) -> Iterator[tuple[Grant, str]]:
