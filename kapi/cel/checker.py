@@ -157,7 +157,8 @@ class _Checker:
         if found is None:
             self.undeclared(node, node.name)
             return types.ERROR
-        node.name, type_, node.constant, node.resolved = found
+        node.name, type_, node.constant, _ = found
+        node.resolved = True
         return type_
 
     def undeclared(self, node: Expr, name: str) -> None:

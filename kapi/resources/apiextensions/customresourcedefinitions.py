@@ -1,8 +1,103 @@
-"""CustomResourceDefinition (apiextensions.k8s.io/v1)."""
+"""CustomResourceDefinition (apiextensions.k8s.io/v1): defaults, validation, status (upstream: apiextensions-apiserver
+``registry/customresourcedefinition/strategy.go``)."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+from typing import Any
+
+from kapi.machinery import tree
+from kapi.machinery.field import FieldError
+from kapi.resources.apiextensions.schema_rules import walk_schemas
+from kapi.resources.apiextensions.validation import validate, validate_status_update, validate_update
+from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
+from kapi.schema.structural.formats import recognized
+
+Object = dict[str, Any]
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+def _storage_version(crd: Object) -> str:
+    for version in (crd.get("spec") or {}).get("versions") or ():
+        if version.get("storage"):
+            return str(version.get("name", ""))
+    return ""
+
+
+def _remember_storage(crd: Object) -> None:
+    name, state = _storage_version(crd), crd["status"]
+    if name and name not in (state.get("storedVersions") or ()):
+        state["storedVersions"] = [*(state.get("storedVersions") or ()), name]
+
+
+def _unrecognized(crd: Object) -> list[str]:
+    found: list[str] = []
+    for version in (crd.get("spec") or {}).get("versions") or ():
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        for node in walk_schemas(schema):
+            format_ = node.get("format")
+            if format_ and not recognized(format_, node.get("type") or ""):
+                found.append(f'unrecognized format "{format_}"')
+    return found
+
+
+class CustomResourceDefinitionStrategy(Strategy):
+    allow_unconditional_update = False
+    reset_fields = ("status",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.get("spec")
+        if not isinstance(spec, dict):
+            return
+        names = spec.get("names")
+        if isinstance(names, dict):
+            kind = names.get("kind") or ""
+            if not names.get("singular") and kind:
+                names["singular"] = kind.lower()
+            if not names.get("listKind") and kind:
+                names["listKind"] = kind + "List"
+        if spec.get("conversion") is None:
+            spec["conversion"] = {"strategy": "None"}
+        service = (((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service"))
+        if service is not None and service.get("port") is None:
+            service["port"] = 443
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None}
+        obj["metadata"]["generation"] = 1
+        _remember_storage(obj)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        obj["status"] = tree.copy(old.get("status") or {})
+        if obj.get("spec") != old.get("spec"):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        _remember_storage(obj)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return validate(obj)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return validate_update(obj, old)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return _unrecognized(obj)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        known = set(_unrecognized(old))
+        return [text for text in _unrecognized(obj) if text not in known]
+
+
+class StatusStrategy(CustomResourceDefinitionStrategy):
+    reset_fields = ("spec",)
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        obj["spec"] = old.get("spec")
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return validate_status_update(obj, old)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return []
+
 
 RESOURCE = Resource(
     group="apiextensions.k8s.io",
@@ -15,7 +110,11 @@ RESOURCE = Resource(
     short_names=("crd", "crds"),
     categories=("api-extensions",),
     storage_version_hash="jfWCUB31mvA=",
+    strategy=CustomResourceDefinitionStrategy(),
+    returns_deleted=True,
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="CustomResourceDefinition"),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="CustomResourceDefinition", strategy=StatusStrategy()
+        ),
     ),
 )

@@ -1,0 +1,68 @@
+"""The form validation looks at: what is the same in all versions is moved to the top (upstream: conversion of v1 to the
+internal version, apiextensions ``v1/conversion.go``).  Error paths and texts speak of this form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+_HOISTED = (
+    ("schema", "validation"),
+    ("subresources", "subresources"),
+    ("additionalPrinterColumns", "additionalPrinterColumns"),
+    ("selectableFields", "selectableFields"),
+)
+
+
+def internal_spec(spec: Object) -> Object:
+    """A view of a v1 spec; parts are shared with it."""
+    result = dict(spec)
+    versions = [dict(version) for version in spec.get("versions") or ()]
+    result["versions"] = versions if spec.get("versions") is not None else None
+    result.pop("conversion", None)
+    for name, top in _HOISTED:
+        values = [version.get(name) for version in versions]
+        if values and values[0] and all(value == values[0] for value in values):
+            result[top] = values[0]
+            for version in versions:
+                version.pop(name, None)
+    result["version"] = versions[0].get("name", "") if versions else ""
+    result["conversion"] = _conversion(spec.get("conversion"))
+    return result
+
+
+def _conversion(conversion: Object | None) -> Object | None:
+    if conversion is None:
+        return None
+    webhook = conversion.get("webhook")
+    result: Object = {"strategy": conversion.get("strategy", "")}
+    if webhook is not None:
+        result["webhookClientConfig"] = webhook.get("clientConfig")
+        result["conversionReviewVersions"] = webhook.get("conversionReviewVersions") or []
+    return result
+
+
+def schema_of(holder: Object | None) -> Object | None:
+    """The schema in a ``schema``/``validation`` object."""
+    return holder.get("openAPIV3Schema") if isinstance(holder, dict) else None
+
+
+def condition(crd: Object, name: str) -> Object | None:
+    for item in (crd.get("status") or {}).get("conditions") or ():
+        if item.get("type") == name:
+            found: Object = item
+            return found
+    return None
+
+
+def is_true(crd: Object, name: str) -> bool:
+    found = condition(crd, name)
+    return found is not None and found.get("status") == "True"
+
+
+def version_schema(spec: Object, name: str) -> Object | None:
+    for version in spec.get("versions") or ():
+        if version.get("name") == name:
+            return schema_of(version.get("schema"))
+    return None

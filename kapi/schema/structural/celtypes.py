@@ -1,0 +1,267 @@
+"""What expressions see of a schema: declared types, sizes, and values (upstream: apiserver ``cel/common/schemas.go``,
+``values.go``, ``cel/escaping.go``, ``cel/limits.go``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kapi.cel import types as t
+from kapi.cel.errors import EvaluationError
+from kapi.cel.estimate import Range, SizeOf
+from kapi.cel.types import CelType, StructField, StructType
+from kapi.cel.values import Duration, MapList, SetList, Timestamp
+from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string
+
+MAX_REQUEST = 3 * 1024 * 1024
+_RESERVED = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var void while".split()
+)
+_IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_META_STRINGS: Schema = {"type": "string"}
+Convert = Callable[[Any], Any]
+
+
+def escape(name: str) -> str | None:
+    """A property's name as expressions write it; None when they cannot."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    out: list[str] = []
+    position = 0
+    while position < len(name):
+        char = name[position]
+        if name.startswith("__", position):
+            out.append("__underscores__")
+            position += 2
+            continue
+        if char == ".":
+            out.append("__dot__")
+        elif char == "-":
+            out.append("__dash__")
+        elif char == "/":
+            out.append("__slash__")
+        elif char.isascii() and (char.isalnum() or char == "_"):
+            out.append(char)
+        else:
+            return None
+        position += 1
+    text = "".join(out)
+    return text if _IDENTIFIER.fullmatch(text) else None
+
+
+class Declared:
+    """The declared form of a schema: its CEL type, least serialized size, most elements, and how values convert."""
+
+    __slots__ = ("type", "least", "most", "elem", "fields", "convert")
+
+    def __init__(self, type: CelType, least: int, most: int = 0) -> None:
+        self.type = type
+        self.least = least
+        self.most = most
+        self.elem: Declared | None = None
+        self.fields: dict[str, Declared] = {}
+        self.convert: Convert | None = None
+
+
+def with_metadata(schema: Schema) -> Schema:
+    """The schema of a whole object: expressions see its kind, apiVersion, metadata.name and generateName."""
+    properties = dict(schema.get("properties") or {})
+    properties["kind"] = properties["apiVersion"] = _META_STRINGS
+    properties["metadata"] = {
+        "type": "object", "properties": {"name": _META_STRINGS, "generateName": _META_STRINGS}
+    }
+    return {**schema, "properties": properties}
+
+
+def declare(schema: Schema, is_root: bool = False) -> Declared | None:
+    """The declared form; None for a schema expressions cannot look into."""
+    if int_or_string(schema):
+        length = schema.get("maxLength")
+        return Declared(t.DYN, 1, max(length, 0) * 4 if length is not None else MAX_REQUEST - 2)
+    if is_root:
+        schema = with_metadata(schema)
+    type_ = schema.get("type")
+    if type_ == "array":
+        return _array(schema)
+    if type_ == "object":
+        extra = additional(schema)
+        return _map(schema, extra) if extra is not None else _struct(schema)
+    if type_ == "string":
+        return _string(schema)
+    if type_ == "boolean":
+        return Declared(t.BOOL, 4, 0)
+    if type_ == "number":
+        found = Declared(t.DOUBLE, 1, 0)
+        found.convert = _to_double
+        return found
+    if type_ == "integer":
+        found = Declared(t.INT, 1, 0)
+        found.convert = _to_int
+        return found
+    return None
+
+
+def _array(schema: Schema) -> Declared | None:
+    items = schema.get("items")
+    elem = declare(items, embedded(items)) if isinstance(items, dict) else None
+    if elem is None:
+        return None
+    most = schema.get("maxItems")
+    found = Declared(t.list_of(elem.type), 2, max(most, 0) if most is not None else (MAX_REQUEST - 2) // (elem.least + 1))
+    found.elem = elem
+    found.convert = _list_converter(schema, elem.convert)
+    return found
+
+
+def _map(schema: Schema, extra: Schema) -> Declared | None:
+    elem = declare(extra, embedded(extra))
+    if elem is None:
+        return None
+    most = schema.get("maxProperties")
+    found = Declared(
+        t.map_of(t.STRING, elem.type), 2, max(most, 0) if most is not None else (MAX_REQUEST - 2) // (elem.least + 6)
+    )
+    found.elem = elem
+    if elem.convert is not None:
+        found.convert = _map_converter(elem.convert)
+    return found
+
+
+_counter = 0
+
+
+def _struct(schema: Schema) -> Declared:
+    global _counter
+    _counter += 1
+    required = set(schema.get("required") or ())
+    struct = StructType(f"object{_counter}")
+    found = Declared(struct, 2)
+    for name, prop in (schema.get("properties") or {}).items():
+        field = declare(prop, embedded(prop))
+        if field is None:
+            continue
+        escaped = escape(name)
+        if escaped is not None:
+            struct.fields[escaped] = StructField(name, field.type, field.convert)
+            found.fields[escaped] = field
+        if name in required and prop.get("default") is None:
+            found.least += len(name.encode()) + field.least + 4
+    return found
+
+
+def _string(schema: Schema) -> Declared:
+    format_, length = schema.get("format"), schema.get("maxLength")
+    if format_ == "byte":
+        found = Declared(t.BYTES, 2, max(length, 0) if length is not None else MAX_REQUEST - 2)
+        found.convert = _to_bytes
+    elif format_ == "duration":
+        found = Declared(t.DURATION, 3, 32)
+        found.convert = _to_duration
+    elif format_ == "date":
+        found = Declared(t.TIMESTAMP, 12, 12)
+        found.convert = _to_date
+    elif format_ == "date-time":
+        found = Declared(t.TIMESTAMP, 21, 32)
+        found.convert = _to_timestamp
+    elif length is not None:
+        found = Declared(t.STRING, 2, max(length, 0) * 4)
+    elif schema.get("enum"):
+        found = Declared(t.STRING, 2, max((len(item.encode()) for item in schema["enum"] if isinstance(item, str)), default=0))
+    else:
+        found = Declared(t.STRING, 2, MAX_REQUEST - 2)
+    return found
+
+
+# values
+
+
+def _to_double(value: Any) -> Any:
+    return float(value) if value.__class__ is int else value
+
+
+def _to_int(value: Any) -> Any:
+    return int(value) if value.__class__ is float and value.is_integer() else value
+
+
+def _to_bytes(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise EvaluationError("illegal base64 data") from None
+
+
+def _to_duration(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return Duration.parse(value)
+    except ValueError:
+        raise EvaluationError(f"Invalid duration {value}") from None
+
+
+def _to_timestamp(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return Timestamp.parse(value)
+    except ValueError:
+        raise EvaluationError(f"Invalid date-time {value}") from None
+
+
+def _to_date(value: Any) -> Any:
+    return _to_timestamp(value + "T00:00:00Z") if isinstance(value, str) else value
+
+
+def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
+    kind = schema.get("x-kubernetes-list-type")
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        items = value if elem is None else [elem(item) for item in value]
+        if kind == "set":
+            return SetList(items)
+        if kind == "map":
+            return MapList(items, keys)
+        return items
+
+    return None if elem is None and kind not in ("set", "map") else convert
+
+
+def _map_converter(elem: Convert) -> Convert:
+    def convert(value: Any) -> Any:
+        return {key: elem(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    return convert
+
+
+def sizes(root: Declared) -> SizeOf:
+    """The declared size of what is at a path below a variable of the root's type."""
+
+    def size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
+        if not path:
+            return None
+        node: Declared | None = root
+        for name in path[1:]:
+            assert node is not None
+            if name in ("@items", "@values"):
+                node = node.elem
+            elif name == "@keys":
+                node = _KEY if node.type.kind == "map" else None
+            else:
+                node = node.fields.get(name)
+            if node is None:
+                return None
+        assert node is not None
+        return Range(0, node.most)
+
+    return size_of
+
+
+_KEY = Declared(t.STRING, 2, MAX_REQUEST - 2)

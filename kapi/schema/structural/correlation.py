@@ -1,0 +1,57 @@
+"""Which part of the old object a part of the new one corresponds to (upstream: apiserver ``cel/common/equality.go``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.schema.structural.structure import Schema
+
+#: there is no old value here
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Deep equality of JSON values: true is not 1, 1.0 is 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict) and len(one) == len(other) and all(k in other and same(v, other[k]) for k, v in one.items())
+        )
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and all(same(a, b) for a, b in zip(one, other))
+    return bool(one == other) and isinstance(one, str) is isinstance(other, str)
+
+
+def _key(item: Any, names: list[str], schema: Schema) -> tuple[Any, ...] | None:
+    if not isinstance(item, dict):
+        return None
+    properties = (schema.get("items") or {}).get("properties") or {}
+    found = []
+    for name in names:
+        value = item[name] if name in item else (properties.get(name) or {}).get("default")
+        if isinstance(value, (dict, list)):
+            return None
+        found.append((value.__class__, value))
+    return tuple(found)
+
+
+def old_items(old: Any, schema: Schema) -> dict[tuple[Any, ...], Any]:
+    """The old elements of a keyed list by their keys; empty for other lists, whose elements have no identity."""
+    names = schema.get("x-kubernetes-list-map-keys")
+    if schema.get("x-kubernetes-list-type") != "map" or not names or not isinstance(old, list):
+        return {}
+    found: dict[tuple[Any, ...], Any] = {}
+    for item in old:
+        key = _key(item, names, schema)
+        if key is not None:
+            found.setdefault(key, item)
+    return found
+
+
+def old_item(before: dict[tuple[Any, ...], Any], schema: Schema, item: Any) -> Any:
+    """The old element of the same key, or ABSENT."""
+    if not before:
+        return ABSENT
+    key = _key(item, schema.get("x-kubernetes-list-map-keys") or [], schema)
+    return ABSENT if key is None else before.get(key, ABSENT)

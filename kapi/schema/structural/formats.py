@@ -1,0 +1,223 @@
+"""String formats of schemas (upstream: kube-openapi ``validation/strfmt``, apiextensions ``validation/formats.go``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from email.utils import parseaddr
+
+from kapi.cel.library.urls import parse as parse_url
+from kapi.cel.values import Duration, Timestamp
+from kapi.machinery.names import dns_label, dns_subdomain
+
+_HEX = "[0-9a-f]"
+
+
+def _regex(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def _url(text: str) -> bool:
+    try:
+        parse_url(text)
+    except ValueError:
+        return False
+    return True
+
+
+_ATEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+")
+
+
+def _email(text: str) -> bool:
+    address = text.strip()
+    if "<" in address:
+        address = parseaddr(address)[1]
+    local, at, domain = address.rpartition("@")
+    if not at or not local or not domain or ".." in local or local[0] == "." or local[-1] == ".":
+        return False
+    quoted = len(local) > 1 and local[0] == local[-1] == '"'
+    if not quoted and not all(ord(char) > 127 or _ATEXT.match(char) for char in local):
+        return False
+    return bool(all(part for part in domain.split(".")) and all(ord(char) > 127 or _ATEXT.match(char) for char in domain))
+
+
+_HOST = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*\.?")
+
+
+def _hostname(text: str) -> bool:
+    labels = text.split(".")
+    return len(text) <= 255 and all(len(label) <= 63 for label in labels) and _HOST.fullmatch(text) is not None
+
+
+def _address(version: int) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            return False
+        if version == 4:
+            return address.version == 4
+        return ":" in text and "%" not in text
+
+    return check
+
+
+def _cidr(text: str) -> bool:
+    address, slash, length = text.partition("/")
+    if not slash or not length.isascii() or not length.isdigit() or "%" in address:
+        return False
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return int(length) <= parsed.max_prefixlen and (length == "0" or length[0] != "0")
+
+
+_MAC = re.compile(
+    r"(?i)[0-9a-f]{2}(?:([:-])[0-9a-f]{2}(?:\1[0-9a-f]{2}){4}(?:(?:\1[0-9a-f]{2}){2}|(?:\1[0-9a-f]{2}){14})?)"
+    r"|[0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4}(?:\.[0-9a-f]{4}(?:(?:\.[0-9a-f]{4}){6})?)?"
+)
+
+
+def _isbn10(text: str) -> bool:
+    digits = re.sub(r"[\s-]+", "", text)
+    if not re.fullmatch(r"[0-9]{9}[0-9X]", digits):
+        return False
+    total = sum((index + 1) * (10 if char == "X" else int(char)) for index, char in enumerate(digits))
+    return total % 11 == 0
+
+
+def _isbn13(text: str) -> bool:
+    digits = re.sub(r"[\s-]+", "", text)
+    if not re.fullmatch(r"[0-9]{13}", digits):
+        return False
+    return sum(int(char) * (3 if index % 2 else 1) for index, char in enumerate(digits)) % 10 == 0
+
+
+_CARD = re.compile(
+    r"(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|(222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"
+    r"|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11}"
+    r"|6[27][0-9]{14})"
+)
+
+
+def _credit_card(text: str) -> bool:
+    digits = re.sub(r"[^0-9]+", "", text)
+    if not _CARD.fullmatch(digits):
+        return False
+    total = 0
+    for index, char in enumerate(reversed(digits)):
+        number = int(char) * (2 if index % 2 else 1)
+        total += number - 9 if number > 9 else number
+    return total % 10 == 0
+
+
+def _byte(text: str) -> bool:
+    if not text:
+        return False
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return len(text) % 4 == 0
+
+
+def _date(text: str) -> bool:
+    return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None and _moment(text + "T00:00:00Z")
+
+
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]([0-9]{2}):[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+def _moment(text: str) -> bool:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
+        return False
+    try:
+        Timestamp.parse(text.upper())
+    except (ValueError, ArithmeticError):
+        return False
+    except Exception:
+        return False
+    return True
+
+
+_SCALA = re.compile(
+    r"((\d+)\s*([A-Za-zµ]+))"
+)
+_SCALA_UNITS = frozenset(
+    "ns nano nanos nanosecond nanoseconds us µs μs micro micros microsecond microseconds ms milli millis millisecond "
+    "milliseconds s sec secs second seconds m min mins minute minutes h hr hour hours d day days w wk week weeks".split()
+)
+
+
+def _duration(text: str) -> bool:
+    try:
+        Duration.parse(text)
+    except ValueError:
+        found = _SCALA.findall(text)
+        return bool(found) and all(unit.lower() in _SCALA_UNITS for _, _, unit in found)
+    except Exception:
+        return False
+    return True
+
+
+def _uuid(version: str) -> Callable[[str], bool]:
+    third = f"{version}{_HEX}{{3}}" if version else f"{_HEX}{{4}}"
+    fourth = "[89ab]" + _HEX + "{3}" if version in ("4", "5") else _HEX + "{4}"
+    return _regex(f"(?i){_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}")
+
+
+_RGB_NUMBER = r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*"
+
+CHECKS: dict[str, Callable[[str], bool]] = {
+    "bsonobjectid": _regex("[0-9a-fA-F]{24}"),
+    "uri": _url,
+    "email": _email,
+    "hostname": _hostname,
+    "ipv4": _address(4),
+    "ipv6": _address(6),
+    "cidr": _cidr,
+    "mac": lambda text: _MAC.fullmatch(text) is not None,
+    "uuid": _uuid(""),
+    "uuid3": _uuid("3"),
+    "uuid4": _uuid("4"),
+    "uuid5": _uuid("5"),
+    "isbn": lambda text: _isbn10(text) or _isbn13(text),
+    "isbn10": _isbn10,
+    "isbn13": _isbn13,
+    "creditcard": _credit_card,
+    "ssn": _regex(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "hexcolor": _regex("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "rgbcolor": _regex(rf"rgb\({_RGB_NUMBER},{_RGB_NUMBER},{_RGB_NUMBER}\)"),
+    "byte": _byte,
+    "password": lambda text: True,
+    "date": _date,
+    "duration": _duration,
+    "datetime": _moment,
+    "k8sshortname": lambda text: not dns_label(text),
+    "k8slongname": lambda text: not dns_subdomain(text),
+}
+
+
+def valid(format: str, text: str) -> bool:
+    """Whether the text has the format; an unknown format takes anything."""
+    check = CHECKS.get(format.replace("-", ""))
+    return check is None or check(text)
+
+
+def recognized(format: str, type_: str) -> bool:
+    """Whether the format means anything for the type."""
+    if type_ in ("", "string"):
+        return format.replace("-", "") in CHECKS
+    if type_ == "integer":
+        return format in ("int32", "int64")
+    if type_ == "number":
+        return format in ("float", "double")
+    return False

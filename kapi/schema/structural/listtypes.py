@@ -1,0 +1,71 @@
+"""Sets have no duplicates, keyed lists no two elements of one key (upstream: ``schema/listtype``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kapi.machinery.field import FieldError, Path, duplicate, invalid
+from kapi.schema.structural.structure import Schema, additional
+
+_NOTHING = object()
+
+
+def list_errors(path: Path, schema: Schema | None, value: Any) -> list[FieldError]:
+    """Every duplicate, by index."""
+    errors: list[FieldError] = []
+    if schema:
+        _walk(path, schema, value, errors)
+    return errors
+
+
+def _walk(path: Path, schema: Schema, value: Any, errors: list[FieldError]) -> None:
+    if isinstance(value, dict):
+        extra = additional(schema)
+        properties = schema.get("properties") or {}
+        for name, item in value.items():
+            if item.__class__ not in (dict, list):
+                continue
+            if extra is not None:
+                _walk(path.key(name), extra, item, errors)
+            if name in properties:
+                _walk(path.child(name), properties[name], item, errors)
+    elif isinstance(value, list):
+        kind = schema.get("x-kubernetes-list-type")
+        if kind == "set":
+            errors.extend(duplicate(path.index(index), value[index]) for index in repeated(value))
+        elif kind == "map":
+            _keyed(path, schema, value, errors)
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for index, item in enumerate(value):
+                if item.__class__ in (dict, list):
+                    _walk(path.index(index), items, item, errors)
+
+
+def repeated(values: list[Any]) -> list[int]:
+    """The index of the second of each group of equal values."""
+    seen: dict[Any, int] = {}
+    found: list[int] = []
+    for index, value in enumerate(values):
+        key: Any
+        if isinstance(value, (dict, list)):
+            key = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        else:
+            key = (value.__class__, value)
+        count = seen.get(key, 0)
+        if count == 1:
+            found.append(index)
+        seen[key] = count + 1
+    return found
+
+
+def _keyed(path: Path, schema: Schema, value: list[Any], errors: list[FieldError]) -> None:
+    for index, item in enumerate(value):
+        if item is not None and not isinstance(item, dict):
+            errors.append(invalid(path.index(index), item, "must be an object for an array of list-type map"))
+            return
+    names = schema.get("x-kubernetes-list-map-keys") or []
+    keys = [{name: item[name] for name in names if name in item} if item else {} for item in value]
+    errors.extend(duplicate(path.index(index), keys[index]) for index in repeated(keys))

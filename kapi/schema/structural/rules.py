@@ -1,0 +1,423 @@
+"""``x-kubernetes-validations``: compiling a schema's rules and running them over objects (upstream: apiextensions
+``schema/cel``, KEP-2876, KEP-4008)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kapi.cel import PER_CALL_LIMIT, RUNTIME_BUDGET, BudgetExceeded, CompileErrors, Environment, EvaluationError, Program
+from kapi.cel import types as t
+from kapi.cel.evaluator import Frame
+from kapi.cel.syntax import idents
+from kapi.cel.values import NONE, Optional
+from kapi.machinery.field import (
+    _OMIT as OMITTED,
+    FieldError,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
+from kapi.schema.structural.celtypes import Declared, declare, escape, sizes
+from kapi.schema.structural.correlation import ABSENT, old_item, old_items, same
+from kapi.schema.structural.structure import Schema, additional, embedded
+
+MAX_MESSAGE = 5 * 1024
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+_BASE: Environment | None = None
+
+
+def base() -> Environment:
+    """What every rule may use beside its variables."""
+    global _BASE
+    if _BASE is None:
+        _BASE = Environment()
+    return _BASE
+
+
+class Rule:
+    """A compiled rule.  ``error`` and ``message_error`` say why a part could not be compiled."""
+
+    __slots__ = ("source", "program", "error", "uses_old", "message", "message_error", "path", "optional_old")
+
+    def __init__(self, source: dict[str, Any]) -> None:
+        self.source = source
+        self.program: Program | None = None
+        self.error = ""
+        self.uses_old = False
+        self.message: Program | None = None
+        self.message_error = ""
+        self.path = ""
+        self.optional_old = bool(source.get("optionalOldSelf"))
+
+    @property
+    def text(self) -> str:
+        """How errors name the rule."""
+        return str(self.source.get("message") or self.source.get("rule") or "").strip()
+
+    def default_message(self) -> str:
+        message = self.source.get("message")
+        return str(message).strip() if message else f"failed rule: {self.text}"
+
+
+def compile_rules(schema: Schema, declared: Declared) -> list[Rule]:
+    """The rules of one node of a schema."""
+    variables = {"self": declared.type, "oldSelf": declared.type}
+    plain = base().extend(variables)
+    optional = base().extend({**variables, "oldSelf": t.optional_of(declared.type)})
+    size_of = sizes(declared)
+    found = []
+    for source in schema.get("x-kubernetes-validations") or ():
+        rule = Rule(source)
+        text = source.get("rule") or ""
+        if text.strip():
+            _compile(rule, optional if rule.optional_old else plain, text, schema, size_of)
+        found.append(rule)
+    return found
+
+
+def _compile(rule: Rule, env: Environment, text: str, schema: Schema, size_of: Any) -> None:
+    try:
+        program = env.compile(text, size_of=size_of)
+    except CompileErrors as errors:
+        rule.error = f"compilation failed: {errors}"
+        return
+    if program.result_type.kind != "bool":
+        rule.error = "cel expression must evaluate to a bool"
+        return
+    rule.uses_old = "oldSelf" in idents(program.tree)
+    rule.program = program
+    message = rule.source.get("messageExpression")
+    if message:
+        try:
+            compiled = env.compile(message, size_of=size_of)
+        except CompileErrors as errors:
+            rule.message_error = f"messageExpression compilation failed: {errors}"
+            return
+        if compiled.result_type.kind != "string":
+            rule.message_error = "messageExpression must evaluate to a string"
+            return
+        rule.message = compiled
+    path = rule.source.get("fieldPath")
+    if path:
+        try:
+            rule.path = str(field_path(path, schema)[0])
+        except ValueError:
+            pass
+
+
+class FieldPathError(ValueError):
+    """A field path that leads nowhere."""
+
+
+_PART = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'.*")
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
+
+
+def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path, Schema]:
+    """The path ``.a.b['c']`` names and the schema there.  Raises FieldPathError in upstream's words."""
+    path = Path("")
+    parts = _PART.findall(text)
+    position = 0
+
+    def take() -> str:
+        nonlocal position
+        if position >= len(parts):
+            raise FieldPathError("unexpected end of JSON path")
+        position += 1
+        return parts[position - 1]
+
+    while position < len(parts):
+        token = take()
+        if token == ".":
+            name = take()
+        elif token == "[":
+            if not arrays:
+                raise FieldPathError("array notation is not allowed")
+            quoted = take()
+            if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
+                raise FieldPathError(f"expected single quoted string but got {quoted}")
+            name = re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(0)), quoted[1:-1])
+        else:
+            raise FieldPathError(f"expected [ or . but got: {token}")
+        properties = schema.get("properties")
+        if properties:
+            path = path.child(name)
+            if name not in properties:
+                raise FieldPathError("does not refer to a valid field")
+            schema = properties[name]
+        elif schema.get("additionalProperties") is not None:
+            path = path.key(name)
+            schema = additional(schema) or {}
+        else:
+            raise FieldPathError("does not refer to a valid field")
+        if token == "[":
+            closing = take()
+            if closing != "]":
+                raise FieldPathError(f"expected ] but got {closing}")
+    return path, schema
+
+
+class Budget:
+    """The cost all rules of one object may run up; ``spent`` when nothing more may run."""
+
+    __slots__ = ("rest", "seconds")
+
+    def __init__(self, rest: int = RUNTIME_BUDGET, seconds: float = 0.0) -> None:
+        self.rest = rest
+        self.seconds = seconds
+
+    @property
+    def spent(self) -> bool:
+        return self.rest < 0
+
+
+class _Ratchet:
+    """Whether errors of a part may be let through because it did not change."""
+
+    __slots__ = ("current", "parent", "value", "parent_value")
+
+    def __init__(self, value: Any, current: Any, parent_value: Any, parent: Any) -> None:
+        self.value, self.current = value, current
+        self.parent_value, self.parent = parent_value, parent
+
+    def unchanged(self) -> bool:
+        if self.current is not ABSENT:
+            return same(self.value, self.current)
+        return self.parent is not ABSENT and same(self.parent_value, self.parent)
+
+    def below(self, value: Any, old: Any) -> _Ratchet:
+        if self.current is ABSENT:
+            return self
+        return _Ratchet(value, old, self.value, self.current)
+
+
+_NEVER = _Ratchet(None, ABSENT, None, ABSENT)
+
+
+class RuleValidator:
+    """The rules of a schema node and of all below it."""
+
+    __slots__ = ("schema", "rules", "convert", "items", "extra", "fields", "is_root")
+
+    def __init__(self, schema: Schema, declared: Declared | None, is_root: bool) -> None:
+        self.schema = schema
+        self.is_root = is_root
+        self.convert = declared.convert if declared is not None else None
+        self.rules = compile_rules(schema, declared) if declared is not None and schema.get("x-kubernetes-validations") else []
+        self.items: RuleValidator | None = None
+        self.extra: RuleValidator | None = None
+        self.fields: dict[str, RuleValidator] = {}
+        elem = declared.elem if declared is not None else None
+        items, extra = schema.get("items"), additional(schema)
+        if isinstance(items, dict) and has_rules(items):
+            self.items = RuleValidator(items, elem or declare(items, embedded(items)), embedded(items))
+        if extra is not None and has_rules(extra):
+            self.extra = RuleValidator(extra, elem or declare(extra, embedded(extra)), embedded(extra))
+        for name, field in (schema.get("properties") or {}).items():
+            if not has_rules(field):
+                continue
+            escaped = escape(name)
+            below = declared.fields.get(escaped) if declared is not None and escaped is not None else None
+            below = below or declare(field, embedded(field))
+            if below is not None:
+                self.fields[name] = RuleValidator(field, below, embedded(field))
+
+    def validate(
+        self, path: Path, value: Any, old: Any, budget: Budget, warn: Callable[[str], None] | None = None
+    ) -> list[FieldError]:
+        """Errors of all rules over a value; ``old`` is None or ABSENT when there is none.
+
+        With ``warn`` unchanged parts that fail are warned of instead (an update).
+        """
+        errors: list[FieldError] = []
+        before = ABSENT if old is None else old
+        ratchet = _Ratchet(value, before, None, ABSENT) if warn is not None else _NEVER
+        self._walk(path, value, before, ratchet, budget, warn, errors)
+        return errors
+
+    def _walk(
+        self, path: Path, value: Any, old: Any, ratchet: _Ratchet, budget: Budget, warn: Any, errors: list[FieldError]
+    ) -> None:
+        if value is None or budget.spent:
+            return
+        if self.rules:
+            self._run(path, value, None if old is ABSENT else old, ratchet, budget, warn, errors)
+            if budget.spent:
+                return
+        if isinstance(value, list):
+            if self.items is not None:
+                before = old_items(old, self.schema)
+                for index, item in enumerate(value):
+                    earlier = old_item(before, self.schema, item)
+                    self.items._walk(path.index(index), item, earlier, ratchet.below(item, earlier), budget, warn, errors)
+                    if budget.spent:
+                        return
+        elif isinstance(value, dict):
+            known = old if isinstance(old, dict) else {}
+            for name, item in value.items():
+                earlier = known.get(name, ABSENT)
+                if self.extra is not None and name not in (self.schema.get("properties") or {}):
+                    self.extra._walk(path.key(name), item, earlier, ratchet.below(item, earlier), budget, warn, errors)
+                field = self.fields.get(name)
+                if field is not None:
+                    field._walk(path.child(name), item, earlier, ratchet.below(item, earlier), budget, warn, errors)
+                if budget.spent:
+                    return
+
+    def _run(
+        self, path: Path, value: Any, old: Any, ratchet: _Ratchet, budget: Budget, warn: Any, errors: list[FieldError]
+    ) -> None:
+        type_ = self.schema.get("type") or ""
+        shown = str(path) or "<nil>"
+        if budget.rest <= 0:
+            errors.append(invalid(shown, type_, _OUT_OF_BUDGET))
+            budget.rest = -1
+            return
+        try:
+            mine = value if self.convert is None else self.convert(value)
+            before = old if self.convert is None or old is None else self.convert(old)
+        except EvaluationError as error:
+            errors.append(invalid(shown, type_, str(error)))
+            return
+        for rule in self.rules:
+            if rule.error:
+                errors.append(invalid(shown, type_, f"rule compile error: {rule.error}"))
+                continue
+            if rule.program is None or (rule.uses_old and old is None and not rule.optional_old):
+                continue
+            variables: dict[str, Any] = {"self": mine}
+            if rule.optional_old:
+                variables["oldSelf"] = NONE if old is None else Optional(before)
+            elif old is not None:
+                variables["oldSelf"] = before
+            if not self._one(rule, path, value, variables, ratchet, budget, warn, errors):
+                return
+
+    def _one(
+        self, rule: Rule, path: Path, value: Any, variables: dict[str, Any], ratchet: _Ratchet, budget: Budget, warn: Any,
+        errors: list[FieldError],
+    ) -> bool:
+        """False when nothing more may run."""
+        assert rule.program is not None
+        type_ = self.schema.get("type") or ""
+        shown = str(path) or "<nil>"
+        frame = Frame(variables, 0, PER_CALL_LIMIT, 0.0)
+        failure: EvaluationError | None = None
+        result: Any = None
+        try:
+            result = rule.program.run_in(frame)
+        except EvaluationError as error:
+            failure = error
+        if frame.cost > budget.rest:
+            errors.append(invalid(shown, type_, _OUT_OF_BUDGET))
+            budget.rest = -1
+            return False
+        budget.rest -= frame.cost
+        if failure is not None:
+            return _evaluation_failed(shown, type_, failure, rule, budget, errors)
+        if result is True:
+            return True
+        target = Path(rule.path, path) if rule.path and not str(path) else _joined(path, rule.path)
+        detail = None
+        if rule.message is not None:
+            detail, stop = _message(rule, variables, budget)
+            if stop is not None:
+                _add(invalid(str(target) or "<nil>", type_, stop), rule, ratchet, warn, errors)
+                budget.rest = -1
+                return False
+        if detail is None:
+            detail = rule.default_message()
+        bad = OMITTED if type_ in ("object", "array") else value
+        _add(_reason(str(target) or "<nil>", bad, detail, rule.source.get("reason")), rule, ratchet, warn, errors)
+        return True
+
+
+def _joined(path: Path, below: str) -> Path:
+    if not below:
+        return path
+    return Path(("." if str(path) else "") + below, path)
+
+
+def _add(error: FieldError, rule: Rule, ratchet: _Ratchet, warn: Any, errors: list[FieldError]) -> None:
+    if not rule.uses_old and warn is not None and ratchet.unchanged():
+        warn(str(error))
+    else:
+        errors.append(error)
+
+
+def _evaluation_failed(
+    shown: str, type_: str, failure: EvaluationError, rule: Rule, budget: Budget, errors: list[FieldError]
+) -> bool:
+    text = str(failure)
+    if isinstance(failure, BudgetExceeded):
+        errors.append(
+            invalid(shown, type_, f"'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.text}")
+        )
+        budget.rest = -1
+        return False
+    if text.startswith("no such overload"):
+        errors.append(
+            invalid(shown, type_, f"'{text}': call arguments did not match a supported operator, function or macro signature for rule: {rule.text}")
+        )
+    else:
+        errors.append(invalid(shown, type_, f"{text} evaluating rule: {rule.text}"))
+    return True
+
+
+def _message(rule: Rule, variables: dict[str, Any], budget: Budget) -> tuple[str | None, str | None]:
+    """(message or None, what ends all validation or None)."""
+    assert rule.message is not None
+    frame = Frame(variables, 0, PER_CALL_LIMIT, 0.0)
+    try:
+        value = rule.message.run_in(frame)
+    except BudgetExceeded:
+        budget.rest -= frame.cost
+        source = rule.source.get("messageExpression")
+        return None, f'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{source}"'
+    except EvaluationError:
+        budget.rest -= frame.cost
+        return None, None
+    if frame.cost > budget.rest:
+        return None, "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+    budget.rest -= frame.cost
+    if not isinstance(value, str):
+        return None, None
+    value = value.strip()
+    if not value or "\n" in value or len(value.encode()) > MAX_MESSAGE:
+        return None, None
+    return value, None
+
+
+def _reason(path: str, value: Any, detail: str, reason: str | None) -> FieldError:
+    if reason == "FieldValueForbidden":
+        return forbidden(path, detail)
+    if reason == "FieldValueRequired":
+        return required(path, detail)
+    if reason == "FieldValueDuplicate":
+        return duplicate(path, value)
+    return invalid(path, value, detail)
+
+
+def has_rules(schema: Schema | None) -> bool:
+    """Whether there is any rule in the schema."""
+    if not schema:
+        return False
+    if schema.get("x-kubernetes-validations"):
+        return True
+    items = schema.get("items")
+    if isinstance(items, dict) and has_rules(items):
+        return True
+    if has_rules(additional(schema)):
+        return True
+    return any(has_rules(field) for field in (schema.get("properties") or {}).values())
+
+
+def validator(schema: Schema | None, is_root: bool = True) -> RuleValidator | None:
+    """The compiled rules of a schema, or None when it has none."""
+    if schema is None or not has_rules(schema):
+        return None
+    return RuleValidator(schema, declare(schema, is_root), is_root)

@@ -1,0 +1,291 @@
+"""A value against the OpenAPI keywords of its schema (upstream: kube-openapi ``validation/validate``, with ratcheting as
+in apiextensions ``validation/ratcheting.go``, KEP-4008).
+
+On an update a failing part that is equal to the correlated part of the old object is let through.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.cel.values import format_double
+from kapi.machinery.field import FieldError, Path, invalid, not_supported, quote, required, too_long, too_many, type_invalid
+from kapi.schema.structural import formats
+from kapi.schema.structural.correlation import ABSENT, old_item, old_items, same
+from kapi.schema.structural.patterns import matches, pattern_error
+from kapi.schema.structural.structure import Schema
+
+NO_PATH = "<nil>"
+
+
+class Outcome:
+    """Errors, and how many checks went well: anyOf reports the alternative that came closest."""
+
+    __slots__ = ("errors", "matched")
+
+    def __init__(self) -> None:
+        self.errors: list[FieldError] = []
+        self.matched = 0
+
+    def merge(self, other: Outcome) -> None:
+        self.errors.extend(other.errors)
+        self.matched += other.matched
+
+
+def value_errors(value: Any, schema: Schema | None, base: Path | None = None, old: Any = ABSENT) -> list[FieldError]:
+    """The errors of a value; ``base`` is the path fields are reported under, ``old`` the value before an update."""
+    if schema is None:
+        return []
+    return _Validator("" if base is None else str(base)).check(value, schema, "", old).errors
+
+
+class _Validator:
+    def __init__(self, base: str) -> None:
+        self.base = base
+
+    def field(self, path: str) -> str:
+        name = path.removeprefix(".")
+        if not name:
+            return self.base or NO_PATH
+        return f"{self.base}.{name}" if self.base else name
+
+    def fault(self, out: Outcome, path: str, value: Any, text: str) -> None:
+        out.errors.append(invalid(self.field(path), value, text))
+
+    def general(self, out: Outcome, text: str) -> None:
+        out.errors.append(invalid(self.base or NO_PATH, "", text))
+
+    def check(self, value: Any, schema: Schema, path: str, old: Any) -> Outcome:
+        out = self.all(value, schema, path, old)
+        if out.errors and old is not ABSENT and same(value, old):
+            out.errors = []
+        return out
+
+    def all(self, value: Any, schema: Schema, path: str, old: Any) -> Outcome:
+        out = Outcome()
+        self.type(out, value, schema, path)
+        if value is None:
+            self.enum(out, value, schema, path)
+            return out
+        self.combined(out, value, schema, path, old)
+        if isinstance(value, str):
+            self.text(out, value, schema, path)
+        elif isinstance(value, bool):
+            pass
+        elif isinstance(value, (int, float)):
+            self.number(out, value, schema, path)
+        elif isinstance(value, list):
+            self.list(out, value, schema, path, old)
+        self.enum(out, value, schema, path)
+        if isinstance(value, dict):
+            self.object(out, value, schema, path, old)
+        out.matched += 3
+        return out
+
+    def type(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
+        wanted = _types(schema)
+        out.matched += 1
+        if value is None:
+            if wanted and "null" not in wanted and not schema.get("nullable"):
+                self.wrong_type(out, path, ",".join(wanted), "null")
+            return
+        if not wanted:
+            return
+        kind, shape = _kind(value)
+        format_ = _format(schema)
+        numeric = "number" in wanted or "integer" in wanted
+        whole = isinstance(value, float) and value.is_integer() and "integer" in wanted
+        widened = kind == "integer" and "number" in wanted
+        textual = kind in ("string", "array")
+        if format_ and not textual and not (kind in wanted or shape == format_ or whole or widened):
+            self.wrong_type(out, path, format_, shape)
+            return
+        if not numeric and format_ and textual:
+            return
+        if not (kind in wanted or whole or widened):
+            self.wrong_type(out, path, ",".join(wanted), kind)
+
+    def wrong_type(self, out: Outcome, path: str, wanted: str, found: str) -> None:
+        out.errors.append(type_invalid(self.field(path), found, f"{path} in body must be of type {wanted}: {quote(found)}"))
+
+    def enum(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
+        allowed = schema.get("enum")
+        if allowed and not any(same(value, item) for item in allowed):
+            shown = [item if isinstance(item, str) else _json(item) for item in allowed]
+            out.errors.append(not_supported(self.field(path), value, shown))
+
+    def text(self, out: Outcome, value: str, schema: Schema, path: str) -> None:
+        longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+        if longest is not None and len(value) > longest:
+            out.errors.append(too_long(self.field(path), longest))
+        elif shortest is not None and len(value) < shortest:
+            self.fault(out, path, value, f"{path} in body should be at least {shortest} chars long")
+        elif pattern and not matches(pattern, value):
+            problem = pattern_error(pattern)
+            shown = f"{pattern}, but pattern is invalid: {problem}" if problem else pattern
+            self.fault(out, path, value, f"{path} in body should match '{shown}'")
+        format_ = _format(schema)
+        if format_ and "integer" not in _types(schema) and not formats.valid(format_, value):
+            out.errors.append(
+                type_invalid(self.field(path), value, f"{path} in body must be of type {format_}: {quote(value)}")
+            )
+
+    def number(self, out: Outcome, value: float, schema: Schema, path: str) -> None:
+        kind = schema.get("type")
+        if kind == "integer":
+            format_ = schema.get("format")
+            low, high = (-(2**31), 2**31 - 1) if format_ == "int32" else (-(2**63), 2**63 - 1)
+            if not low <= value <= high or value != int(value):
+                how = f"with format {format_}" if format_ in ("int32", "int64") else "(default format)"
+                self.general(out, f"Checked value must be of type integer {how} in {path}")
+        factor = schema.get("multipleOf")
+        if factor is not None and not _multiple(value, factor):
+            self.fault(out, path, value, f"{path} in body should be a multiple of {_shown(factor)}")
+        least, most = schema.get("minimum"), schema.get("maximum")
+        if least is not None:
+            if schema.get("exclusiveMinimum"):
+                if value <= least:
+                    self.fault(out, path, value, f"{path} in body should be greater than {_shown(least)}")
+            elif value < least:
+                self.fault(out, path, value, f"{path} in body should be greater than or equal to {_shown(least)}")
+        if most is not None:
+            if schema.get("exclusiveMaximum"):
+                if value >= most:
+                    self.fault(out, path, value, f"{path} in body should be less than {_shown(most)}")
+            elif value > most:
+                self.fault(out, path, value, f"{path} in body should be less than or equal to {_shown(most)}")
+        out.matched += 1
+
+    def list(self, out: Outcome, value: list[Any], schema: Schema, path: str, old: Any) -> None:
+        items = schema.get("items")
+        if isinstance(items, dict):
+            before = old_items(old, schema)
+            for index, item in enumerate(value):
+                out.merge(self.check(item, items, f"{path}[{index}]", old_item(before, schema, item)))
+        least, most = schema.get("minItems"), schema.get("maxItems")
+        if least is not None and len(value) < least:
+            self.fault(out, path, len(value), f"{path} in body should have at least {least} items")
+        if most is not None and len(value) > most:
+            out.errors.append(too_many(self.field(path), len(value), most))
+        if schema.get("uniqueItems") and any(same(one, two) for i, one in enumerate(value) for two in value[:i]):
+            self.fault(out, path, "", f"{path} in body shouldn't contain duplicates")
+        out.matched += 1
+
+    def object(self, out: Outcome, value: dict[str, Any], schema: Schema, path: str, old: Any) -> None:
+        least, most = schema.get("minProperties"), schema.get("maxProperties")
+        if least is not None and len(value) < least:
+            self.fault(out, path, len(value), f"{path} in body should have at least {least} properties")
+        if most is not None and len(value) > most:
+            out.errors.append(too_many(self.field(path), len(value), most))
+        properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+        before = old if isinstance(old, dict) else {}
+        if extra is False:
+            for name in value:
+                if name not in properties:
+                    self.fault(out, path, name, f"{path}.{name} in body is a forbidden property")
+        elif isinstance(extra, dict):
+            for name, item in value.items():
+                if name not in properties:
+                    out.merge(self.check(item, extra, f"{path}.{name}", before.get(name, ABSENT)))
+        for name, field in properties.items():
+            if name in value:
+                below = f"{path}.{name}" if path else name
+                out.merge(self.check(value[name], field, below, before.get(name, ABSENT)))
+        for name in schema.get("required") or ():
+            if name not in value:
+                out.errors.append(required(self.field(f"{path}.{name}")))
+
+    def combined(self, out: Outcome, value: Any, schema: Schema, path: str, old: Any) -> None:
+        any_of = schema.get("anyOf")
+        if any_of:
+            self.any_of(out, value, any_of, path, old)
+        one_of = schema.get("oneOf")
+        if one_of:
+            self.one_of(out, value, one_of, path, old)
+        all_of = schema.get("allOf")
+        if all_of:
+            good = 0
+            for part in all_of:
+                result = self.check(value, part, path, old)
+                good += not result.errors
+                out.merge(result)
+            if good != len(all_of):
+                extra = "" if good else ". None validated"
+                self.general(out, f"{quote(path)} must validate all the schemas (allOf){extra}")
+        negated = schema.get("not")
+        if isinstance(negated, dict) and not self.check(value, negated, path, ABSENT).errors:
+            self.general(out, f"{quote(path)} must not validate the schema (not)")
+
+    def any_of(self, out: Outcome, value: Any, parts: list[Schema], path: str, old: Any) -> None:
+        best: Outcome | None = None
+        for part in parts:
+            result = self.check(value, part, path, old)
+            if not result.errors:
+                out.merge(result)
+                return
+            if best is None or result.matched > best.matched:
+                best = result
+        self.general(out, f"{quote(path)} must validate at least one schema (anyOf)")
+        if best is not None:
+            out.merge(best)
+
+    def one_of(self, out: Outcome, value: Any, parts: list[Schema], path: str, old: Any) -> None:
+        good, best = 0, None
+        for part in parts:
+            result = self.check(value, part, path, old)
+            if not result.errors:
+                good += 1
+                best = None
+            elif not good and (best is None or result.matched > best.matched):
+                best = result
+        if good == 1:
+            return
+        found = f"Found {good} valid alternatives" if good else "Found none valid"
+        self.general(out, f"{quote(path)} must validate one and only one schema (oneOf). {found}")
+        if best is not None:
+            out.merge(best)
+
+
+def _types(schema: Schema) -> list[str]:
+    if schema.get("x-kubernetes-int-or-string"):
+        return ["integer", "string"]
+    type_ = schema.get("type")
+    return [type_] if type_ else []
+
+
+def _format(schema: Schema) -> str:
+    format_ = schema.get("format") or ""
+    return format_ if format_ and formats.recognized(format_, schema.get("type") or "") else ""
+
+
+def _kind(value: Any) -> tuple[str, str]:
+    if isinstance(value, bool):
+        return "boolean", ""
+    if isinstance(value, int):
+        return "integer", "int64"
+    if isinstance(value, float):
+        return "number", "double"
+    if isinstance(value, str):
+        return "string", ""
+    if isinstance(value, list):
+        return "array", ""
+    return "object", ""
+
+
+def _multiple(value: float, factor: float) -> bool:
+    if not factor:
+        return True
+    if isinstance(value, int) and float(factor).is_integer():
+        return value % int(factor) == 0
+    quotient = value / factor
+    return quotient == int(quotient)
+
+
+def _shown(number: float) -> str:
+    return format_double(float(number))
+
+
+def _json(value: Any) -> str:
+    import orjson
+
+    return orjson.dumps(value).decode()
