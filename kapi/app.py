@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, FirstError
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -26,7 +26,7 @@ from kapi.options.options import Options
 from kapi.server import pki
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
-from kapi.server.lifecycle import GRACE, Hooks, bounded, end_watches, run_pre_shutdown
+from kapi.server.lifecycle import GRACE, HookError, Hooks, bounded, end_watches, run_pre_shutdown
 from kapi.server.listening import ListenError, Port, bind, default_address
 from kapi.server.notify import notify
 from kapi.server.runner import RequestRunner
@@ -157,14 +157,19 @@ class App(Service):
         self._reloader.clock = self.reactor
         self._reloader.start(_RELOAD_SECONDS, now=False)
         self._handle_hangup()
-        await self._hooks.run()
+        try:
+            await self._hooks.run()
+        except FirstError as first:
+            raise first.subFailure.value from None
         self._settle()
         notify("READY=1")
         print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
 
     def _write_kubeconfig(self) -> None:
         serving = self.options.serving
-        authority = read_file(serving.tls_cert_file, "tls-cert-file") if serving.tls_cert_file else self.files.ca.read_bytes()
+        authority = (
+            read_file(serving.tls_cert_file, "tls-cert-file") if serving.tls_cert_file else self.files.ca.read_bytes()
+        )
         write_admin(self.kubeconfig, self.url, authority, self.files)
 
     def _handle_hangup(self) -> None:
@@ -187,7 +192,7 @@ class App(Service):
 
     def _failed(self, failure: Any) -> None:
         error = failure.value
-        if not isinstance(error, (StoreError, ConfigError)):
+        if not isinstance(error, (StoreError, ConfigError, HookError)):
             log.failure("The server could not be started", failure)
         self.exit_code = 1
         self.on_failure(error if str(error) else RuntimeError(type(error).__name__))

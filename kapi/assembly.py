@@ -24,6 +24,7 @@ from kapi.authentication.static_tokens import parse_token_file
 from kapi.authorization.build import AuthorizationSettings, build_authorization
 from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.controllers.bootstrap.controller import BootstrapController
+from kapi.controllers.builtin import manager_controllers, server_controllers
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
 from kapi.endpoints.discovery.groups import groups_of
@@ -126,7 +127,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         install(server.table, registry, [row for row in rows if enabled(row.group, row.version, row.plural)])
 
     ranges = [str(network) for network in options.misc.service_ranges]
-    install_allocators(registry, ranges, options.misc.service_node_port_range)
+    node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
     install_escalation_checks(registry, policy.escalation)
     admission = _admission(options, registry, environment, settings, reactor)
     identity = _authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
@@ -151,9 +152,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         core.route(path, handler)
 
     def groups() -> Any:
-        return groups_of(
-            scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes()
-        )
+        return groups_of(scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes())
 
     discovery = DiscoveryHandler(groups, lambda: f"{options.generic.external_hostname or advertise}:{port}")
     openapi = OpenAPIHandler(groups)
@@ -171,6 +170,18 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     )
     core.add_post_start_hook("bootstrap-controller", bootstrap.start)
     core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)
+    for controller in (
+        *server_controllers(registry.client, reactor, node_ports=node_ports, now=environment.now),
+        *manager_controllers(
+            registry.client,
+            reactor,
+            enabled=options.controllers.enabled,
+            now=environment.now,
+            root_ca=lambda: files.ca.read_text(),
+        ),
+    ):
+        core.add_post_start_hook(controller.name, controller.start)
+        core.add_pre_shutdown_hook(controller.name, controller.stop)
     if "RBAC" in options.authorization.modes:
         core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
 
@@ -304,9 +315,7 @@ def _authentication(
             raise ConfigError(f"--token-auth-file: {error}") from None
     signing = flags.service_account_signing_key_file or str(files.service_account_key)
     try:
-        issuer = TokenIssuer(
-            flags.issuers[0], load_signing_key(read_file(signing, "service-account-signing-key-file"))
-        )
+        issuer = TokenIssuer(flags.issuers[0], load_signing_key(read_file(signing, "service-account-signing-key-file")))
         keys = [
             key
             for path in flags.service_account_key_file
@@ -318,9 +327,7 @@ def _authentication(
     built = build_authentication(settings)
     paths: dict[str, Any] = {}
     try:
-        documents = IssuerDiscovery(
-            flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys.keys
-        )
+        documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys.keys)
         paths = dict(documents.paths)
     except ValueError:
         pass  # an issuer that is no https URL has no discovery, as upstream

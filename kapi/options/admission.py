@@ -12,7 +12,9 @@ class AdmissionOptions(FlagSet):
         self.strings("enable-admission-plugins", (), "Plugins to run beside the default ones.")
         self.strings("disable-admission-plugins", (), "Default plugins not to run.")
         self.value("admission-control-config-file", string, "", "AdmissionConfiguration file.")
-        self.value("default-not-ready-toleration-seconds", integer, 300, "Of the toleration every pod gets for not-ready.")
+        self.value(
+            "default-not-ready-toleration-seconds", integer, 300, "Of the toleration every pod gets for not-ready."
+        )
         self.value("default-unreachable-toleration-seconds", integer, 300, "Of the one for unreachable.")
 
     def validate(self) -> list[str]:

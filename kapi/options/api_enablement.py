@@ -13,7 +13,9 @@ class APIEnablementOptions(FlagSet):
     title = "API enablement"
 
     def add(self) -> None:
-        self.mapping("runtime-config", pairs, "group/version[/resource]=true|false pairs; api/all, api/ga, api/beta, api/alpha.")
+        self.mapping(
+            "runtime-config", pairs, "group/version[/resource]=true|false pairs; api/all, api/ga, api/beta, api/alpha."
+        )
 
     def validate(self) -> list[str]:
         errors = []

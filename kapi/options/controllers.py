@@ -22,4 +22,6 @@ class ControllerOptions(FlagSet):
     def unknown(self, known: frozenset[str]) -> list[str]:
         """Errors for names that no controller has."""
         asked = [name.removeprefix("-") for name in self.controllers if name != "*"]
-        return [f'--controllers: "{name}" is not in the list of known controllers' for name in asked if name not in known]
+        return [
+            f'--controllers: "{name}" is not in the list of known controllers' for name in asked if name not in known
+        ]

@@ -35,11 +35,15 @@ class GenericOptions(FlagSet):
     title = "Generic"
 
     def add(self) -> None:
-        self.value("advertise-address", ip_address, "", "IP address on which to tell members of the cluster of this server.")
+        self.value(
+            "advertise-address", ip_address, "", "IP address on which to tell members of the cluster of this server."
+        )
         self.value("external-hostname", string, "", "Host name to use in generated URLs and certificates.")
         self.strings("cors-allowed-origins", (), "Regular expressions of origins allowed for CORS, comma separated.")
         self.mapping("feature-gates", bool_pairs, "key=value pairs that switch alpha, beta and stable features.")
-        self.value("goaway-chance", number, 0.0, "Probability (0 to 0.02) of closing an HTTP/2 connection after a request.")
+        self.value(
+            "goaway-chance", number, 0.0, "Probability (0 to 0.02) of closing an HTTP/2 connection after a request."
+        )
         self.value("max-requests-inflight", integer, 400, "Most non-mutating requests in flight; 0 for no limit.")
         self.value("max-mutating-requests-inflight", integer, 200, "Most mutating requests in flight; 0 for no limit.")
         self.value("min-request-timeout", integer, 1800, "Least seconds a watch stays open before the server ends it.")

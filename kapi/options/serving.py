@@ -71,7 +71,9 @@ class ServingOptions(FlagSet):
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             errors.append("--tls-cert-file and --tls-private-key-file must be given together")
         if self.tls_min_version and self.tls_min_version not in VERSIONS:
-            errors.append(f"--tls-min-version: unknown tls version {self.tls_min_version!r}: one of {', '.join(VERSIONS)}")
+            errors.append(
+                f"--tls-min-version: unknown tls version {self.tls_min_version!r}: one of {', '.join(VERSIONS)}"
+            )
         for name in self.tls_cipher_suites:
             if name not in CIPHER_SUITES and name not in TLS13_SUITES:
                 errors.append(f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist")

@@ -11,7 +11,9 @@ class StorageOptions(FlagSet):
     title = "Storage"
 
     def add(self) -> None:
-        self.value("data-dir", string, ".kapi", "Directory of the embedded store and of the generated keys; owner only.")
+        self.value(
+            "data-dir", string, ".kapi", "Directory of the embedded store and of the generated keys; owner only."
+        )
         self.strings("redis-servers", (), "URLs of Redis or Valkey servers (>= 7); empty starts an embedded one.")
         self.value("redis-prefix", string, "kapi", "Prefix of all keys in the store.")
         self.value("event-ttl", duration, 3600.0, "How long events are kept.")

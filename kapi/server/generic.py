@@ -117,7 +117,9 @@ class GenericServer:
                 raise status.method_not_allowed()
             return handler(ctx)
 
-        endpoint.__name__ = f"endpoint_{len(self._paths)}_{handler.__name__ if hasattr(handler, '__name__') else 'call'}"
+        endpoint.__name__ = (
+            f"endpoint_{len(self._paths)}_{handler.__name__ if hasattr(handler, '__name__') else 'call'}"
+        )
         self.app.route(path, strict_slashes=True, merge_slashes=False, endpoint=f"{len(self._paths)} {path}")(endpoint)
         self._paths.append(path if listed else "")
         self._adapter = None

@@ -6,16 +6,21 @@ watches are ended, hooks, storage.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
 from twisted.logger import Logger
 
 from kapi.server.generic import PostStartHook, PreShutdownHook
 
 log = Logger()
 GRACE = 60.0  # seconds for requests that run when the server stops
+
+
+class HookError(Exception):
+    """A server whose hooks fail must not go on."""
+
 
 class Hooks:
     """Post-start hooks, all at once; each is a health check until it has run."""
@@ -29,17 +34,19 @@ class Hooks:
         return self.pending.get(name, "")
 
     def run(self) -> Deferred[Any]:
-        """Fires when every hook has ended; a hook that fails stays unhealthy."""
+        """Fires when every hook has ended; fails with HookError as soon as one does, as upstream gives up then."""
         self._running = [Deferred.fromCoroutine(self._one(name, hook)) for name, hook in self._hooks.items()]
-        return DeferredList(self._running)
+        return gatherResults(self._running, consumeErrors=True)
 
     async def _one(self, name: str, hook: PostStartHook) -> None:
         try:
             await hook()
+        except CancelledError:
+            raise
         except Exception as error:
             self.pending[name] = str(error) or type(error).__name__
             log.failure("The post-start hook {name} failed", name=name)
-            return
+            raise HookError(f"post-start hook {name}: {self.pending[name]}") from error
         del self.pending[name]
 
     def stop(self) -> None:
@@ -47,6 +54,7 @@ class Hooks:
             if not running.called:
                 running.addErrback(lambda _: None)
                 running.cancel()
+
 
 async def run_pre_shutdown(hooks: dict[str, PreShutdownHook]) -> None:
     for name, hook in hooks.items():
@@ -57,10 +65,12 @@ async def run_pre_shutdown(hooks: dict[str, PreShutdownHook]) -> None:
         except Exception:
             log.failure("The pre-shutdown hook {name} failed", name=name)
 
+
 def end_watches(watches: Iterable[Any]) -> None:
     """Ends streams properly, so that clients see an end and not a broken connection."""
     for watch in list(watches):
         watch.end()
+
 
 def bounded(waiting: Deferred[Any], seconds: float, clock: Any) -> Deferred[bool]:
     """Fires with True at the end of ``waiting`` or with False after ``seconds``; cancels nothing."""
@@ -83,5 +93,3 @@ def bounded(waiting: Deferred[Any], seconds: float, clock: Any) -> Deferred[bool
 
     waiting.addBoth(finish)
     return done
-
-Startable = Awaitable[None]

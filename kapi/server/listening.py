@@ -58,7 +58,9 @@ def default_address(bind_address: str) -> str:
 class Port:
     """An open port."""
 
-    def __init__(self, reactor: Any, listener: socket.socket, connections: Connections, contexts: ServerContexts) -> None:
+    def __init__(
+        self, reactor: Any, listener: socket.socket, connections: Connections, contexts: ServerContexts
+    ) -> None:
         listener.listen(BACKLOG)
         factory = TLSMemoryBIOFactory(contexts, False, connections, reactor)
         factory.noisy = False

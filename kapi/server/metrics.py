@@ -15,7 +15,31 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-LATENCY = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0)
+LATENCY = (
+    0.005,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1.0,
+    1.25,
+    1.5,
+    2.0,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    15.0,
+    20.0,
+    30.0,
+    45.0,
+    60.0,
+)
 SIZES = tuple(1000.0 * 10**power for power in range(7))
 _READING = frozenset({"GET", "LIST", "HEAD", "OPTIONS"})
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
@@ -81,7 +105,9 @@ class RequestMetrics:
         latency = HistogramMetricFamily(
             "apiserver_request_duration_seconds", "Response latency in seconds.", labels=[*names, "dry_run"]
         )
-        sli = HistogramMetricFamily("apiserver_request_sli_duration_seconds", "Response latency without waiting for others.", labels=names)
+        sli = HistogramMetricFamily(
+            "apiserver_request_sli_duration_seconds", "Response latency without waiting for others.", labels=names
+        )
         sizes = HistogramMetricFamily("apiserver_response_sizes", "Response size in bytes.", labels=names)
         running = GaugeMetricFamily("apiserver_longrunning_requests", "Long-running requests now.", labels=names)
         for key, series in self.series.items():
@@ -159,7 +185,9 @@ class Metrics:
         self.registry.register(FunctionCollector(make))  # type: ignore[arg-type]
 
     def _counters(self) -> Iterator[Any]:
-        attempts = CounterMetricFamily("authentication_attempts", "Authentication attempts by result.", labels=["result"])
+        attempts = CounterMetricFamily(
+            "authentication_attempts", "Authentication attempts by result.", labels=["result"]
+        )
         for result, count in self.authentication.items():
             attempts.add_metric([result], count)
         yield attempts
@@ -215,7 +243,9 @@ def request_key(ctx: Any, known: Callable[[str, str, str], bool]) -> Key:
     method = ctx.method if ctx.method in _METHODS else "other"
     if info is None or not info.is_resource or not known(info.group, info.version, info.resource):
         return (method, "", "", "", "", "")
-    verb = {"list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION", "proxy": "CONNECT"}.get(info.verb, method)
+    verb = {"list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION", "proxy": "CONNECT"}.get(
+        info.verb, method
+    )
     if info.subresource in ("exec", "attach", "portforward", "proxy", "log"):
         verb = "CONNECT"
     elif verb == "PATCH" and "apply-patch" in (ctx.header("content-type") or ""):

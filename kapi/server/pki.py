@@ -88,7 +88,9 @@ def _name(common: str, organization: str = "") -> x509.Name:
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.timezone.utc)
     return (
         x509.CertificateBuilder()
@@ -103,8 +105,15 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
 
 def _usage(*, signs: bool = False) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=True, key_encipherment=not signs, key_cert_sign=signs, crl_sign=signs, content_commitment=False,
-        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+        digital_signature=True,
+        key_encipherment=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
     )
 
 
@@ -195,8 +204,6 @@ def _make_admin(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePriv
 
 def _make_service_account(files: Files) -> None:
     key = rsa.generate_private_key(65537, 2048)  # RS256 is what every verifier of such tokens knows
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     write_private(files.service_account_key, _key_bytes(key))
     write_private(files.service_account_public, public)

@@ -101,7 +101,9 @@ class ServerContexts:
 
     def _files(self) -> list[str]:
         pairs = (self.settings.default, *self.settings.sni)
-        return [file for pair in pairs for file in (pair.certificate, pair.key)] + list(self.settings.client_authorities)
+        return [file for pair in pairs for file in (pair.certificate, pair.key)] + list(
+            self.settings.client_authorities
+        )
 
     def _fingerprint(self) -> tuple[object, ...]:
         return tuple((path, _read(path)) for path in self._files())

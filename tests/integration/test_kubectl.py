@@ -85,7 +85,15 @@ def test_create_of_many_kinds(kubectl: Kubectl) -> None:
         ("poddisruptionbudget", "pdb", "--selector=app=web", "--min-available=1"),
     ):
         kubectl.run("create", *arguments)
-    for kind in ("secret/s", "service/svc", "serviceaccount/robot", "role/reader", "job/once", "cronjob/often", "ingress/ing"):
+    for kind in (
+        "secret/s",
+        "service/svc",
+        "serviceaccount/robot",
+        "role/reader",
+        "job/once",
+        "cronjob/often",
+        "ingress/ing",
+    ):
         assert kubectl.run("get", kind, "-o", "name").strip().endswith("/" + kind.split("/")[1])
 
 
@@ -117,7 +125,7 @@ def test_server_side_apply_with_a_conflict(kubectl: Kubectl) -> None:
     kubectl.run("apply", "--server-side", "--field-manager=one", "-f", "-", stdin=DEPLOYMENT)
     changed = DEPLOYMENT.replace("replicas: 2", "replicas: 3")
     error = _error(kubectl, "apply", "--server-side", "--field-manager=two", "-f", "-", stdin=changed)
-    assert "conflict with \"one\"" in error and ".spec.replicas" in error
+    assert 'conflict with "one"' in error and ".spec.replicas" in error
     kubectl.run("apply", "--server-side", "--field-manager=two", "--force-conflicts", "-f", "-", stdin=changed)
     assert kubectl.run("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "3"
 
@@ -225,7 +233,19 @@ def test_wait_for_a_condition_a_field_and_deletion(kubectl: Kubectl) -> None:
 def test_output_formats(kubectl: Kubectl) -> None:
     kubectl.run("create", "-f", "-", stdin=POD)
     wide = kubectl.run("get", "pods", "-o", "wide").splitlines()
-    assert wide[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED", "NODE", "READINESS", "GATES"]
+    assert wide[0].split() == [
+        "NAME",
+        "READY",
+        "STATUS",
+        "RESTARTS",
+        "AGE",
+        "IP",
+        "NODE",
+        "NOMINATED",
+        "NODE",
+        "READINESS",
+        "GATES",
+    ]
     assert wide[1].split()[:3] == ["p", "0/1", "Pending"]
     assert "name: p" in kubectl.run("get", "pod", "p", "-o", "yaml")
     columns = kubectl.run("get", "pods", "-o", "custom-columns=N:.metadata.name,I:.spec.containers[0].image")
