@@ -6,6 +6,7 @@ from a lister or a watch are shared: copy before changing (``kapi.machinery.tree
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -23,6 +24,10 @@ class ResourceClient(Protocol):
     def lister(self) -> Lister: ...
 
     async def get(self, name: str, namespace: str = "") -> Object: ...
+
+    async def list(self, namespace: str = "") -> builtins.list[Object]:
+        """What there is now, in this process's view after its own writes; "" is all namespaces."""
+        ...
 
     async def create(self, obj: Object, namespace: str = "") -> Object: ...
 

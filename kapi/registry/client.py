@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,9 @@ class StoreClient:
 
     async def get(self, name: str, namespace: str = "") -> Object:
         return (await read.get(self._store, namespace, name)).object
+
+    async def list(self, namespace: str = "") -> builtins.list[Object]:
+        return [entry.object for entry in (await read.list_page(self._store, namespace, None)).entries]
 
     async def create(self, obj: Object, namespace: str = "") -> Object:
         obj = self._typed(obj)

@@ -21,7 +21,8 @@ from kapi.resources.shared.signers import validate_signer_name
 from kapi.resources.shared.strategies import PlainStrategy, keep
 
 Object = dict[str, Any]
-_SPEC, _CONDITIONS, _CERTIFICATE = Path("spec"), Path("status", "conditions"), Path("status", "certificate")
+_SPEC, _CONDITIONS = Path("spec"), Path("status").child("conditions")
+_CERTIFICATE = Path("status").child("certificate")
 _LEGACY = "kubernetes.io/legacy-unknown"
 _MINIMUM = 600
 _APPROVAL = ("Approved", "Denied")

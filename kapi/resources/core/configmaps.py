@@ -50,7 +50,7 @@ class ConfigMapStrategy(PlainStrategy):
             key_rule(key, Path("binaryData").key(key), errors, ctx)
             size += decoded_size(value or "")
         if size > MAX_SIZE:
-            errors.append(too_long(Path(), MAX_SIZE))
+            errors.append(too_long(Path("[]"), MAX_SIZE))  # upstream names the root so
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         errors: Errors = []

@@ -62,6 +62,9 @@ class SecretStrategy(PlainStrategy):
             data = dict(obj.get("data") or {})
             data.update((key, base64.b64encode(text.encode()).decode()) for key, text in texts.items())
             obj["data"] = data
+        for key, value in (obj.get("data") or {}).items():
+            if value is None:
+                obj["data"][key] = ""
         obj["type"] = obj.get("type") or "Opaque"
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:

@@ -144,7 +144,8 @@ class IngressStrategy(PlainStrategy):
         spec = obj.get("spec") or {}
         rules, default = spec.get("rules") or [], spec.get("defaultBackend")
         if not rules and default is None:
-            errors.append(invalid(_SPEC, spec.get("rules"), "either `defaultBackend` or `rules` must be specified"))
+            detail = "either `defaultBackend` or `rules` must be specified"
+            errors.append(invalid(_SPEC, spec.get("rules"), detail))
         if default is not None:
             _backend(default, _SPEC.child("defaultBackend"), errors)
         _rules(rules, _SPEC.child("rules"), _had_bad_wildcard_rule(old), errors)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery import status
 from kapi.machinery.field import Path, forbidden, required
+from kapi.machinery.gvk import GroupResource
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable
@@ -73,6 +75,12 @@ class PriorityClassStrategy(PlainStrategy):
             errors.append(required(Path("preemptionPolicy")))
         elif policy not in (None, "PreemptLowerPriority", "Never"):
             errors.append(not_supported(Path("preemptionPolicy"), policy, ("PreemptLowerPriority", "Never")))
+
+    def admit_delete(self, obj: Object, ctx: StrategyContext) -> None:
+        name = obj["metadata"]["name"]
+        if any(known["metadata"]["name"] == name for known in SYSTEM_CLASSES):
+            resource = GroupResource("scheduling.k8s.io", "priorityclasses")
+            raise status.forbidden(resource, name, "this is a system priority class and cannot be deleted")
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         if obj.get("value", 0) != old.get("value", 0):

@@ -154,6 +154,10 @@ def shape_of(type_: Type, shapes: dict[int, Shape]) -> Shape:
     return found
 
 
+#: structs to Go
+_STRUCTS = frozenset([Kind.STRUCT, Kind.TIME, Kind.MICRO_TIME])
+
+
 def zero_value(type_: Type) -> Any:
     """What an empty object of a type holds: the fields that Go writes even when they hold nothing.
 
@@ -163,7 +167,7 @@ def zero_value(type_: Type) -> Any:
         return _ZEROES.get(type_.kind)
     zero: dict[str, Any] = {}
     for name, field in type_.fields.items():
-        if field.omitzero or (field.omitempty and (field.pointer or field.type.kind is not Kind.STRUCT)):
+        if field.omitzero or (field.omitempty and (field.pointer or field.type.kind not in _STRUCTS)):
             continue
         zero[name] = None if field.pointer else zero_value(field.type)
     return zero

@@ -75,6 +75,10 @@ class ServiceStrategy(Strategy):
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return warnings(obj)
 
+    def canonicalize(self, obj: Object) -> None:
+        if obj["spec"].get("type") == EXTERNAL_NAME:
+            obj["spec"].pop("internalTrafficPolicy", None)  # set by default when the type was another one
+
 
 class ServiceStatusStrategy(ServiceStrategy):
     """``services/status``."""

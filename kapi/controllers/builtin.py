@@ -1,0 +1,62 @@
+"""Every controller in the process, by name, made and started together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kapi.client.interface import Client
+from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
+from kapi.controllers.namespaces.controller import NamespaceController
+from kapi.controllers.rootca.controller import RootCAController
+from kapi.controllers.serviceaccounts.controller import ServiceAccountController
+from kapi.controllers.servicerepair.controller import ServiceRepairController
+from kapi.registry.allocators.ports import NodePorts
+
+
+class NamedClient(Client, Protocol):
+    """A client that can write under other names."""
+
+    def named(self, manager: str) -> Client: ...
+
+
+class Controller(Protocol):
+    name: str
+
+    async def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+#: what ``--controllers`` may name
+KNOWN = frozenset(
+    {NamespaceController.name, ServiceAccountController.name, RootCAController.name},
+)
+
+
+def server_controllers(
+    client: NamedClient, reactor: Any, *, node_ports: NodePorts, now: Callable[[], str]
+) -> list[Controller]:
+    """Those that upstream's API server runs itself: always there."""
+    return [
+        FlowSchemaController(client.named(PRODUCER), client.named(CONSUMER), reactor, now),
+        ServiceRepairController(client.named("kube-apiserver"), node_ports, reactor, now),
+    ]
+
+
+def manager_controllers(
+    client: NamedClient,
+    reactor: Any,
+    *,
+    enabled: Callable[[str], bool],
+    now: Callable[[], str],
+    root_ca: Callable[[], str],
+) -> list[Controller]:
+    """Those of upstream's controller manager, so that a server alone has namespaces that work."""
+    own = client.named("kube-controller-manager")
+    made: list[Controller] = [
+        NamespaceController(own, reactor, now),
+        ServiceAccountController(own, reactor),
+        RootCAController(own, reactor, root_ca),
+    ]
+    return [controller for controller in made if enabled(controller.name)]

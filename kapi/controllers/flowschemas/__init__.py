@@ -1,0 +1,1 @@
+"""Keeps the flow control configuration that every cluster has, and says which schemas dangle."""

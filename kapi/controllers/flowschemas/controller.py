@@ -1,0 +1,91 @@
+"""Ensures the configuration at the start and every minute; keeps the Dangling condition of every schema.
+
+Part of the API server: ``--controllers`` does not switch it off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object, ResourceClient
+from kapi.controllers.flowschemas import reconcile
+from kapi.controllers.queue import WorkQueue
+from kapi.machinery import status
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+PRODUCER = "api-priority-and-fairness-config-producer-v1"
+CONSUMER = "api-priority-and-fairness-config-consumer-v1"
+_ENSURE = "*"  # no object has this name
+_SECONDS = 60.0
+
+
+class FlowSchemaController:
+    """``producer`` and ``consumer`` write under the names upstream's two parts have."""
+
+    name = "priority-and-fairness-config-producer"
+
+    def __init__(self, producer: Client, consumer: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
+        self._schemas = producer.resource(GROUP, "flowschemas")
+        self._levels = producer.resource(GROUP, "prioritylevelconfigurations")
+        self._statuses = consumer.resource(GROUP, "flowschemas")
+        self._now = now
+        self._queue = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: list[Callable[[], None]] = []
+
+    async def start(self) -> None:
+        await self._ensure_all()
+        self._unwatch = [self._schemas.watch(self._schema_changed), self._levels.watch(self._level_changed)]
+        self._queue.add_after(_ENSURE, _SECONDS)
+
+    def stop(self) -> None:
+        for unwatch in self._unwatch:
+            unwatch()
+        self._queue.stop()
+
+    def _schema_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED":
+            self._queue.add(obj["metadata"]["name"])
+
+    def _level_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event == "MODIFIED":
+            return
+        for schema in self._schemas.lister.list():
+            self._queue.add(schema["metadata"]["name"])
+
+    async def _handle(self, key: str) -> float | None:
+        if key == _ENSURE:
+            await self._ensure_all()
+            return _SECONDS
+        schema = self._schemas.lister.get("", key)
+        if schema is None:
+            return None
+        levels = {level["metadata"]["name"] for level in self._levels.lister.list()}
+        patch = reconcile.condition_patch(schema, levels, self._now())
+        if patch is not None:
+            try:
+                await self._statuses.patch(key, patch, subresource="status")
+            except status.NotFound:
+                return None
+        return None
+
+    async def _ensure_all(self) -> None:
+        for wanted, mandatory in reconcile.wanted_levels():
+            await self._ensure(self._levels, wanted, mandatory)
+        for wanted, mandatory in reconcile.wanted_schemas():
+            await self._ensure(self._schemas, wanted, mandatory)
+
+    async def _ensure(self, resource: ResourceClient, wanted: Any, mandatory: bool) -> None:
+        name = wanted["metadata"]["name"]
+        existing = resource.lister.get("", name)
+        if existing is None:
+            try:
+                await resource.create(wanted)
+            except status.AlreadyExists:
+                pass  # another server was faster
+            return
+        patch = reconcile.corrected(existing, wanted, mandatory)
+        if patch is not None:
+            await resource.patch(name, patch)

@@ -1,0 +1,82 @@
+"""The flow schemas and priority levels that every cluster has, and the condition of all schemas.
+
+Upstream: ``pkg/registry/flowcontrol/{rest,ensurer}``, apiserver ``pkg/apis/flowcontrol/bootstrap`` and
+``util/flowcontrol/apf_controller.go`` (presyncFlowSchemaStatus).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from kapi.resources.flowcontrol import mandatory, suggested
+
+Object = dict[str, Any]
+AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
+_TRUE = ("1", "t", "T", "TRUE", "true", "True")
+_FALSE = ("0", "f", "F", "FALSE", "false", "False")
+
+
+def wanted_levels() -> list[tuple[Object, bool]]:
+    """(priority level, mandatory) of all that should be there."""
+    return _wanted(mandatory.PRIORITY_LEVELS, suggested.PRIORITY_LEVELS)
+
+
+def wanted_schemas() -> list[tuple[Object, bool]]:
+    return _wanted(mandatory.FLOW_SCHEMAS, suggested.FLOW_SCHEMAS)
+
+
+def _wanted(must: dict[str, Object], may: dict[str, Object]) -> list[tuple[Object, bool]]:
+    specs = [(name, spec, True) for name, spec in must.items()] + [(name, spec, False) for name, spec in may.items()]
+    return [
+        ({"metadata": {"name": name, "annotations": {AUTO_UPDATE: "true"}}, "spec": spec}, is_mandatory)
+        for name, spec, is_mandatory in specs
+    ]
+
+
+def corrected(existing: Object, wanted: Object, is_mandatory: bool) -> Object | None:
+    """The patch that brings an existing object up to date; None when it is, or when an operator has taken it over."""
+    metadata = existing["metadata"]
+    annotation = (metadata.get("annotations") or {}).get(AUTO_UPDATE)
+    if is_mandatory or annotation in _TRUE:
+        update = True
+    else:
+        update = annotation not in _FALSE and metadata.get("generation") == 1
+    patch: Object = {}
+    spec = existing.get("spec") or {}
+    if update and not _covers(spec, wanted["spec"]):
+        dropped = {name: None for name in spec if name not in wanted["spec"]}
+        patch["spec"] = {**wanted["spec"], **dropped}
+    is_known = annotation in (_TRUE if update else _FALSE)
+    if not is_known:
+        patch["metadata"] = {"annotations": {AUTO_UPDATE: "true" if update else "false"}}
+    return patch or None
+
+
+def _covers(spec: Object, wanted: Object) -> bool:
+    """Equal but for what defaulting adds."""
+    for name, value in wanted.items():
+        have = spec.get(name)
+        if isinstance(value, dict):
+            if not isinstance(have, dict) or not _covers(have, value):
+                return False
+        elif have != value:
+            return False
+    return all(name in wanted or not value for name, value in spec.items() if name not in ("lendablePercent",))
+
+
+def condition_patch(schema: Object, levels: Container[str], now: str) -> Object | None:
+    """The status patch that says whether the schema's priority level exists; None when the condition says so."""
+    level = ((schema.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", "")
+    names = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
+    if level in levels:
+        condition = {"type": "Dangling", "status": "False", "reason": "Found", "message": f"{names} and it exists"}
+    else:
+        text = f"{names} but there is no such object"
+        condition = {"type": "Dangling", "status": "True", "reason": "NotFound", "message": text}
+    conditions = (schema.get("status") or {}).get("conditions") or []
+    for known in conditions:
+        if all(known.get(name) == value for name, value in condition.items()):
+            return None
+    condition["lastTransitionTime"] = now
+    return {"status": {"conditions": [item for item in conditions if item.get("type") != "Dangling"] + [condition]}}

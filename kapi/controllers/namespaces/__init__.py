@@ -1,0 +1,1 @@
+"""Empties namespaces that are going away."""

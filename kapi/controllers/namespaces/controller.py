@@ -1,0 +1,96 @@
+"""Empties a namespace that is going away, pods first, then takes its finalizer off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object
+from kapi.controllers.namespaces import reconcile
+from kapi.controllers.queue import WorkQueue
+from kapi.machinery import status, tree
+from kapi.resources.shared.printing import seconds_of
+
+#: so that other servers have seen the deletion and admit nothing new (upstream waits 5 s)
+_GRACE = 1.0
+_PODS = ("", "pods")
+_OPTIONS: Object = {"propagationPolicy": "Background"}
+
+
+class NamespaceController:
+    """Works through any number of namespaces, a few at a time."""
+
+    name = "namespace-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str], grace: float = _GRACE) -> None:
+        self._client = client
+        self._namespaces = client.resource("", "namespaces")
+        self._now = now
+        self._grace = grace
+        self._queue = WorkQueue(reactor, self.name, self._handle, workers=10)
+        self._unwatch: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        self._unwatch = self._namespaces.watch(self._changed)
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        self._queue.stop()
+
+    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED" and obj["metadata"].get("deletionTimestamp"):
+            self._queue.add_after(obj["metadata"]["name"], self._grace)
+
+    async def _handle(self, key: str) -> float | None:
+        try:
+            namespace = tree.copy(await self._namespaces.get(key))
+            if not namespace["metadata"].get("deletionTimestamp"):
+                return None
+            if (namespace.get("status") or {}).get("phase") != "Terminating":
+                namespace["status"] = {**(namespace.get("status") or {}), "phase": "Terminating"}
+                namespace = tree.copy(await self._namespaces.update(namespace, subresource="status"))
+            if reconcile.FINALIZER not in ((namespace.get("spec") or {}).get("finalizers") or []):
+                return None
+            remains = await self._empty(namespace)
+            conditions = reconcile.conditions_after(namespace, remains, self._now())
+            if conditions is not None:
+                namespace["status"]["conditions"] = conditions
+                namespace = tree.copy(await self._namespaces.update(namespace, subresource="status"))
+            if remains.by_resource or remains.errors:
+                return min(5.0, remains.seconds / 2 + 1)
+            await self._namespaces.update(reconcile.finalized(namespace), subresource="finalize")
+        except status.NotFound:
+            return None
+        except status.Conflict:
+            return 0.0
+        return None
+
+    async def _empty(self, namespace: Object) -> reconcile.Remains:
+        """Deletes what is there; while pods remain, nothing else."""
+        metadata, remains = namespace["metadata"], reconcile.Remains()
+        elapsed = seconds_of(self._now()) - seconds_of(metadata["deletionTimestamp"])
+        await self._delete(*_PODS, metadata["name"], remains, elapsed)
+        if remains.by_resource or remains.errors:
+            return remains
+        for group, plural, namespaced in self._client.resources():
+            if namespaced and (group, plural) != _PODS:
+                await self._delete(group, plural, metadata["name"], remains, elapsed)
+        return remains
+
+    async def _delete(
+        self, group: str, plural: str, namespace: str, remains: reconcile.Remains, elapsed: float
+    ) -> None:
+        try:
+            resource = self._client.resource(group, plural)
+            present = await resource.list(namespace)
+            if not present:
+                return
+            seconds = reconcile.seconds_for_pods(present, elapsed) if (group, plural) == _PODS else 0
+            await resource.delete_collection(namespace, _OPTIONS)
+            remains.add(group, plural, await resource.list(namespace), seconds, namespace)
+        except status.NotFound:
+            return  # a custom resource that has just gone
+        except status.StatusError as error:
+            remains.errors.append(error.message)

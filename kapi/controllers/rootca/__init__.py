@@ -1,0 +1,1 @@
+"""Publishes the API server's CA in every namespace."""

@@ -1,0 +1,88 @@
+"""Publishes the CA of the serving certificate in the ConfigMap ``kube-root-ca.crt`` of every namespace.
+
+Upstream: ``pkg/controller/certificates/rootcacertpublisher``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object
+from kapi.controllers.queue import WorkQueue
+from kapi.machinery import status
+
+NAME = "kube-root-ca.crt"
+_DESCRIPTION = "kubernetes.io/description"
+_TEXT = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+
+
+def wanted(bundle: str) -> Object:
+    return {"metadata": {"name": NAME, "annotations": {_DESCRIPTION: _TEXT}}, "data": {"ca.crt": bundle}}
+
+
+def corrected(existing: Object, bundle: str) -> Object | None:
+    """The ConfigMap as it should be; None when it is."""
+    metadata = existing["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if existing.get("data") == {"ca.crt": bundle} and annotations.get(_DESCRIPTION):
+        return None
+    annotations = {**annotations, _DESCRIPTION: _TEXT}
+    return {**existing, "metadata": {**metadata, "annotations": annotations}, "data": {"ca.crt": bundle}}
+
+
+class RootCAController:
+    """``bundle`` reads the CA's PEM text; it may change."""
+
+    name = "root-ca-certificate-publisher-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, bundle: Callable[[], str]) -> None:
+        self._namespaces = client.resource("", "namespaces")
+        self._maps = client.resource("", "configmaps")
+        self._bundle = bundle
+        self._queue = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: list[Callable[[], None]] = []
+
+    async def start(self) -> None:
+        self._unwatch = [self._maps.watch(self._map_changed), self._namespaces.watch(self._namespace_changed)]
+
+    def stop(self) -> None:
+        for unwatch in self._unwatch:
+            unwatch()
+        self._queue.stop()
+
+    def refresh(self) -> None:
+        """To be called when the bundle changed."""
+        for namespace in self._namespaces.lister.list():
+            self._queue.add(namespace["metadata"]["name"])
+
+    def _namespace_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED":
+            self._queue.add(obj["metadata"]["name"])
+
+    def _map_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "ADDED" and obj["metadata"]["name"] == NAME:
+            self._queue.add(obj["metadata"]["namespace"])
+
+    async def _handle(self, key: str) -> float | None:
+        namespace = self._namespaces.lister.get("", key)
+        if namespace is None or (namespace.get("status") or {}).get("phase") != "Active":
+            return None
+        existing = self._maps.lister.get(key, NAME)
+        try:
+            if existing is None:
+                await self._maps.create(wanted(self._bundle()), key)
+                return None
+            better = corrected(existing, self._bundle())
+            if better is not None:
+                await self._maps.update(better, key)
+        except (status.AlreadyExists, status.NotFound, status.Conflict):
+            return 0.1
+        except status.Forbidden:
+            return None  # the namespace began to go away
+        return None

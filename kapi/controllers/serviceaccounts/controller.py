@@ -1,0 +1,53 @@
+"""Makes the ServiceAccount ``default`` of every active namespace (upstream: ``pkg/controller/serviceaccount``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object
+from kapi.controllers.queue import WorkQueue
+from kapi.machinery import status
+
+NAME = "default"
+
+
+class ServiceAccountController:
+    name = "serviceaccount-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime) -> None:
+        self._namespaces = client.resource("", "namespaces")
+        self._accounts = client.resource("", "serviceaccounts")
+        self._queue = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: list[Callable[[], None]] = []
+
+    async def start(self) -> None:
+        self._unwatch = [self._accounts.watch(self._account_changed), self._namespaces.watch(self._namespace_changed)]
+
+    def stop(self) -> None:
+        for unwatch in self._unwatch:
+            unwatch()
+        self._queue.stop()
+
+    def _namespace_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED":
+            self._queue.add(obj["metadata"]["name"])
+
+    def _account_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event == "DELETED" and obj["metadata"]["name"] == NAME:
+            self._queue.add(obj["metadata"]["namespace"])
+
+    async def _handle(self, key: str) -> float | None:
+        namespace = self._namespaces.lister.get("", key)
+        if namespace is None or (namespace.get("status") or {}).get("phase") != "Active":
+            return None
+        if self._accounts.lister.get(key, NAME) is None:
+            try:
+                await self._accounts.create({"metadata": {"name": NAME}}, key)
+            except (status.AlreadyExists, status.NotFound):
+                return None
+            except status.Forbidden:
+                # the namespace began to go away
+                return None
+        return None

@@ -1,0 +1,1 @@
+"""Puts right what crashes leave between Services and their addresses and ports."""
