@@ -37,6 +37,10 @@ _COLLECTION: dict[str, tuple[str, Endpoint]] = {
 }
 
 
+#: the verb that a row must list for a special endpoint to take a method
+_METHODS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
 class ResourceTable:
     """What one server serves now.  ``handlers`` answer the kinds and subresources that are not plain objects."""
 
@@ -83,8 +87,6 @@ class ResourceTable:
         if scope is None:
             return None
         resource = scope.resource
-        if resource.deprecated:
-            ctx.warn(resource.deprecated)
         if info.subresource:
             return self._handle_subresource(ctx, info.subresource)
         is_namespace = info.resource == "namespaces" and not info.group
@@ -93,6 +95,8 @@ class ResourceTable:
         if len(info.parts) > 2:
             raise status.no_such_resource()
         endpoint = self._endpoint(ctx, scope)
+        if resource.deprecated:
+            ctx.warn(resource.deprecated)
         return endpoint(ctx, scope)
 
     def _endpoint(self, ctx: RequestContext, scope: RequestScope) -> Endpoint:
@@ -100,6 +104,8 @@ class ResourceTable:
         assert info is not None
         verbs = resource.verbs
         if resource.handler:
+            if _METHODS.get(method) not in verbs:
+                raise status.method_not_allowed()
             special = self.handlers.get(resource.handler)
             if special is None:
                 raise status.no_such_resource()
@@ -135,6 +141,8 @@ class ResourceTable:
         if scope.resource.namespaced and not info.namespace:
             raise status.no_such_resource()
         if sub.handler:
+            if _METHODS.get(ctx.method) not in sub.verbs:
+                raise status.method_not_allowed()
             special = self.handlers.get(sub.handler)
             if special is None:
                 raise status.no_such_resource()

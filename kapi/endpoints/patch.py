@@ -56,8 +56,6 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     change = _apply(ctx, scope, op, options, data) if kind == APPLY else _patch(ctx, scope, op, options, data, kind)
 
     async def transform(existing: Object | None) -> Object:
-        if existing is None and kind != APPLY:
-            raise status.not_found(scope.store.group_resource, name)
         new = change(existing)
         info = ctx.info
         assert info is not None
@@ -69,7 +67,8 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
         check_names(ctx, scope, new)
         return new
 
-    stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
+    creates = kind == APPLY and scope.subresource is None
+    stored = await update(scope.store, op, transform, allow_create=creates)
     return stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
 
 
@@ -137,6 +136,9 @@ def patched(
         result = mergepatch.apply(current, mergepatch.decode(patch, strict=strict))
     else:
         result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
+        result.update(kind=gvk.kind, apiVersion=str(gvk.group_version))  # what the patch says of them is not looked at
+    if not result.get("apiVersion"):
+        return {"metadata": {}}  # without a version upstream reads nothing of the object, its name neither
 
     def refuse(why: str) -> status.StatusError:
         shown = go_map(patch) if kind == STRATEGIC else orjson.dumps(result).decode()

@@ -15,6 +15,7 @@ from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import APPLY, write_options
 from kapi.endpoints.patch import make_change, patch_types
 from kapi.endpoints.scope import RequestScope, request_name
+from kapi.endpoints.transform import DEFAULT_COLUMNS
 from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
@@ -24,7 +25,10 @@ from kapi.registry.operation import Operation
 from kapi.registry.update import update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.resources.definition import Resource, ScaleMapping
+from kapi.resources.definition import Column, Resource, ScaleMapping, TableColumns
+from kapi.resources.shared import printing
+from kapi.resources.shared.printing import age, name, table
+from kapi.resources.shared.replicas import count
 from kapi.schema import managedfields
 from kapi.schema.builtin import type_of
 
@@ -53,7 +57,14 @@ def _view_scope(scope: RequestScope) -> RequestScope:
 
 
 SCALE_ROW = Resource(
-    group="autoscaling", version="v1", kind="Scale", plural="scales", singular="scale", namespaced=True, verbs=()
+    group="autoscaling",
+    version="v1",
+    kind="Scale",
+    plural="scales",
+    singular="scale",
+    namespaced=True,
+    verbs=(),
+    table=table("Scale", name, count("spec", "replicas"), count("status", "replicas"), age),
 )
 
 

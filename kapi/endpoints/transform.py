@@ -63,7 +63,8 @@ def table(
     rows = [row(columns, obj, include, version, moment) for obj in objects]
     out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
     out["columnDefinitions"] = [column_definition(column) for column in columns.columns] if headers else None
-    out["rows"] = rows
+    # a type without columns of its own has a nil slice of rows upstream
+    out["rows"] = rows or (None if columns is DEFAULT_COLUMNS else [])
     return out
 
 
@@ -75,7 +76,13 @@ def bad_include(include: str) -> str:
 
 
 def row(columns: TableColumns, obj: Object, include: str, version: str, now: float) -> Object:
+    if columns.view is not None:
+        obj = columns.view(obj)
     out: Object = {"cells": list(columns.cells(obj, now))}
+    if columns.conditions is not None:
+        conditions = columns.conditions(obj)
+        if conditions:
+            out["conditions"] = conditions
     if include in ("Metadata", ""):
         out["object"] = partial(obj, version)
     elif include == "Object":

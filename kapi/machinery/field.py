@@ -6,7 +6,6 @@ A validation appends to a plain list of FieldError; the list's order is the orde
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -104,9 +103,27 @@ class FieldError:
         return f"<FieldError {self}>"
 
 
+_ESCAPES = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"',
+}  # fmt: skip
+
+
 def quote(text: str) -> str:
-    """A string as Go's %q writes it, which for what appears in messages is JSON without HTML escapes."""
-    return json.dumps(text, ensure_ascii=False)
+    """A string as Go's %q writes it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_quote_char(char) for char in text) + '"'
+
+
+def _quote_char(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def format_value(value: Any) -> str:

@@ -28,15 +28,16 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
     await store.admission.admit(attributes)
     obj = attributes.obj if attributes.obj is not None else obj
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
+    given = obj["metadata"].get("resourceVersion", "")
+    if given.isdigit() and int(given) and not op.dry_run:
+        raise status.generic("resourceVersion should not be set on objects to be created")
     return await insert(store, op, obj, attributes)
 
 
 async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:
     """The part after mutating admission, shared with an update that creates."""
     metadata = obj["metadata"]
-    given = metadata.pop("resourceVersion", "")
-    if given.isdigit() and int(given):
-        raise status.generic("resourceVersion should not be set on objects to be created")
+    metadata.pop("resourceVersion", None)
     metadata.pop("selfLink", None)
     metadata["uid"] = meta.new_uid()
     metadata["creationTimestamp"] = store.environment.now()

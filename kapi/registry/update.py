@@ -40,10 +40,9 @@ async def update(
         entry = store.cache.get(op.namespace, name)
         try:
             if entry is None:
-                if uid:
-                    meta.check_uid(uid, None, resource, op.namespace, name)
                 if not creatable:
                     raise status.not_found(resource, name)
+                meta.check_uid(uid, None, resource, op.namespace, name)
                 return await _create_instead(store, op, await transform(None))
             existing: Object = entry.object
             if uid:
@@ -161,11 +160,13 @@ def _finished_deleting(obj: Object, old_meta: Object) -> bool:
 
 
 async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, entry: Any) -> Stored:
+    """Deletes what is stored: its watchers see the last stored state, the client its own."""
     halves = store.encode(obj)
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)
     try:
-        revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *halves)
+        last = store.encode(entry.object)
+        revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *last)
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:
