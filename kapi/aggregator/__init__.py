@@ -1,1 +1,1 @@
-"""kapi."""
+"""The aggregator: group versions that other servers serve, beside our own (upstream: kube-aggregator)."""

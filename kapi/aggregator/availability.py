@@ -1,0 +1,108 @@
+"""Whether the server behind an APIService can be asked: decisions only (upstream: kube-aggregator ``status/remote``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kapi.resources.apiregistration.apiservices import available_condition, condition, local_available
+
+Object = dict[str, Any]
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+class Verdict(NamedTuple):
+    """The ``Available`` condition without its time."""
+
+    status: str
+    reason: str
+    message: str
+
+
+class Target(NamedTuple):
+    """Where requests go: an address, a port, and the name the certificate must have."""
+
+    host: str
+    port: int
+    name: str
+
+
+PASSED = Verdict("True", "Passed", "all checks passed")
+
+
+def server_name(service: Object) -> str:
+    return f"{service['name']}.{service['namespace']}.svc"
+
+
+def judge(reference: Object, service: Object | None, slices: Iterable[Object]) -> Verdict | None:
+    """What the objects alone say; None when the server itself has to be asked.
+
+    ``reference`` is ``spec.service``; ``slices`` are the EndpointSlices of the Service.
+    """
+    name, namespace = reference["name"], reference["namespace"]
+    if service is None:
+        return Verdict("False", "ServiceNotFound", f'service/{name} in "{namespace}" is not present')
+    if service["spec"].get("type", "ClusterIP") == "ExternalName":
+        return None
+    number = reference.get("port", 443)
+    port = next((port for port in service["spec"].get("ports") or () if port.get("port") == number), None)
+    if port is None:
+        return Verdict(
+            "False", "ServicePortError", f'service/{name} in "{namespace}" is not listening on port {number}'
+        )
+    found = list(slices)
+    if not found:
+        text = f'cannot find endpointslices for service/{name} in "{namespace}"'
+        return Verdict("False", "EndpointsNotFound", text)
+    if not any(True for _ in addresses(found, port)):
+        text = (
+            f'endpointslices for service/{name} in "{namespace}" have no addresses with port name '
+            f'"{port.get("name", "")}"'
+        )
+        return Verdict("False", "MissingEndpoints", text)
+    return None
+
+
+def addresses(slices: Iterable[Object], port: Object) -> Iterable[tuple[str, int]]:
+    """Ready addresses that serve a port of the Service."""
+    for item in slices:
+        numbers = [entry.get("port") for entry in item.get("ports") or () if entry.get("name", "") == port.get("name", "")]
+        number = next((number for number in numbers if number is not None), None)
+        if number is None:
+            continue
+        for endpoint in item.get("endpoints") or ():
+            if (endpoint.get("conditions") or {}).get("ready", True) is not False:
+                yield from ((address, number) for address in endpoint.get("addresses") or ())
+
+
+def resolve(reference: Object, service: Object | None, slices: Iterable[Object]) -> Target | None:
+    """Where to send requests: an endpoint (there is no kube-proxy to ask), else the cluster IP; None when nowhere."""
+    if service is None:
+        return None
+    number = reference.get("port", 443)
+    name = server_name(reference)
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName":
+        return Target(spec.get("externalName", ""), number, name)
+    port = next((port for port in spec.get("ports") or () if port.get("port") == number), None)
+    if port is None:
+        return None
+    for host, real in addresses(slices, port):
+        return Target(host, real, name)
+    address = spec.get("clusterIP", "")
+    return Target(address, number, name) if address and address != "None" else None
+
+
+def updated_status(obj: Object, verdict: Verdict, now: str) -> Object | None:
+    """The APIService with the condition set, or None when it says so already."""
+    old = available_condition(obj)
+    if obj["spec"].get("service") is None:
+        new = local_available(now)
+    else:
+        new = condition(*verdict, now)
+    if old is not None and all(old.get(key) == new[key] for key in ("status", "reason", "message")):
+        return None
+    if old is not None and old.get("status") == new["status"]:
+        new["lastTransitionTime"] = old.get("lastTransitionTime", now)
+    rest = [item for item in (obj.get("status") or {}).get("conditions") or () if item.get("type") != "Available"]
+    return {**obj, "status": {**(obj.get("status") or {}), "conditions": [*rest, new]}}

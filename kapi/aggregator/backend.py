@@ -1,0 +1,90 @@
+"""Connections to the servers behind APIServices: address, TLS name, trust and our own certificate.
+
+The server is dialled at an endpoint's address but must prove that it is ``<service>.<namespace>.svc``.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet import ssl
+from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
+from twisted.web.iweb import IAgentEndpointFactory
+from zope.interface import implementer
+
+from kapi.aggregator.availability import Target
+
+Object = dict[str, Any]
+CONNECT_TIMEOUT = 10.0  # seconds
+_PEM = b"-----BEGIN CERTIFICATE-----"
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class _Unverified:
+    """TLS to a server whose certificate is not looked at (``insecureSkipTLSVerify``)."""
+
+    def __init__(self, name: str, identity: ssl.PrivateCertificate | None) -> None:
+        self._name = name.encode("idna")
+        options = identity.options() if identity is not None else ssl.CertificateOptions()
+        self._context = options.getContext()
+
+    def clientConnectionForTLS(self, protocol: Any) -> SSL.Connection:  # noqa: N802
+        connection = SSL.Connection(self._context, None)
+        connection.set_app_data(protocol)
+        connection.set_tlsext_host_name(self._name)
+        return connection
+
+
+class Backend:
+    """One server: how to reach it."""
+
+    def __init__(self, target: Target, spec: Object, identity: ssl.PrivateCertificate | None) -> None:
+        self.target = target
+        self._creator = _creator(target.name, spec, identity)
+
+    def endpoint(self, reactor: Any) -> IStreamClientEndpoint:
+        plain = HostnameEndpoint(reactor, self.target.host.encode(), self.target.port, timeout=CONNECT_TIMEOUT)
+        wrapped: IStreamClientEndpoint = wrapClientTLS(self._creator, plain)
+        return wrapped
+
+
+def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -> Any:
+    """Raises ValueError for a CA bundle that is none."""
+    if spec.get("insecureSkipTLSVerify"):
+        return _Unverified(name, identity)
+    trust: Any = None
+    if spec.get("caBundle"):
+        blocks = base64.b64decode(spec["caBundle"]).split(_PEM)[1:]
+        try:
+            authorities = [ssl.Certificate.loadPEM(_PEM + block) for block in blocks]
+        except SSL.Error as error:
+            raise ValueError(f"unable to load root certificates: {error}") from None
+        if not authorities:
+            raise ValueError("unable to load root certificates: no certificate in caBundle")
+        trust = ssl.trustRootFromCertificates(authorities)
+    more = {} if trust is None else {"trustRoot": trust}
+    return ssl.optionsForClientTLS(name, clientCertificate=identity, **more)
+
+
+@implementer(IAgentEndpointFactory)
+class Backends:
+    """Chooses the endpoint of an Agent's request by the name in its URI."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._known: dict[bytes, Backend] = {}
+
+    def set(self, key: str, backend: Backend) -> None:
+        self._known[key.encode()] = backend
+
+    def remove(self, key: str) -> None:
+        self._known.pop(key.encode(), None)
+
+    def get(self, key: str) -> Backend | None:
+        return self._known.get(key.encode())
+
+    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:  # noqa: N802
+        return self._known[uri.host].endpoint(self._reactor)

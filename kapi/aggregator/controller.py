@@ -1,0 +1,252 @@
+"""Keeps APIServices registered, watches whether their servers can be asked, and asks those for their resources.
+
+Upstream: kube-aggregator ``autoregister``, ``crdregistration``, ``status/remote`` and ``handler_discovery.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.ssl import PrivateCertificate
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.web.client import Agent, HTTPConnectionPool, readBody
+from twisted.web.http_headers import Headers
+
+from kapi.aggregator import availability, registration
+from kapi.aggregator.availability import PASSED, SERVICE_LABEL, Target, Verdict
+from kapi.aggregator.backend import Backend, Backends
+from kapi.aggregator.groups import from_legacy
+from kapi.aggregator.registration import service_name
+from kapi.client.interface import Client
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersion
+from kapi.request.user import LOOPBACK_USER
+
+Object = dict[str, Any]
+GROUP = "apiregistration.k8s.io"
+RESYNC = 30.0  # seconds between two looks at every server
+PROBE_TIMEOUT = 5.0  # seconds
+MAX_DISCOVERY = 4 * 1024 * 1024  # bytes
+
+
+class APIServiceController:
+    """``served`` gives the built-in group versions, ``custom`` those of custom resources, both as of now."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        client: Client,
+        reactor: Any,
+        backends: Backends,
+        *,
+        served: Callable[[], Iterable[GroupVersion]],
+        custom: Callable[[], Iterable[GroupVersion]],
+        changed: Callable[[], None],
+        now: Callable[[], str],
+        identity: PrivateCertificate | None = None,
+    ) -> None:
+        self._services = client.resource(GROUP, "apiservices")
+        self._client = client
+        self._reactor: IReactorTime = reactor
+        self._backends = backends
+        self._served = served
+        self._custom = custom
+        self._changed = changed
+        self._now = now
+        self._identity = identity
+        self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
+        self._stops: list[Callable[[], None]] = []
+        self._waiting: dict[str, None] = {}
+        self._running: Deferred[None] | None = None
+        self._resync = LoopingCall(self._look_at_all)
+        self._resync.clock = reactor
+        self._stopped = False
+        self.registered = False
+        #: resources of other servers, in the form of aggregated discovery
+        self.remote: dict[GroupVersion, list[Object]] = {}
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Done when everything served here has its APIService."""
+        await self._register(starting=True)
+        self.registered = True
+        self._stops.append(self._services.watch(self._on_service))
+        self._stops.append(self._client.resource("", "services").watch(self._on_dependency))
+        self._stops.append(self._client.resource("discovery.k8s.io", "endpointslices").watch(self._on_slice))
+        self._resync.start(RESYNC, now=False)
+
+    def stop(self) -> None:
+        self._stopped = True
+        for stop in self._stops:
+            stop()
+        if self._resync.running:
+            self._resync.stop()
+        if self._running is not None:
+            self._running.cancel()
+
+    def custom_changed(self) -> None:
+        """Custom resource definitions came or went: their APIServices follow."""
+        if self.registered and not self._stopped:
+            self._enqueue("")
+
+    # -- registration -------------------------------------------------------------------------------------------
+
+    async def _register(self, *, starting: bool) -> None:
+        wanted = [registration.built_in(gv) for gv in self._served() if gv.group != GROUP]
+        wanted += [registration.custom(gv) for gv in self._custom()]
+        existing = {obj["metadata"]["name"]: obj for obj in self._services.lister.list()}
+        changes = registration.changes(wanted, existing, starting=starting)
+        for obj in changes.create:
+            await self._tolerate(self._services.create(obj), status.AlreadyExists)
+        for obj in changes.update:
+            await self._tolerate(self._services.update(obj), status.Conflict, status.NotFound)
+        for name in changes.delete:
+            await self._tolerate(self._services.delete(name), status.NotFound)
+
+    async def _tolerate(self, action: Any, *errors: type[status.StatusError]) -> None:
+        try:
+            await action
+        except errors as error:
+            self.log.info("apiservice: {message}", message=error.message)
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def _on_service(self, kind: str, obj: Object, old: Object | None) -> None:
+        self._changed()
+        name = obj["metadata"]["name"]
+        spec = obj["spec"]
+        if kind == "DELETED":
+            self._backends.remove(name)
+            self.remote.pop(GroupVersion(spec.get("group", ""), spec.get("version", "")), None)
+            return
+        if old is None or old["spec"] != spec or obj.get("status") != old.get("status"):
+            self._enqueue(name)
+
+    def _on_dependency(self, kind: str, obj: Object, old: Object | None) -> None:
+        self._touch(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+    def _on_slice(self, kind: str, obj: Object, old: Object | None) -> None:
+        name = (obj["metadata"].get("labels") or {}).get(SERVICE_LABEL)
+        if name:
+            self._touch(obj["metadata"].get("namespace", ""), name)
+
+    def _touch(self, namespace: str, name: str) -> None:
+        for service in self._services.lister.list():
+            reference = service["spec"].get("service")
+            if reference is not None and reference["namespace"] == namespace and reference["name"] == name:
+                self._enqueue(service["metadata"]["name"])
+
+    def _look_at_all(self) -> None:
+        for service in self._services.lister.list():
+            if service["spec"].get("service") is not None:
+                self._enqueue(service["metadata"]["name"])
+
+    def _enqueue(self, name: str) -> None:
+        self._waiting[name] = None
+        if self._running is None and not self._stopped:
+            self._running = Deferred.fromCoroutine(self._work())
+            self._running.addErrback(self._broken)
+
+    def _broken(self, failure: Any) -> None:
+        self._running = None
+        if not failure.check(CancelledError):
+            self.log.failure("apiservice controller", failure)
+
+    async def _work(self) -> None:
+        await _next_turn(self._reactor)  # never inside the watch that told us
+        while self._waiting and not self._stopped:
+            name = next(iter(self._waiting))
+            del self._waiting[name]
+            try:
+                if name:
+                    await self._sync(name)
+                else:
+                    await self._register(starting=False)
+            except status.StatusError as error:
+                self.log.info("apiservice {name}: {message}", name=name, message=error.message)
+        self._running = None
+
+    # -- availability -------------------------------------------------------------------------------------------
+
+    async def _sync(self, name: str) -> None:
+        service = self._services.lister.get("", name)
+        if service is None:
+            return
+        verdict = PASSED
+        reference = service["spec"].get("service")
+        if reference is not None:
+            verdict = await self._judge(service, reference)
+        new = availability.updated_status(service, verdict, self._now())
+        if new is not None:
+            await self._tolerate(self._services.update(new, subresource="status"), status.Conflict, status.NotFound)
+            self._changed()
+
+    async def _judge(self, service: Object, reference: Object) -> Verdict:
+        name = service["metadata"]["name"]
+        namespace = reference["namespace"]
+        found = self._client.resource("", "services").lister.get(namespace, reference["name"])
+        slices = [
+            item
+            for item in self._client.resource("discovery.k8s.io", "endpointslices").lister.list(namespace)
+            if (item["metadata"].get("labels") or {}).get(SERVICE_LABEL) == reference["name"]
+        ]
+        verdict = availability.judge(reference, found, slices)
+        target = availability.resolve(reference, found, slices)
+        if verdict is not None or target is None:
+            self._backends.remove(name)
+            return verdict or Verdict("False", "MissingEndpoints", "no address to send requests to")
+        try:
+            self._backends.set(name, Backend(target, service["spec"], self._identity))
+        except ValueError as error:
+            return Verdict("False", "FailedDiscoveryCheck", str(error))
+        return await self._probe(service, target)
+
+    async def _probe(self, service: Object, target: Target) -> Verdict:
+        """Asks the server for its resources, which is its proof of life."""
+        gv = GroupVersion(service["spec"]["group"], service["spec"]["version"])
+        path = f"/apis/{gv}"
+        where = f"https://{target.host}:{target.port}{path}"
+        headers = Headers({"Accept": ["application/json"], "X-Remote-User": [LOOPBACK_USER.name]})
+        for group in LOOPBACK_USER.groups:
+            headers.addRawHeader("X-Remote-Group", group)
+        uri = b"https://" + service_name(gv).encode() + path.encode()
+        request: Deferred[Any] = Deferred.fromCoroutine(self._fetch(uri, headers))
+        request.addTimeout(PROBE_TIMEOUT, self._reactor)
+        try:
+            code, body = await request
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            text = f"failing or missing response from {where}: {error}"
+            return Verdict("False", "FailedDiscoveryCheck", text)
+        if not 200 <= code < 300:
+            text = f"failing or missing response from {where}: bad status from {where}: {code}"
+            return Verdict("False", "FailedDiscoveryCheck", text)
+        try:
+            resources = from_legacy(orjson.loads(body))
+        except (ValueError, AttributeError):
+            resources = []
+        if self.remote.get(gv) != resources:
+            self.remote[gv] = resources
+            self._changed()
+        return PASSED
+
+    async def _fetch(self, uri: bytes, headers: Headers) -> tuple[int, bytes]:
+        answer: Any = await self._agent.request(b"GET", uri, headers)
+        if isinstance(answer.length, int) and answer.length > MAX_DISCOVERY:
+            raise ValueError("the answer is too long")
+        body: bytes = await readBody(answer)
+        return answer.code, body
+
+
+def _next_turn(reactor: IReactorTime) -> Deferred[None]:
+    waiting: Deferred[None] = Deferred()
+    reactor.callLater(0, waiting.callback, None)
+    return waiting

@@ -1,0 +1,207 @@
+"""Requests passed on to the server behind an APIService (upstream: kube-aggregator ``handler_proxy.go``).
+
+The backend learns who asks from request headers, which it believes because of our client certificate.  The client's own
+credentials are never passed on, redirects are never followed, and a connection is upgraded only by the backend's own 101.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+from urllib.parse import quote
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import connectionDone as CLEAN  # noqa: N812
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool, ResponseDone
+from twisted.web.http_headers import Headers
+from zope.interface import implementer
+
+from kapi.aggregator.backend import Backends
+from kapi.endpoints.tunnel import TunnelBackend
+from kapi.request.context import RequestContext
+from kapi.request.response import HijackedResponse, Response, StreamResponse
+from kapi.request.user import UserInfo
+
+log = Logger()
+_PLAIN = b"text/plain; charset=utf-8"
+UNAVAILABLE = b"service unavailable\n"
+#: of one connection, or set anew by us; "x-remote-" ones are stripped by prefix
+_NOT_PASSED_ON = frozenset(
+    [b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+     b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
+)  # fmt: skip
+_NOT_PASSED_BACK = frozenset(
+    [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+     b"content-length", b"audit-id"]
+)  # fmt: skip
+IDLE = 240.0  # seconds a connection to a backend is kept
+
+
+def unavailable() -> Response:
+    """The answer while nobody is there to ask."""
+    return Response(503, UNAVAILABLE, _PLAIN, ((b"x-content-type-options", b"nosniff"),))
+
+
+def identity_headers(user: UserInfo) -> list[tuple[bytes, bytes]]:
+    """Who asks, in the headers of request-header authentication."""
+    found = [(b"X-Remote-User", user.name.encode())]
+    if user.uid:
+        found.append((b"X-Remote-Uid", user.uid.encode()))
+    found.extend((b"X-Remote-Group", group.encode()) for group in user.groups)
+    for key, values in user.extra.items():
+        name = b"X-Remote-Extra-" + quote(key, safe="").encode()
+        found.extend((name, value.encode()) for value in values)
+    return found
+
+
+class ReverseProxy:
+    """Passes requests on.  ``backends`` knows where each APIService's server is, under its name."""
+
+    def __init__(self, reactor: Any, backends: Backends) -> None:
+        self._reactor = reactor
+        self.backends = backends
+        pool = HTTPConnectionPool(reactor, persistent=True)
+        pool.cachedConnectionTimeout = IDLE
+        pool.retryAutomatically = False  # a request may have had its effect
+        self._pool = pool
+        self._agent = Agent.usingEndpointFactory(reactor, backends, pool)
+
+    def close(self) -> Deferred[None]:
+        return self._pool.closeCachedConnections()
+
+    def handle(self, ctx: RequestContext, key: str) -> Response | Awaitable[Response]:
+        """The backend's answer; 503 when it cannot be reached."""
+        if self.backends.get(key) is None or ctx.user is None:
+            return unavailable()
+        if ctx.header("upgrade") and "upgrade" in (ctx.header("connection") or "").lower():
+            return self._upgrade(ctx, key)
+        return self._request(ctx, key)
+
+    async def _request(self, ctx: RequestContext, key: str) -> Response:
+        headers = Headers()
+        for name, value in _request_headers(ctx):
+            headers.addRawHeader(name, value)
+        content = ctx.http.content
+        content.seek(0)
+        body = None if ctx.method in ("GET", "HEAD", "OPTIONS") and not content.read(1) else FileBodyProducer(content)
+        content.seek(0)
+        uri = b"https://" + key.encode() + ctx.http.uri
+        try:
+            answer: Any = await self._agent.request(ctx.http.method, uri, headers, body)
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            log.info("proxy to {key} failed: {error} (audit id {audit_id})", key=key, error=error, audit_id=ctx.audit_id)
+            return _bad_gateway(error)
+        kept = [
+            (name, value)
+            for name, values in answer.headers.getAllRawHeaders()
+            if name.lower() not in _NOT_PASSED_BACK
+            for value in values
+        ]
+        kind = next((value for name, value in kept if name.lower() == b"content-type"), b"")
+        rest = [(name, value) for name, value in kept if name.lower() != b"content-type"]
+
+        def run(http: Any) -> Awaitable[None]:
+            done: Deferred[None] = Deferred()
+            answer.deliverBody(_Pipe(http, done))
+            return done
+
+        return StreamResponse(run, answer.code, kind, rest)
+
+    async def _upgrade(self, ctx: RequestContext, key: str) -> Response:
+        backend = self.backends.get(key)
+        assert backend is not None
+        lines = [ctx.http.method + b" " + ctx.http.uri + b" HTTP/1.1", b"Host: " + backend.target.name.encode()]
+        lines.extend(name + b": " + value for name, value in _request_headers(ctx))
+        lines.append(b"Connection: Upgrade")
+        lines.append(b"Upgrade: " + (ctx.header("upgrade") or "").encode())
+        tunnel = TunnelBackend(ctx.http, b"\r\n".join(lines) + b"\r\n\r\n")
+        try:
+            await backend.endpoint(self._reactor).connect(Factory.forProtocol(lambda: tunnel))
+            status, headers, start = await tunnel.decided
+        except CancelledError:
+            raise
+        except Exception as error:
+            return _bad_gateway(error)
+        if status == 101:
+            return HijackedResponse()
+        ctx.response_headers.append((b"Connection", b"close"))
+        kind = next((value for name, value in headers if name.lower() == b"content-type"), _PLAIN)
+        return Response(status, start, kind)
+
+
+def _bad_gateway(error: Exception) -> Response:
+    return Response(503, f"error trying to reach service: {error}\n".encode(), _PLAIN)
+
+
+def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
+    """The client's headers as far as they concern the backend, and who the client is."""
+    request = ctx.http.requestHeaders
+    named = {token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")}
+    found = []
+    for name, values in request.getAllRawHeaders():
+        lower = name.lower()
+        if lower in _NOT_PASSED_ON or lower in named or lower.startswith((b"x-remote-", b"impersonate-")):
+            continue
+        found.extend((name, value) for value in values)
+    assert ctx.user is not None
+    found.extend(identity_headers(ctx.user))
+    client = getattr(ctx.http, "getClientAddress", lambda: None)()
+    host = getattr(client, "host", None)
+    if host:
+        found.append((b"X-Forwarded-For", host.encode()))
+    found.append((b"X-Forwarded-Proto", b"https"))
+    found.append((b"X-Forwarded-Uri", ctx.http.uri))
+    found.append((b"Audit-ID", ctx.audit_id.encode()))
+    return found
+
+
+@implementer(IPushProducer)
+class _Pipe(Protocol):
+    """The body of an answer on its way to the client, no faster than the client reads."""
+
+    def __init__(self, http: Any, done: Deferred[None]) -> None:
+        self._http = http
+        self._done = done
+        self._over = False
+
+    def connectionMade(self) -> None:  # noqa: N802
+        self._http.registerProducer(self, True)
+        self._http.notifyFinish().addBoth(self._gone)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        if not self._over:
+            self._http.write(data)
+
+    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+        if self._over:
+            return
+        self._over = True
+        self._http.unregisterProducer()
+        if reason.check(ResponseDone):
+            self._http.finish()
+        else:
+            self._http.channel.forceAbortClient()  # half an answer must not look like a whole one
+        self._done.callback(None)
+
+    def _gone(self, _: Any) -> None:
+        if not self._over:
+            self._over = True
+            self.stopProducing()
+            self._done.callback(None)
+
+    def pauseProducing(self) -> None:  # noqa: N802
+        self.transport.pauseProducing()  # type: ignore[union-attr]
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        self.transport.resumeProducing()  # type: ignore[union-attr]
+
+    def stopProducing(self) -> None:  # noqa: N802
+        stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
+        if stop is not None:
+            stop()

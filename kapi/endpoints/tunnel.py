@@ -1,0 +1,147 @@
+"""A client's connection turned into a pipe to a backend, after both have agreed to upgrade.
+
+The backend's answer decides: only after its own ``101 Switching Protocols`` do bytes flow freely.  Anything else is an
+ordinary answer, after which both connections end, so that nobody can speak to the backend over a connection that it
+never upgraded (CVE-2018-1002105).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol
+from twisted.internet.protocol import connectionDone as CLEAN  # noqa: N812
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
+
+
+class NotUpgradable(Exception):
+    """The client's connection cannot be taken over (HTTP/2 has no upgrade)."""
+
+
+@implementer(IPushProducer)
+class Taken:
+    """A client's connection without HTTP: what arrives goes to ``peer``, what ``peer`` has is written here."""
+
+    def __init__(self, http: Any, peer: Protocol) -> None:
+        channel = http.channel
+        transport = getattr(channel, "transport", None)
+        owner = getattr(transport, "wrappedProtocol", None)
+        if transport is None or owner is None or not hasattr(channel, "setRawMode"):
+            raise NotUpgradable("the connection cannot be upgraded")
+        self.transport = transport
+        self._peer = peer
+        self._waiting = b"".join(getattr(channel, "_dataBuffer", ()))
+        channel.setTimeout(None)
+        deadline = getattr(channel, "_set_deadline", None)
+        if deadline is not None:
+            deadline(0)
+        transport.unregisterProducer()
+        owner.channel = self
+        owner.dataReceived = self.dataReceived
+
+    busy = True
+
+    def begin(self) -> None:
+        """Passes on what the client sent early, and lets it send more."""
+        assert self._peer.transport is not None
+        self._peer.transport.registerProducer(self.transport, True)  # type: ignore[attr-defined]
+        self.transport.registerProducer(self._peer.transport, True)
+        if self._waiting:
+            self._peer.transport.write(self._waiting)
+            self._waiting = b""
+        self.transport.resumeProducing()
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        if self._peer.transport is not None:
+            self._peer.transport.write(data)
+
+    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+        if self._peer.transport is not None:
+            self._peer.transport.loseConnection()
+
+    def close_when_idle(self) -> None:
+        self.transport.loseConnection()
+
+    go_away = close_when_idle
+
+
+class TunnelBackend(Protocol):
+    """The backend's side: sends the request, reads the head of the answer, then is a pipe or hands the answer over.
+
+    ``decided`` fires with (status, headers, start of the body); after 101 the pipe is open already.
+    """
+
+    def __init__(self, http: Any, request: bytes) -> None:
+        self._http = http
+        self._request = request
+        self._head = b""
+        self._taken: Taken | None = None
+        self._collected: list[bytes] | None = None
+        self.decided: Deferred[tuple[int, list[tuple[bytes, bytes]], bytes]] = Deferred()
+
+    def connectionMade(self) -> None:  # noqa: N802
+        assert self.transport is not None
+        self.transport.write(self._request)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        if self._taken is not None:
+            self._taken.transport.write(data)
+            return
+        if self.decided.called:
+            return
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end < 0:
+            if len(self._head) > MAX_HEAD:
+                self._fail(ValueError("the head of the backend's answer is too long"))
+            return
+        head, rest = self._head[: end + 4], self._head[end + 4 :]
+        try:
+            status, headers = _parse(head)
+        except ValueError as error:
+            self._fail(error)
+            return
+        if status == 101:
+            try:
+                self._taken = Taken(self._http, self)
+            except NotUpgradable as error:
+                self._fail(error)
+                return
+            self._taken.transport.write(head + rest)
+            self._taken.begin()
+            self.decided.callback((status, headers, b""))
+            return
+        self.decided.callback((status, headers, rest))
+        assert self.transport is not None
+        self.transport.loseConnection()
+
+    def _fail(self, error: Exception) -> None:
+        self.decided.errback(error)
+        assert self.transport is not None
+        self.transport.loseConnection()
+
+    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+        if self._taken is not None:
+            self._taken.transport.loseConnection()
+        elif not self.decided.called:
+            self.decided.errback(reason)
+
+
+def _parse(head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
+    """Status and headers of an answer's head.  Raises ValueError."""
+    first, *lines = head[:-4].split(b"\r\n")
+    parts = first.split(b" ", 2)
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+        raise ValueError("the backend's answer is not HTTP")
+    headers = []
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon:
+            raise ValueError("the backend's answer has a broken header")
+        headers.append((name.strip(), value.strip()))
+    return int(parts[1]), headers
