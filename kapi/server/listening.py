@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import socket
 from typing import Any
@@ -42,8 +43,9 @@ def bind(address: str, port: int, share: bool) -> socket.socket:
 
 
 def default_address(bind_address: str) -> str:
-    """The address to advertise: the bound one, or for a wildcard that of the default route's interface."""
-    if bind_address not in ("0.0.0.0", "::"):
+    """The address to advertise: the bound one, or for a wildcard or loopback that of the default route's interface."""
+    bound = ipaddress.ip_address(bind_address)
+    if not (bound.is_unspecified or bound.is_loopback):
         return bind_address
     for family, target in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

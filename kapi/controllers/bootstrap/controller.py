@@ -6,6 +6,7 @@ bootstrap hook.  It is part of the API server: ``--controllers`` does not switch
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,6 +128,8 @@ class BootstrapController:
         corrected = reconcile.corrected_service(tree.copy(existing), wanted)
         if corrected is not None:
             await services.update(corrected, reconcile.NAMESPACE)
+        if ipaddress.ip_address(self._address).is_loopback:
+            return  # a machine without network: endpoints may not name a loopback address
         endpoints = reconcile.kubernetes_endpoints(self._address, self._port)
         await self._match(self._client.resource("", "endpoints"), endpoints, "subsets")
         endpoint_slice = reconcile.kubernetes_endpoint_slice(self._address, self._port)
