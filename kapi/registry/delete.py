@@ -25,6 +25,8 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
     ``op.options`` are DeleteOptions.  Raises StatusError: NotFound, Conflict (preconditions), Forbidden.
     """
     check_name(op.name)
+    for text in store.row.strategy.warnings_on_delete(op.options):
+        op.warn(text)
     while True:
         waiting = store.cache.wait_fresh()
         if waiting is not None:
@@ -70,8 +72,11 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Store
     halves = store.encode(obj)
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)
+    expected = entry.revision
+    if graceful:  # even without grace, watchers are told first that the object goes
+        expected = (await _store_marked(store, op, obj, existing, entry)).revision
     try:
-        revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *halves)
+        revision = await store.store.delete(store.key(op.namespace, op.name), expected, *halves)
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:

@@ -6,6 +6,7 @@ admission.  The verbs are in files of their own beside this one; objects here ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kapi.admission.interface import AdmissionChain, Attributes
@@ -18,12 +19,23 @@ from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.schema.empty_lists import nil_empty_lists
-from kapi.schema.managedfields import FieldManager
+from kapi.schema.managedfields import FieldManager, pattern_set
 from kapi.schema.types import Type
 from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
 
 Object = dict[str, Any]
+Convert = Callable[[Object], Object]
+
+
+def _between(one: Resource, other: Resource) -> Convert:
+    """From one served version to another, by way of the stored one."""
+
+    def convert(obj: Object) -> Object:
+        stored = obj if one.to_storage is None else one.to_storage(obj)
+        return stored if other.from_storage is None else other.from_storage(stored)
+
+    return convert
 
 
 def check_name(name: str) -> None:

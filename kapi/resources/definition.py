@@ -54,6 +54,8 @@ class Strategy:
     generates_names = True
     #: fields (dotted: "status", "metadata.deletionTimestamp") that a write through this endpoint never owns.
     reset_fields: tuple[str, ...] = ()
+    #: paths of the only fields a write through this endpoint may own; "*" is any element.  Empty: all but the reset ones.
+    owned_fields: tuple[tuple[str, ...], ...] = ()
 
     def default(self, obj: Object) -> None:
         """Sets defaults, as the decoder upstream does; runs before admission on every write."""
@@ -84,6 +86,10 @@ class Strategy:
     def default_garbage_collection(self, obj: Object, ctx: StrategyContext) -> str:
         """What happens to dependents when the request does not say: "background", "orphan" or "unsupported"."""
         return "background"
+
+    def warnings_on_delete(self, options: Object) -> list[str]:
+        """What to say about a delete request with these DeleteOptions."""
+        return []
 
     def admit_delete(self, obj: Object, ctx: StrategyContext) -> None:
         """Raises a StatusError when the object may not be deleted (e.g. a protected object)."""
@@ -128,6 +134,9 @@ class TableColumns:
 
     columns: tuple[Column, ...]
     cells: Callable[[Object, float], list[Any]]
+    #: the object as rows show it, where that is not the one that is served; ``cells`` gets it too
+    view: Callable[[Object], Object] | None = None
+    conditions: Callable[[Object], list[Object]] | None = None  # of a row, e.g. that a pod has completed
 
 
 def _label_selector_text(parent: Object) -> str:

@@ -6,6 +6,7 @@ The template's generation is a field inside upstream; on the wire, and here, it 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from kapi.machinery import field, status
@@ -15,8 +16,8 @@ from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
-from kapi.resources.shared.podtemplate import template_options, validate_pod_template
+from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
 from kapi.resources.shared.printing import age, label_selector, labels, name, table
 from kapi.resources.shared.replicas import (
     container_names,
@@ -107,6 +108,9 @@ class DaemonSetStrategy(PlainStrategy):
             rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)
         default_pod_template(spec.setdefault("template", {}))
+        metadata = obj.setdefault("metadata", {})
+        if GENERATION not in (metadata.get("annotations") or {}):
+            _set_generation(obj, 0)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
@@ -114,7 +118,7 @@ class DaemonSetStrategy(PlainStrategy):
         _set_generation(obj, max(template_generation(obj), 1))
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(obj, old, ctx)
@@ -166,6 +170,15 @@ class DaemonSetStatusStrategy(PlainStatusStrategy):
         validate_collisions(state, old.get("status") or {}, _STATUS, errors)
 
 
+def _without_generation(obj: Object) -> Object:
+    """Rows are made of upstream's internal form, where the generation is no annotation."""
+    annotations = {k: v for k, v in (obj["metadata"].get("annotations") or {}).items() if k != GENERATION}
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "annotations"}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**obj, "metadata": metadata}
+
+
 STRATEGY = DaemonSetStrategy()
 
 RESOURCE = Resource(
@@ -180,23 +193,24 @@ RESOURCE = Resource(
     categories=("all",),
     storage_version_hash="dd7pWHUlMKQ=",
     subresources=(
-        Subresource(
-            "status", ("get", "patch", "update"), kind="DaemonSet", strategy=DaemonSetStatusStrategy(STRATEGY)
-        ),
+        Subresource("status", ("get", "patch", "update"), kind="DaemonSet", strategy=DaemonSetStatusStrategy(STRATEGY)),
     ),
     strategy=STRATEGY,
-    table=table(
-        "DaemonSet",
-        name,
-        count("status", "desiredNumberScheduled"),
-        count("status", "currentNumberScheduled"),
-        count("status", "numberReady"),
-        count("status", "updatedNumberScheduled"),
-        count("status", "numberAvailable"),
-        lambda obj, now: labels((obj["spec"].get("template") or {}).get("spec", {}).get("nodeSelector")),
-        age,
-        container_names("spec", "template"),
-        images("spec", "template"),
-        lambda obj, now: label_selector(obj["spec"].get("selector")),
+    table=replace(
+        table(
+            "DaemonSet",
+            name,
+            count("status", "desiredNumberScheduled"),
+            count("status", "currentNumberScheduled"),
+            count("status", "numberReady"),
+            count("status", "updatedNumberScheduled"),
+            count("status", "numberAvailable"),
+            lambda obj, now: labels((obj["spec"].get("template") or {}).get("spec", {}).get("nodeSelector")),
+            age,
+            container_names("spec", "template"),
+            images("spec", "template"),
+            lambda obj, now: label_selector(obj["spec"].get("selector")),
+        ),
+        view=_without_generation,
     ),
 )

@@ -10,8 +10,8 @@ from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
-from kapi.resources.shared.podtemplate import template_options
+from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import age, name, table
 from kapi.resources.shared.replicas import (
     NOT_NEGATIVE,
@@ -93,7 +93,7 @@ class DeploymentStrategy(PlainStrategy):
         default_deployment(obj)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(obj, old, ctx)

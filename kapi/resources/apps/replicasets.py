@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.field import Path
-from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
-from kapi.resources.shared.podtemplate import template_options
+from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import age, label_selector, name, table
 from kapi.resources.shared.replicas import (
     container_names,
@@ -50,7 +50,7 @@ class ReplicaSetStrategy(PlainStrategy):
         default_pod_template(template)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj["spec"]
@@ -81,7 +81,6 @@ class ReplicaSetStatusStrategy(PlainStatusStrategy):
         validate_at_most_replicas(status, _STATUS, errors, limited)
 
 
-_replicas = selectable("status.replicas")
 STRATEGY = ReplicaSetStrategy()
 
 RESOURCE = Resource(
@@ -115,5 +114,4 @@ RESOURCE = Resource(
         images("spec", "template"),
         lambda obj, now: label_selector(obj["spec"].get("selector")),
     ),
-    selectable_fields={"status.replicas": lambda obj: _replicas(obj) or "0"},
 )

@@ -14,8 +14,13 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.names import is_dns1123_label, label_name
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
-from kapi.resources.shared.podtemplate import template_options, validate_pod_annotations, validate_pod_template
+from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.podtemplate import (
+    prepare_template,
+    template_options,
+    validate_pod_annotations,
+    validate_pod_template,
+)
 from kapi.resources.shared.podwarnings import claim_spec_warnings
 from kapi.resources.shared.printing import age, name, table
 from kapi.resources.shared.replicas import (
@@ -184,7 +189,7 @@ class StatefulSetStrategy(PlainStrategy):
             _default_claim(claim)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
         rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate")
         before = ((old or {}).get("spec", {}).get("updateStrategy") or {}).get("rollingUpdate") or {}
         if not gate(ctx, "MaxUnavailableStatefulSet") and before.get("maxUnavailable") is None and rolling:

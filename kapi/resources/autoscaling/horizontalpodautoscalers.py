@@ -305,15 +305,17 @@ def _metric_text(metric: Object, status: Object) -> str:
         return "<unknown type>"
     source = metric.get(kind) or {}
     target, current = source.get("target") or {}, (status.get(kind) or {}).get("current") or {}
+    absent = UNKNOWN if status.get(kind) is None else "<nil>"
     prefix = f"{source.get('name', '')}: " if kind in ("resource", "containerResource") else ""
     if kind == "pods" or target.get("averageValue") is not None:
         suffix = " (avg)" if kind in ("object", "external") else ""
-        return f"{prefix}{current.get('averageValue') or UNKNOWN}/{target.get('averageValue')}{suffix}"
+        absent = UNKNOWN if suffix else absent
+        return f"{prefix}{current.get('averageValue') or absent}/{target.get('averageValue')}{suffix}"
     if prefix:
         used, wanted = current.get("averageUtilization"), target.get("averageUtilization")
         shown = UNKNOWN if used is None else f"{used}%"
         return f"{prefix}{shown}/{'<auto>' if wanted is None else f'{wanted}%'}"
-    return f"{current.get('value') or UNKNOWN}/{target.get('value')}"
+    return f"{current.get('value') or absent}/{target.get('value')}"
 
 
 def _targets(obj: Object, now: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kapi.resources.autoscaling.conversion import from_v1, to_v1
 from kapi.resources.autoscaling.horizontalpodautoscalers import STATUS, STRATEGY, TABLE
 from kapi.resources.definition import Resource
@@ -19,7 +21,7 @@ RESOURCE = Resource(
     storage_version_hash="qwQve8ut294=",
     subresources=(STATUS,),
     strategy=STRATEGY,
-    table=TABLE,
+    table=replace(TABLE, view=from_v1),
     storage_version="v2",
     to_storage=from_v1,
     from_storage=to_v1,

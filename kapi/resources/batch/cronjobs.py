@@ -9,8 +9,7 @@ from kapi.machinery.field import FieldError, Path
 from kapi.resources.batch.cron import ScheduleError, check_schedule, zone_texts
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.definition import Resource, StrategyContext, Subresource
-from kapi.resources.shared.poddefaults import name_service_account
-from kapi.resources.shared.podtemplate import template_options
+from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import NONE, UNSET, age, label_selector, name, since, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
 from kapi.resources.shared.rules import Errors, not_supported
@@ -60,7 +59,7 @@ class CronJobStrategy(PlainStrategy):
         default_job_spec(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account(_template(obj).get("spec", {}))
+        prepare_template(_template(obj), None if old is None else _template(old), ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec, before = obj["spec"], None if old is None else old["spec"]

@@ -14,8 +14,7 @@ from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal, plain
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_label
-from kapi.resources.shared.poddefaults import name_service_account
-from kapi.resources.shared.podtemplate import template_options
+from kapi.resources.shared.podtemplate import prepare_template, template_options
 from kapi.resources.shared.printing import age, human_duration, label_selector, name, seconds_of, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_fit
 from kapi.resources.shared.rules import Errors, same
@@ -32,11 +31,11 @@ _INTERNAL = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPo
 def _generate_selector(job: Object) -> None:
     """Labels the template with the job's identity and selects by it, unless the job brings its own selector.
 
-    A job without labels of its own has those of its template, these included.
+    Labels that defaulting took from the template are the template's: they get these too.
     """
     spec, metadata = job["spec"], job["metadata"]
     template = spec.setdefault("template", {}).setdefault("metadata", {})
-    shared = not metadata.get("labels") or metadata["labels"] is template.get("labels")
+    shared = metadata.get("labels") is not None and metadata["labels"] is template.get("labels")
     labels = dict(template.get("labels") or {})
     for label in _NAME_LABELS:
         labels.setdefault(label, metadata.get("name", ""))
@@ -165,8 +164,22 @@ class JobStrategy(PlainStrategy):
         super().prepare_for_create(obj, ctx)
         obj["metadata"]["generation"] = 1
 
+    def canonicalize(self, obj: Object) -> None:
+        """A job that is read without labels gets those of its template: write them down at once."""
+        labels = (obj["spec"]["template"].get("metadata") or {}).get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+    def warnings_on_delete(self, options: Object) -> list[str]:
+        if options.get("propagationPolicy") is not None or options.get("orphanDependents") is not None:
+            return []
+        return [
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+            "or set propagationPolicy=Orphan to suppress this warning"
+        ]
+
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account(obj["spec"].get("template", {}).get("spec", {}))
+        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(obj, old, ctx)

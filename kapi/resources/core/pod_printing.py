@@ -121,6 +121,15 @@ def _gates(pod: Object) -> str:
     return f"{true}/{len(gates)}"
 
 
+def conditions(pod: Object) -> list[Object]:
+    """That a pod has ended, for clients that hide such rows."""
+    texts = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+    phase = (pod.get("status") or {}).get("phase")
+    if phase not in texts:
+        return []
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": texts[phase]}]
+
+
 def cells(pod: Object, now: float) -> list[Any]:
     summary = _Summary(pod)
     spec, status = pod.get("spec") or {}, pod.get("status") or {}

@@ -15,6 +15,7 @@ from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import pod_terms
 from kapi.resources.shared.columns import COLUMNS
 from kapi.resources.shared.features import gate
+from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import METADATA, validate_metadata, validate_metadata_update
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.poddefaults import default_pod, name_service_account
@@ -120,13 +121,14 @@ def _raise_generation(pod: Object, old: Object) -> None:
 
 
 class PodStrategy(Strategy):
-    reset_fields = ("status",)
+    reset_fields: tuple[str, ...] = ("status",)
 
     def default(self, obj: Object) -> None:
         default_pod(obj)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         spec = obj["spec"]
+        drop_disabled_fields(spec, None, ctx)
         name_service_account(spec)
         obj["metadata"]["generation"] = 1
         pod_level = gate(ctx, "PodLevelResources")
@@ -170,6 +172,7 @@ class PodStrategy(Strategy):
         return warnings + pod_warnings(obj["spec"], obj["metadata"], _ROOT)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        drop_disabled_fields(obj["spec"], old["spec"], ctx)
         name_service_account(obj["spec"])
         keep(obj, old, "status")
         _raise_generation(obj, old)
@@ -243,7 +246,7 @@ def _keep_observed(status: Object, before: Object) -> None:
 
 
 class EphemeralContainersStrategy(_PodPartStrategy):
-    owned_fields = (("spec", "ephemeralContainers"),)
+    owned_fields: tuple[tuple[str, ...], ...] = (("spec", "ephemeralContainers"),)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         added = obj["spec"].get("ephemeralContainers")
@@ -251,6 +254,7 @@ class EphemeralContainersStrategy(_PodPartStrategy):
         obj["spec"].pop("ephemeralContainers", None)
         if added:
             obj["spec"]["ephemeralContainers"] = added
+        drop_disabled_fields(obj["spec"], old["spec"], ctx)
         keep(obj, old, "status")
         keep_metadata(obj, old)
         _raise_generation(obj, old)
@@ -265,7 +269,7 @@ class EphemeralContainersStrategy(_PodPartStrategy):
 
 
 class ResizeStrategy(_PodPartStrategy):
-    owned_fields = tuple(
+    owned_fields: tuple[tuple[str, ...], ...] = tuple(
         ("spec", part, "*", name) for part in ("containers", "initContainers") for name in ("resources", "resizePolicy")
     )
 
@@ -319,7 +323,7 @@ RESOURCE = Resource(
         Subresource("status", ("get", "patch", "update"), kind="Pod", strategy=PodStatusStrategy()),
     ),
     strategy=STRATEGY,
-    table=TableColumns(COLUMNS["Pod"], pod_printing.cells),
+    table=TableColumns(COLUMNS["Pod"], pod_printing.cells, conditions=pod_printing.conditions),
     selectable_fields={
         "spec.nodeName": selectable("spec.nodeName"),
         "spec.restartPolicy": selectable("spec.restartPolicy"),

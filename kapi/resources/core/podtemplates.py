@@ -7,8 +7,8 @@ from typing import Any
 from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
-from kapi.resources.shared.podtemplate import template_options, validate_pod_template
+from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
 from kapi.resources.shared.printing import name, table
 from kapi.resources.shared.replicas import container_names, images, template_warnings
 from kapi.resources.shared.rules import Errors
@@ -25,7 +25,7 @@ class PodTemplateStrategy(PlainStrategy):
         default_pod_template(obj.setdefault("template", {}))
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account(obj["template"].get("spec", {}))
+        prepare_template(obj["template"], None if old is None else old["template"], ctx)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         options = template_options(ctx, None if old is None else old.get("template"))

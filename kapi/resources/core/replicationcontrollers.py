@@ -8,8 +8,8 @@ from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, ScaleMapping, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.poddefaults import default_pod_template, name_service_account
-from kapi.resources.shared.podtemplate import template_options, validate_pod_template
+from kapi.resources.shared.poddefaults import default_pod_template
+from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
 from kapi.resources.shared.printing import age, name, table
 from kapi.resources.shared.replicas import (
     NOT_NEGATIVE,
@@ -52,7 +52,7 @@ class ReplicationControllerStrategy(PlainStrategy):
             default_pod_template(template)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        name_service_account((obj["spec"].get("template") or {}).get("spec", {}))
+        prepare_template(obj["spec"].get("template"), None if old is None else old["spec"].get("template"), ctx)
 
     def default_garbage_collection(self, obj: Object, ctx: StrategyContext) -> str:
         return "orphan"

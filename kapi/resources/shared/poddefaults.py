@@ -120,6 +120,8 @@ def _default_downward(source: Object) -> None:
 
 def _default_projected(source: Object) -> None:
     _default_mode(source)
+    if not source.get("sources"):
+        source["sources"] = None
     for part in source.get("sources") or ():
         downward = part.get("downwardAPI")
         if downward is not None:

@@ -18,9 +18,11 @@ from kapi.resources.shared.affinity import (
     validate_tolerations,
 )
 from kapi.resources.shared.compute import uses_indivisible_huge_pages
+from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_descending, validate_local
+from kapi.resources.shared.poddefaults import name_service_account
 from kapi.resources.shared.podspec import MIRROR, validate_pod_spec
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.security import containers_with_paths, host_sysctl
@@ -141,6 +143,14 @@ def validate_pod_template(template: Object, path: Path, errors: Errors, ctx: Pod
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         errors.append(field.forbidden(path.child("spec", "ephemeralContainers"), text))
+
+
+def prepare_template(template: Object | None, old: Object | None, ctx: Any) -> None:
+    """What happens to every template before validation, in place; ``old`` is the stored one on an update."""
+    if template:
+        spec = template.get("spec") or {}
+        drop_disabled_fields(spec, None if old is None else old.get("spec") or {}, ctx)
+        name_service_account(spec)
 
 
 def template_options(ctx: Any, old: Object | None = None) -> PodOptions:

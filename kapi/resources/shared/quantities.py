@@ -98,9 +98,13 @@ def ceiling(text: str) -> int:
 
 
 def milli(text: str) -> int:
-    """The value in thousandths, rounded up (Go's Quantity.MilliValue)."""
-    value = parse(text).value * 1000
-    return value.__ceil__() if value >= 0 else -((-value).__ceil__())
+    """The value in thousandths, rounded up (Go's Quantity.MilliValue); what overflows wraps around, or is 0, as there."""
+    amount = parse(text)
+    value = amount.value * 1000
+    whole = value.__ceil__() if value >= 0 else -((-value).__ceil__())
+    if -(1 << 63) <= whole < 1 << 63:
+        return whole
+    return ((whole + (1 << 63)) % (1 << 64)) - (1 << 63) if amount.form == "binary" else 0
 
 
 def _canonical(amount: Amount) -> str:

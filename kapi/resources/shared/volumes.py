@@ -139,7 +139,7 @@ def flex_options(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
 def azure_disk_uri(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
     kind, uri = source.get("kind"), source.get("diskURI", "")
     managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
-    blob = "https://{account-name}.blob.windows.net/{container-name}/{disk-name}.vhd"
+    blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
     if kind == "Managed" and not uri.startswith("/subscriptions/"):
         errors.append(not_supported(path.child("diskURI"), uri, (managed,)))
     if kind is not None and kind != "Managed" and not uri.startswith("https://"):

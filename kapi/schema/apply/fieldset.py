@@ -135,12 +135,12 @@ def recursive_difference(one: Set, other: Set) -> Set:
 
 
 def include_matches(one: Set, pattern: Set) -> Set:
-    """Only the paths a pattern names or leads below: ``{}`` at a node of the pattern means everything below it."""
+    """Only the paths a pattern names or leads below: ``{}`` at a node means everything below it, ``*`` is any element."""
     left: Set = {}
     for element, node in one.items():
-        if element == "." or element not in pattern:
+        below = pattern.get(element, pattern.get("*"))
+        if element == "." or below is None:
             continue
-        below = pattern[element]
         kept = node if not below else make_node(is_member(node), include_matches(node, below))
         if kept is not None:
             left[element] = kept

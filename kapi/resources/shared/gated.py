@@ -1,0 +1,64 @@
+"""Fields of pods whose feature is off: dropped, unless the stored object has them (upstream: ``pkg/api/pod`` DropDisabledPodFields)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kapi.machinery.field import Path
+from kapi.resources.shared.features import gate
+from kapi.resources.shared.security import containers_with_paths
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+
+
+def _containers(spec: Object) -> Iterator[Object]:
+    for container, _ in containers_with_paths(spec, _SPEC):
+        yield container
+
+
+def _sources(spec: Object) -> Iterator[Object]:
+    for volume in spec.get("volumes") or ():
+        yield from (volume.get("projected") or {}).get("sources") or ()
+
+
+def _lifecycles(spec: Object) -> Iterator[Object]:
+    for container in _containers(spec):
+        if container.get("lifecycle") is not None:
+            yield container["lifecycle"]
+
+
+def _value_sources(spec: Object) -> Iterator[Object]:
+    for container in _containers(spec):
+        for variable in container.get("env") or ():
+            if variable.get("valueFrom") is not None:
+                yield variable["valueFrom"]
+
+
+#: gate -> (owners of the field, name of the field)
+_FIELDS: tuple[tuple[str, Callable[[Object], Iterator[Object]], str], ...] = (
+    ("ContainerStopSignals", _lifecycles, "stopSignal"),
+    ("ClusterTrustBundleProjection", _sources, "clusterTrustBundle"),
+    ("PodCertificateRequest", _sources, "podCertificate"),
+    ("GenericWorkload", lambda spec: iter((spec,)), "schedulingGroup"),
+    ("EnvFiles", _value_sources, "fileKeyRef"),
+    ("HostnameOverride", lambda spec: iter((spec,)), "hostnameOverride"),
+    ("PodLevelResources", lambda spec: iter((spec,)), "resources"),
+    ("ContainerRestartRules", _containers, "restartPolicyRules"),
+)
+
+
+def drop_disabled_fields(spec: Object, old: Object | None, ctx: Any) -> None:
+    """Changes ``spec`` in place; ``old`` is the stored spec on an update."""
+    for name, owners, field in _FIELDS:
+        if gate(ctx, name):
+            continue
+        if old is not None and any(owner.get(field) is not None for owner in owners(old)):
+            continue
+        for owner in owners(spec):
+            owner.pop(field, None)
+        if field == "stopSignal":
+            for container in _containers(spec):
+                if container.get("lifecycle") == {}:
+                    del container["lifecycle"]
