@@ -15,6 +15,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import AdmissionChain
 from kapi.audit.build import Auditor
 from kapi.audit.build import build as build_auditor
+from kapi.aggregator.server import AggregatorServer
 from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
@@ -27,11 +28,8 @@ from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.builtin import manager_controllers, server_controllers
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
-from kapi.endpoints.discovery.groups import groups_of
-from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
-from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.question import ReviewServices
 from kapi.filters.audit import audit, audit_init
@@ -59,6 +57,7 @@ from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.resources.definition import Resource
 from kapi.server.generic import GenericServer, NotFound
 from kapi.server.health import HealthChecks
 from kapi.server.lifecycle import Hooks
@@ -116,7 +115,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     handlers: dict[str, Any] = {}
     extensions = GenericServer("apiextensions-apiserver", NotFound(), ResourceTable(handlers))
     core = GenericServer("kube-apiserver", extensions, ResourceTable(handlers))
-    aggregator = made.server = GenericServer("kube-aggregator", core, ResourceTable(handlers))
+    aggregator = made.server = AggregatorServer(core, ResourceTable(handlers))
     enabled = options.api_enablement.enabled
     for server, rows in (
         (extensions, rows_of(EXTENSIONS_GROUP)),
@@ -151,14 +150,16 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     for path, handler in identity.paths.items():
         core.route(path, handler)
 
-    def groups() -> Any:
-        return groups_of(scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes())
+    def rows() -> list[Resource]:
+        return [scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes()]
 
-    discovery = DiscoveryHandler(groups, lambda: f"{options.generic.external_hostname or advertise}:{port}")
-    openapi = OpenAPIHandler(groups)
-    aggregator.discovery = discovery.handle
-    aggregator.fallbacks.append(openapi.handle)
-    aggregator.more_paths += [discovery.paths, lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]]
+    aggregator.aggregate(
+        registry.client.named("kube-apiserver"),
+        reactor,
+        rows=rows,
+        address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
+        now=environment.now,
+    )
     bootstrap = BootstrapController(
         registry.client.named("kube-apiserver"),
         reactor,
