@@ -49,6 +49,7 @@ class Cache:
         self._complete_after = 0  # what came before lacks previous states
         self._snapshots: dict[int, Entries] = {}
         self._groups = GroupIndex()
+        self.size = 0  # bytes of all objects
         self.received = 0  # changes so far
         self.terminated = 0  # watches cut off because they were slow
 
@@ -225,6 +226,7 @@ class Cache:
         """Replaces everything; history is given to ``remember`` afterwards."""
         self._by_key = {entry.key: entry for entry in entries}
         self._sorted = sorted(self._by_key.values(), key=_key)
+        self.size = sum(len(entry.data) for entry in self._sorted)
         self._lent = False
         self._ring.clear()
         self._snapshots.clear()
@@ -243,12 +245,15 @@ class Cache:
         if self._lent:
             self._sorted = self._sorted.copy()
             self._lent = False
+        if previous is not None:
+            self.size -= len(previous.data)
         if kind == DELETED:
             if previous is not None:
                 del self._by_key[entry.key]
                 del self._sorted[bisect_left(self._sorted, entry.key, key=_key)]
         else:
             self._by_key[entry.key] = entry
+            self.size += len(entry.data)
             position = bisect_left(self._sorted, entry.key, key=_key)
             if previous is not None:
                 self._sorted[position] = entry

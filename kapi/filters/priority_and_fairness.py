@@ -1,0 +1,100 @@
+"""API priority and fairness: who has to wait, and who is turned away (upstream: ``server/filters/priority-and-fairness.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+
+from kapi.filters.chain import Filter
+from kapi.filters.long_running import LongRunning, long_running
+from kapi.flowcontrol.controller import Classification, FlowController
+from kapi.flowcontrol.estimator import CacheOf, estimate
+from kapi.flowcontrol.fair_queues import CANCELLED, Request
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
+LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
+#: in ``ctx.extra``: called when a watch is under way, for from then on it holds no seats
+WATCH_STARTED = "flowcontrol_watch_started"
+_LONGEST_WAIT = 60.0  # seconds
+
+
+def too_many_requests(retry_after: int) -> Response:
+    """429 in plain text, as upstream."""
+    headers = [(b"retry-after", b"%d" % retry_after), (b"x-content-type-options", b"nosniff")]
+    body = b"Too many requests, please try again later.\n"
+    return Response(429, body, b"text/plain; charset=utf-8", headers)
+
+
+def priority_and_fairness(
+    controller: FlowController,
+    cache_of: CacheOf,
+    reactor: Any,
+    *,
+    default_wait: float = 15.0,
+    is_long_running: LongRunning = long_running,
+) -> Filter:
+    """``default_wait``: seconds in a queue for requests without a deadline."""
+    meter = controller.meter
+
+    def patience(ctx: RequestContext) -> float:
+        """A quarter of the time the request has."""
+        if not ctx.deadline:
+            return min(default_wait, _LONGEST_WAIT)
+        return max(0.0, min((ctx.deadline - (ctx.received or reactor.seconds())) / 4, _LONGEST_WAIT))
+
+    def run(ctx: RequestContext, chosen: Classification, request: Request) -> None:
+        queues = chosen.level.queues
+
+        def finish(code: int = 0) -> None:
+            queues.finish(request)
+
+        ctx.finishers.append(finish)
+        assert ctx.info is not None
+        if ctx.info.verb == "watch":
+            ctx.extra[WATCH_STARTED] = finish
+
+    def reject(chosen: Classification, why: str) -> Response:
+        level = chosen.level
+        meter.rejected(level.name, chosen.schema.name, why)
+        answer = too_many_requests(level.retry_after.seconds)
+        level.retry_after.dropped(reactor.seconds())
+        return answer
+
+    async def wait(
+        ctx: RequestContext, chosen: Classification, request: Request, waiting: Deferred[str]
+    ) -> Response | None:
+        try:
+            why = await waiting
+        except CancelledError:
+            meter.rejected(chosen.level.name, chosen.schema.name, CANCELLED)
+            raise
+        if why:
+            return reject(chosen, why)
+        run(ctx, chosen, request)
+        return None
+
+    def check(ctx: RequestContext) -> Response | None | Awaitable[Response | None]:
+        info, user = ctx.info, ctx.user
+        assert info is not None and user is not None
+        if info.verb != "watch" and is_long_running(ctx):
+            return None
+        chosen = controller.classify(info, user)
+        level = chosen.level
+        ctx.response_headers.append((SCHEMA_UID, chosen.schema.uid.encode()))
+        ctx.response_headers.append((LEVEL_UID, level.uid.encode()))
+        work = estimate(ctx, cache_of, level.max_seats)
+        meter.estimated(level.name, chosen.schema.name, max(work.seats, work.final_seats))
+        request = controller.request(chosen, *work)
+        outcome = level.queues.admit(request, patience(ctx))
+        if isinstance(outcome, Deferred):
+            return Deferred.fromCoroutine(wait(ctx, chosen, request, outcome))
+        if outcome:
+            return reject(chosen, outcome)
+        run(ctx, chosen, request)
+        return None
+
+    return check

@@ -1,0 +1,214 @@
+"""API priority and fairness: classifies requests and keeps the levels' limits (KEP-1040; upstream: ``apf_controller.go``).
+
+Configured by the FlowSchema and PriorityLevelConfiguration objects as they are in the watch cache; what is mandatory works
+even when the objects are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from kapi.flowcontrol import bootstrap
+from kapi.flowcontrol.allocation import Claim, allocate, half_up
+from kapi.flowcontrol.fair_queues import Request
+from kapi.flowcontrol.level import PriorityLevel
+from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
+from kapi.flowcontrol.metrics import Meter
+from kapi.flowcontrol.sharding import flow_hash
+from kapi.request.info import RequestInfo
+from kapi.request.user import UserInfo
+
+Object = dict[str, Any]
+log = Logger()
+
+ADJUST_EVERY = 10.0  # seconds
+_REMEMBERED = 10_000  # classifications
+
+
+class Schema(NamedTuple):
+    """A FlowSchema, compiled."""
+
+    name: str
+    uid: str
+    method: str
+    matches: Matcher
+    level: PriorityLevel
+
+
+class Classification(NamedTuple):
+    schema: Schema
+    level: PriorityLevel
+    flow: str
+
+
+class FlowController:
+    """``total`` is the server's concurrency in seats: --max-requests-inflight and its mutating counterpart together."""
+
+    def __init__(self, reactor: Any, total: int, meter: Meter) -> None:
+        self.total = total
+        self.meter = meter
+        self.levels: dict[str, PriorityLevel] = {}
+        self.schemas: list[Schema] = []
+        self.fair_fraction = 0.0
+        #: called with the FlowSchemas as objects and the names of the levels that exist, after each change
+        self.on_configured: Callable[[list[Object], frozenset[str]], None] = lambda schemas, levels: None
+        self._reactor = reactor
+        self._schema_objects: dict[str, Object] = {}
+        self._level_objects: dict[str, Object] = {}
+        self._scheduled = False
+        self._known: dict[Any, Schema] = {}
+        self._hashes: dict[tuple[str, str], int] = {}
+        self._nominal_sum = 0
+        self._adjusting = LoopingCall(self.adjust)
+        self._adjusting.clock = reactor
+        meter.controller = self
+        self.configure()
+
+    def start(self) -> None:
+        """Begins to lend and borrow."""
+        if not self._adjusting.running:
+            self._adjusting.start(ADJUST_EVERY, now=False)
+
+    def stop(self) -> None:
+        if self._adjusting.running:
+            self._adjusting.stop()
+
+    # -- configuration
+
+    def schema_changed(self, kind: str, obj: Object, old: Object | None = None) -> None:
+        """A watch event of FlowSchemas."""
+        self._changed(self._schema_objects, kind, obj)
+
+    def level_changed(self, kind: str, obj: Object, old: Object | None = None) -> None:
+        """A watch event of PriorityLevelConfigurations."""
+        self._changed(self._level_objects, kind, obj)
+
+    def _changed(self, objects: dict[str, Object], kind: str, obj: Object) -> None:
+        name = obj["metadata"]["name"]
+        if kind == "DELETED":
+            objects.pop(name, None)
+        else:
+            objects[name] = obj
+        if not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self.configure)
+
+    def configure(self) -> None:
+        """Makes schemas and levels of the objects there are."""
+        self._scheduled = False
+        self._known.clear()
+        wanted = {obj["metadata"]["name"]: obj for obj in bootstrap.levels(mandatory=True)} | self._level_objects
+        good: set[str] = set()
+        for name, obj in wanted.items():
+            level = self.levels.get(name) or self._new_level(name)
+            if level.configure(obj):
+                self.levels[name] = level
+                good.add(name)
+            else:
+                log.error("PriorityLevelConfiguration {name} is broken and ignored", name=name)
+        for name in [name for name in self.levels if name not in good]:
+            if self.levels[name].queues.idle:
+                del self.levels[name]
+            else:
+                self.levels[name].retiring = True
+        mandatory = bootstrap.schemas(mandatory=True)
+        objects = {obj["metadata"]["name"]: obj for obj in mandatory} | self._schema_objects
+        ordered = sorted(objects.values(), key=lambda obj: (obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"]))
+        self.schemas = [schema for obj in ordered if (schema := self._schema(obj, good)) is not None]
+        shares = sum(level.shares for level in self.levels.values())
+        for level in self.levels.values():
+            level.share_out(self.total, shares)
+        self._nominal_sum = sum(level.nominal for level in self.levels.values())
+        self._limit(sample=False)
+        self.on_configured(list(self._schema_objects.values()), frozenset(good & set(self._level_objects)))
+
+    def _new_level(self, name: str) -> PriorityLevel:
+        level = PriorityLevel(name, self._reactor)
+        level.queues.on_waited = lambda request, seconds, executed: self.meter.waited(
+            name, request.schema, seconds, executed
+        )
+        level.queues.on_executed = lambda request, seconds: self.meter.executed(name, request, seconds)
+        return level
+
+    def _schema(self, obj: Object, levels: set[str]) -> Schema | None:
+        spec, metadata = obj["spec"], obj["metadata"]
+        level = spec["priorityLevelConfiguration"]["name"]
+        if level not in levels:
+            return None
+        method = distinguisher(spec)
+        return Schema(metadata["name"], metadata.get("uid", ""), method, schema_matcher(spec), self.levels[level])
+
+    # -- limits
+
+    def adjust(self) -> None:
+        """Lends what is not needed to those who could use it."""
+        self._limit(sample=True)
+        for name in [name for name, level in self.levels.items() if level.retiring and level.queues.idle]:
+            del self.levels[name]
+
+    def _limit(self, *, sample: bool) -> None:
+        rest = self._nominal_sum
+        limited: list[PriorityLevel] = []
+        lowest: list[int] = []
+        for level in self.levels.values():
+            if sample:
+                level.queues.demand.sample()
+            high = level.queues.demand.high
+            if level.exempt:
+                level.set_current(max(level.lower, high))
+                rest -= level.current
+            else:
+                limited.append(level)
+                lowest.append(max(level.lower, min(level.nominal, high)))
+        for level, seats in zip(limited, self._divide(rest, limited, lowest), strict=True):
+            if seats != level.current:
+                level.set_current(seats)
+
+    def _divide(self, rest: int, limited: Sequence[PriorityLevel], lowest: list[int]) -> list[int]:
+        least, needed = sum(level.lower for level in limited), sum(lowest)
+        if rest <= least:
+            self.fair_fraction = 0.0
+            return [level.lower for level in limited]
+        if rest <= needed:
+            self.fair_fraction = 0.0
+            part = (rest - least) / (needed - least)
+            return [level.lower + half_up((low - level.lower) * part) for level, low in zip(limited, lowest, strict=True)]
+        claims = [
+            Claim(low, level.upper, max(low, level.queues.demand.smoothed))
+            for level, low in zip(limited, lowest, strict=True)
+        ]
+        seats, self.fair_fraction = allocate(rest, claims)
+        return [half_up(seat) for seat in seats]
+
+    # -- requests
+
+    def classify(self, info: RequestInfo, user: UserInfo) -> Classification:
+        """The first schema that matches; the catch-all matches everybody."""
+        if info.is_resource:
+            key: Any = (user.name, user.groups, info.verb, info.group, info.resource, info.subresource, info.namespace)
+        else:
+            key = (user.name, user.groups, info.verb, info.path)
+        schema = self._known.get(key)
+        if schema is None:
+            schema = next((schema for schema in self.schemas if schema.matches(info, user)), self._catch_all())
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = schema
+        return Classification(schema, schema.level, flow_of(schema.method, info, user))
+
+    def _catch_all(self) -> Schema:
+        return next(schema for schema in self.schemas if schema.name == "catch-all")
+
+    def request(self, classification: Classification, seats: int, final_seats: int = 0, extra: float = 0.0) -> Request:
+        """A request to be admitted by the level's queues."""
+        name, flow = classification.schema.name, classification.flow
+        entropy = self._hashes.get((name, flow))
+        if entropy is None:
+            if len(self._hashes) >= _REMEMBERED:
+                self._hashes.clear()
+            entropy = self._hashes[name, flow] = flow_hash(name, flow)
+        return Request(name, entropy, seats, final_seats, extra)

@@ -1,0 +1,35 @@
+"""What to put into Retry-After: more when much was turned away lately (upstream: ``dropped_requests_tracker.go``)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+_MOST = 32  # seconds
+
+
+class RetryAfter:
+    """One priority level's advice; doubles like TCP's window shrinks, and comes down one by one."""
+
+    def __init__(self) -> None:
+        self.seconds = 1
+        self._history: deque[tuple[int, int]] = deque()  # (second, dropped in it)
+        self._second = 0
+        self._count = 0
+        self._raised = 0
+
+    def dropped(self, now: float) -> None:
+        """Notes one more at unix or reactor time ``now``."""
+        second = int(now)
+        if second == self._second:
+            self._count += 1
+            return
+        self._history.append((self._second, self._count))
+        while self._history and second - self._history[0][0] > min(2 * self.seconds, _MOST):
+            self._history.popleft()
+        self._second, self._count = second, 1
+        recent = sum(count for when, count in self._history if second - when <= self.seconds)
+        if second - self._raised >= self.seconds and recent >= 3 * self.seconds:
+            self.seconds = min(2 * self.seconds, _MOST)
+            self._raised = second
+        elif recent < self.seconds and self.seconds > 1:
+            self.seconds -= 1

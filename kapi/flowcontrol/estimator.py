@@ -1,0 +1,89 @@
+"""How many seats a request is worth (upstream: ``util/flowcontrol/request``).
+
+A list costs by the bytes it reads, a write by the watchers that must be told of it, everything else one seat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from kapi.machinery.gvk import GroupResource
+from kapi.request.context import RequestContext
+
+_BYTES_PER_SEAT = 100_000
+_STREAMED = 1_000_000  # bytes of a list that leaves in slices that are in memory at once
+_WATCHES_PER_SEAT = 10
+_EVENT_SECONDS = 0.005  # seat-seconds of telling ten watchers
+MOST_LIST_SEATS = 100
+MOST_WRITE_SEATS = 10
+_WRITES = frozenset({"create", "update", "patch", "delete"})
+
+
+class Work(NamedTuple):
+    """Seats while it runs; then ``final_seats`` for ``extra`` seconds."""
+
+    seats: int = 1
+    final_seats: int = 0
+    extra: float = 0.0
+
+
+class Stored(Protocol):
+    """What a watch cache tells of its resource."""
+
+    size: int  # bytes of all objects
+    watches: int
+
+    def __len__(self) -> int: ...
+
+
+#: the cache of a resource, or None when it is not stored here
+CacheOf = Callable[[GroupResource], "Stored | None"]
+_ONE = Work()
+
+
+def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
+    """``max_seats`` is the most that the priority level lets one request have; 0 when it does not say."""
+    info = ctx.info
+    assert info is not None
+    if not info.is_resource:
+        return _ONE
+    if info.verb in ("list", "watch"):
+        return _list_work(ctx, cache_of, max_seats)
+    if info.verb in _WRITES:
+        return _write_work(ctx, cache_of, max_seats)
+    return _ONE
+
+
+def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
+    info = ctx.info
+    assert info is not None
+    if info.verb == "watch" and ctx.first("sendInitialEvents") not in ("true", "1"):
+        if ctx.first("resourceVersion") not in ("", "0"):
+            return _ONE
+    cache = cache_of(GroupResource(info.group, info.resource))
+    if cache is None or info.name:
+        return _ONE
+    count = len(cache)
+    if not count:
+        return _ONE
+    limit = ctx.first("limit")
+    read = min(count, int(limit)) if limit.isdigit() and int(limit) else count
+    size = min(read * cache.size / count, _STREAMED)
+    most = min(max_seats or MOST_LIST_SEATS, MOST_LIST_SEATS)
+    return Work(max(1, min(math.ceil(size / _BYTES_PER_SEAT), most)))
+
+
+def _write_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
+    info = ctx.info
+    assert info is not None
+    if info.subresource == "token" and info.resource == "serviceaccounts":
+        return _ONE  # makes no event
+    cache = cache_of(GroupResource(info.group, info.resource))
+    watches = cache.watches if cache is not None else 0
+    if watches < _WATCHES_PER_SEAT:
+        return _ONE
+    wanted = math.ceil(watches / _WATCHES_PER_SEAT)
+    final = min(wanted, max_seats or MOST_WRITE_SEATS, MOST_WRITE_SEATS)
+    return Work(1, final, wanted * _EVENT_SECONDS / final)

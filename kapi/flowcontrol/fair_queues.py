@@ -1,0 +1,287 @@
+"""Fair queuing of one priority level's requests (KEP-1040; upstream: ``fairqueuing/queueset``).
+
+Each queue has a clock of the seat-seconds it was served; the next request comes from the queue that would be least ahead after it.
+A queue that was empty starts at the present round, so that nobody saves up. The time a request takes is guessed when it is
+dispatched and put right when it ends.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from kapi.flowcontrol.demand import Demand
+from kapi.flowcontrol.sharding import deal
+
+GUESS = 0.003  # seconds that a request is expected to take
+
+QUEUE_FULL = "queue-full"
+CONCURRENCY_LIMIT = "concurrency-limit"
+TIME_OUT = "time-out"
+CANCELLED = "cancelled"
+
+
+class Request:
+    """One request on its way through a level.  ``seats`` while it runs, ``final_seats`` for ``extra`` seconds after."""
+
+    __slots__ = ("extra", "final_seats", "flow", "queue", "schema", "seats", "started", "state", "timer", "waiting")
+
+    def __init__(self, schema: str, flow: int, seats: int, final_seats: int = 0, extra: float = 0.0) -> None:
+        self.schema = schema
+        self.flow = flow
+        self.seats = seats
+        self.final_seats = final_seats
+        self.extra = extra
+        self.queue: Queue | None = None
+        self.started = 0.0  # when it arrived, then when it was dispatched
+        self.state = "new"  # waiting, executing, final, done
+        self.timer: Any = None
+        self.waiting: Deferred[str] | None = None  # fires with "" to go, or with why not
+
+    @property
+    def width(self) -> int:
+        """Seats that must be free for it."""
+        return max(self.seats, self.final_seats)
+
+
+class Queue:
+    __slots__ = ("executing", "requests", "served", "waiting_seats")
+
+    def __init__(self) -> None:
+        self.requests: deque[Request] = deque()
+        self.executing = 0  # requests
+        self.waiting_seats = 0
+        self.served = 0.0  # seat-seconds, on the scale of the rounds
+
+
+class FairQueues:
+    """``queues`` 0 rejects instead of queuing; ``limit`` (seats) None lets everything pass at once."""
+
+    def __init__(self, reactor: Any, limit: int | None, queues: int = 0, hand: int = 0, length: int = 0) -> None:
+        self._reactor = reactor
+        self.limit = limit
+        self.queues = [Queue() for _ in range(queues)]
+        self._hand = hand
+        self._length = length
+        self.demand = Demand(reactor.seconds)
+        self.seats_in_use = 0
+        self.seats_waiting = 0
+        self.executing = 0
+        self.waiting = 0
+        self._round = 0.0  # seat-seconds each busy queue has had a right to
+        self._round_at = reactor.seconds()
+        self._next = 0
+        #: called with a request and the seconds it waited or ran
+        self.on_waited: Callable[[Request, float, bool], None] = lambda request, seconds, executed: None
+        self.on_executed: Callable[[Request, float], None] = lambda request, seconds: None
+
+    @property
+    def idle(self) -> bool:
+        return not self.executing and not self.waiting and not self.seats_in_use
+
+    def reconfigure(self, queues: int, hand: int, length: int) -> None:
+        """New queues are empty; of those that are given up the requests move on."""
+        self._hand, self._length = hand, length
+        if queues == len(self.queues):
+            return
+        left = [request for queue in self.queues for request in queue.requests]
+        self.queues = [Queue() for _ in range(queues)]
+        for queue in self.queues:
+            queue.served = self._round
+        for request in left:
+            if self.queues:
+                self._enqueue(request, self._pick(request.flow))
+            else:
+                self._leave(request)
+                request.queue = None
+                self._go(request)
+
+    def set_limit(self, limit: int | None) -> None:
+        self._advance()
+        self.limit = limit
+        self._dispatch_all()
+
+    def admit(self, request: Request, patience: float) -> str | Deferred[str]:
+        """"" when it may go at once, the reason when it must not, or a Deferred of either.
+
+        ``patience``: seconds it may wait.  Cancelling the Deferred takes it out of its queue.
+        """
+        now = self._reactor.seconds()
+        request.started = now
+        if self.limit is None:
+            self._start(request)
+            return ""
+        self._advance()
+        if not self.queues:
+            if not self._fits(request):
+                return CONCURRENCY_LIMIT
+            self._dispatch(request)
+            return ""
+        queue = self._pick(request.flow)
+        if len(queue.requests) >= self._length:
+            return QUEUE_FULL
+        if not self.waiting and self._fits(request):
+            self._touch(queue)
+            request.queue = queue
+            self._dispatch(request)
+            return ""
+        request.waiting = Deferred(lambda _: self._cancel(request))
+        waiting = request.waiting
+        self._enqueue(request, queue)
+        request.timer = self._reactor.callLater(patience, self._give_up, request, TIME_OUT)
+        self._dispatch_all()
+        return waiting
+
+    def finish(self, request: Request) -> None:
+        """The request is answered (or, for a watch, under way)."""
+        if request.state != "executing":
+            return
+        self._advance()
+        now = self._reactor.seconds()
+        took = now - request.started
+        self.executing -= 1
+        if request.queue is not None:
+            request.queue.executing -= 1
+            request.queue.served += request.width * (took - GUESS)
+        self.on_executed(request, took)
+        if request.final_seats and request.extra > 0:
+            request.state = "final"
+            self._reactor.callLater(request.extra, self._release, request)
+        else:
+            self._release(request)
+
+    # -- inside
+
+    def _fits(self, request: Request) -> bool:
+        assert self.limit is not None
+        if request.width > self.limit:  # too wide for the level: alone it may go
+            return self.seats_in_use == 0
+        return self.seats_in_use + request.width <= self.limit
+
+    def _pick(self, flow: int) -> Queue:
+        """The shortest queue of the flow's hand, by the work that waits and runs in it."""
+        best: Queue | None = None
+        load = 0.0
+        for number in deal(flow, len(self.queues), self._hand):
+            queue = self.queues[number]
+            here = queue.waiting_seats + queue.executing
+            if best is None or here < load:
+                best, load = queue, here
+        assert best is not None
+        return best
+
+    def _touch(self, queue: Queue) -> None:
+        if not queue.requests and not queue.executing and queue.served < self._round:
+            queue.served = self._round
+
+    def _enqueue(self, request: Request, queue: Queue) -> None:
+        self._touch(queue)
+        fresh = request.state == "new"
+        request.queue = queue
+        request.state = "waiting"
+        queue.requests.append(request)
+        queue.waiting_seats += request.width
+        if fresh:
+            self.waiting += 1
+            self.seats_waiting += request.width
+            self._note()
+
+    def _advance(self) -> None:
+        """Moves the rounds on: each queue that has work has a right to an equal part of the seats."""
+        now = self._reactor.seconds()
+        elapsed, self._round_at = now - self._round_at, now
+        if elapsed <= 0 or self.limit is None:
+            return
+        busy = sum(1 for queue in self.queues if queue.requests or queue.executing)
+        if busy:
+            used = min(self.seats_in_use + self.seats_waiting, self.limit)
+            self._round += elapsed * used / busy
+
+    def _dispatch_all(self) -> None:
+        while self.waiting:
+            queue = self._least_served()
+            if queue is None or not (self.limit is None or self._fits(queue.requests[0])):
+                return
+            request = queue.requests.popleft()
+            queue.waiting_seats -= request.width
+            self._leave(request)
+            self._go(request)
+
+    def _go(self, request: Request) -> None:
+        """Dispatches one that has waited."""
+        self._dispatch(request)
+        waiting, request.waiting = request.waiting, None
+        if waiting is not None and not waiting.called:
+            waiting.callback("")
+
+    def _least_served(self) -> Queue | None:
+        best: Queue | None = None
+        least = 0.0
+        count = len(self.queues)
+        for offset in range(count):  # from the one after the last: equals take turns
+            number = (self._next + offset) % count
+            queue = self.queues[number]
+            if queue.requests:
+                after = queue.served + queue.requests[0].width * GUESS
+                if best is None or after < least:
+                    best, least, chosen = queue, after, number
+        if best is not None:
+            self._next = chosen + 1
+        return best
+
+    def _leave(self, request: Request) -> None:
+        """Out of the queue, one way or the other."""
+        self.waiting -= 1
+        self.seats_waiting -= request.width
+        if request.timer is not None and request.timer.active():
+            request.timer.cancel()
+        request.timer = None
+
+    def _dispatch(self, request: Request) -> None:
+        if request.queue is not None:
+            request.queue.executing += 1
+            request.queue.served += request.width * GUESS
+        self._start(request)
+
+    def _start(self, request: Request) -> None:
+        now = self._reactor.seconds()
+        self.on_waited(request, now - request.started, True)
+        request.started = now
+        request.state = "executing"
+        self.executing += 1
+        self.seats_in_use += request.width
+        self._note()
+
+    def _release(self, request: Request) -> None:
+        self._advance()
+        request.state = "done"
+        self.seats_in_use -= request.width
+        self._note()
+        self._dispatch_all()
+
+    def _note(self) -> None:
+        self.demand.set(self.seats_in_use + self.seats_waiting)
+
+    def _cancel(self, request: Request) -> None:
+        self._remove(request)
+
+    def _give_up(self, request: Request, why: str) -> None:
+        waiting = request.waiting
+        if self._remove(request) and waiting is not None and not waiting.called:
+            waiting.callback(why)
+
+    def _remove(self, request: Request) -> bool:
+        if request.state != "waiting" or request.queue is None:
+            return False
+        self._advance()
+        request.queue.requests.remove(request)
+        request.queue.waiting_seats -= request.width
+        request.state = "done"
+        self._leave(request)
+        self.on_waited(request, self._reactor.seconds() - request.started, False)
+        self._note()
+        self._dispatch_all()
+        return True

@@ -1,0 +1,317 @@
+"""Classification, limits, bootstrap objects, and the filter around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from kapi.filters.max_in_flight import max_in_flight
+from kapi.filters.priority_and_fairness import WATCH_STARTED, priority_and_fairness
+from kapi.flowcontrol import bootstrap
+from kapi.flowcontrol.controller import FlowController
+from kapi.flowcontrol.estimator import Work, estimate
+from kapi.flowcontrol.metrics import Meter
+from kapi.flowcontrol.objects import Producer, dangling
+from kapi.machinery.gvk import GroupResource
+from kapi.request.response import Response
+from kapi.request.user import UserInfo
+from tests.filters.requests import request
+
+AUTHENTICATED = "system:authenticated"
+ADMIN = UserInfo("admin", groups=("system:masters", AUTHENTICATED))
+ALICE = UserInfo("alice", groups=(AUTHENTICATED,))
+NODE = UserInfo("system:node:n", groups=("system:nodes", AUTHENTICATED))
+MANAGER = UserInfo("system:kube-controller-manager", groups=(AUTHENTICATED,))
+ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
+
+
+def account(namespace: str, name: str) -> UserInfo:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return UserInfo(f"system:serviceaccount:{namespace}:{name}", groups=groups)
+
+
+def controller(total: int = 600, suggested: bool = True) -> FlowController:
+    made = FlowController(Clock(), total, Meter())
+    if suggested:
+        for mandatory in (True, False):
+            for obj in bootstrap.levels(mandatory=mandatory):
+                obj["metadata"]["uid"] = "level-" + obj["metadata"]["name"]
+                made.level_changed("ADDED", obj)
+            for obj in bootstrap.schemas(mandatory=mandatory):
+                obj["metadata"]["uid"] = "schema-" + obj["metadata"]["name"]
+                made.schema_changed("ADDED", obj)
+        made.configure()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("uri", "method", "user", "schema", "level"),
+    [
+        ("/api/v1/pods", "GET", ADMIN, "exempt", "exempt"),
+        ("/healthz", "GET", ANONYMOUS, "probes", "exempt"),
+        ("/readyz/ping", "GET", ALICE, "probes", "exempt"),
+        ("/version", "GET", ANONYMOUS, "global-default", "global-default"),
+        ("/api/v1/pods", "GET", ALICE, "global-default", "global-default"),
+        ("/api/v1/nodes/n/status", "PATCH", NODE, "system-node-high", "node-high"),
+        ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n", "PUT", NODE, "system-node-high", "node-high"),
+        ("/api/v1/pods", "GET", NODE, "system-nodes", "system"),
+        (
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/l", "PUT", MANAGER,
+            "system-leader-election", "leader-election",
+        ),
+        ("/apis/coordination.k8s.io/v1/namespaces/x/leases/l", "PATCH", MANAGER, "kube-controller-manager", "workload-high"),
+        ("/api/v1/pods", "GET", MANAGER, "kube-controller-manager", "workload-high"),
+        ("/api/v1/pods", "GET", account("kube-system", "x"), "kube-system-service-accounts", "workload-high"),
+        ("/api/v1/pods", "GET", account("kube-system-2", "x"), "service-accounts", "workload-low"),
+    ],
+)  # fmt: skip
+def test_the_bootstrap_schemas_classify(uri: str, method: str, user: UserInfo, schema: str, level: str) -> None:
+    made = controller()
+    info = request(uri, method).info
+    assert info is not None
+    for _ in range(2):
+        chosen = made.classify(info, user)
+        assert (chosen.schema.name, chosen.level.name) == (schema, level)
+
+
+def test_flows_are_told_apart_by_user_or_namespace() -> None:
+    made = controller()
+    info = request("/api/v1/namespaces/x/pods").info
+    assert info is not None
+    assert made.classify(info, ALICE).flow == "alice"
+    assert made.classify(info, MANAGER).flow == "x"
+
+
+def test_limits_are_those_of_upstream_for_600_seats() -> None:
+    made = controller()
+    nominal = {level.name: (level.nominal, level.lower, level.current) for level in made.levels.values()}
+    assert nominal["exempt"][0] == 0
+    assert nominal["catch-all"] == (13, 13, nominal["catch-all"][2])
+    assert nominal["workload-low"][:2] == (245, 24)
+    assert nominal["system"][:2] == (74, 50)
+    assert nominal["leader-election"][:2] == (25, 25)
+    assert made.levels["workload-low"].max_seats == 37
+    assert made.levels["leader-election"].max_seats == 4
+
+
+def test_without_objects_the_mandatory_ones_serve() -> None:
+    made = controller(suggested=False)
+    info = request("/api/v1/pods").info
+    assert info is not None
+    assert made.classify(info, ADMIN).level.name == "exempt"
+    assert made.classify(info, ALICE).level.name == "catch-all"
+
+
+def test_lending_and_borrowing() -> None:
+    made = controller()
+    low = made.levels["workload-low"]
+    requests = [made.request(made.classify(request("/api/v1/pods").info, account("n", "a")), 1) for _ in range(300)]  # type: ignore[arg-type]
+    outcomes = [low.queues.admit(item, 60) for item in requests]
+    before = sum(1 for outcome in outcomes if outcome == "")
+    made._reactor.advance(10)
+    made.adjust()
+    assert low.current > before, "the busy level borrows what others do not need"
+    assert sum(level.current for level in made.levels.values()) <= made._nominal_sum + len(made.levels)
+    for level in made.levels.values():
+        assert level.lower <= level.current <= level.upper
+    assert low.queues.executing == min(low.current, 300)
+
+
+def test_a_level_that_is_gone_drains() -> None:
+    made = controller()
+    level = made.levels["workload-low"]
+    info = request("/api/v1/pods").info
+    assert info is not None
+    running = made.request(made.classify(info, account("n", "a")), 1)
+    level.queues.admit(running, 9)
+    gone = next(obj for obj in bootstrap.levels(mandatory=False) if obj["metadata"]["name"] == "workload-low")
+    made.level_changed("DELETED", gone)
+    made._reactor.advance(0)
+    assert made.classify(info, account("n", "a")).schema.name == "global-default", "its schema has lost its level"
+    assert level.retiring
+    level.queues.finish(running)
+    made.adjust()
+    assert "workload-low" not in made.levels
+
+
+def test_a_schema_without_level_is_dangling() -> None:
+    schema: dict[str, Any] = {"metadata": {"name": "s"}, "spec": {"priorityLevelConfiguration": {"name": "nope"}}}
+    condition = dangling(schema, frozenset(["yes"]), lambda: "now")
+    assert condition == {
+        "type": "Dangling", "status": "True", "lastTransitionTime": "now", "reason": "NotFound",
+        "message": 'This FlowSchema references the PriorityLevelConfiguration object named "nope" but there is no such object',
+    }  # fmt: skip
+    schema["status"] = {"conditions": [condition]}
+    assert dangling(schema, frozenset(["yes"]), lambda: "later") is None
+    found = dangling(schema, frozenset(["nope"]), lambda: "later")
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("False", "Found")
+
+
+class FakeResource:
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.lister = self
+        self.updates: list[str] = []
+
+    def get(self, namespace: str, name: str) -> Any:
+        return self.objects.get(name)
+
+    async def create(self, obj: Any) -> None:
+        self.objects[obj["metadata"]["name"]] = {**obj, "metadata": {**obj["metadata"], "generation": 1}}
+
+    async def update(self, obj: Any) -> None:
+        self.updates.append(obj["metadata"]["name"])
+        self.objects[obj["metadata"]["name"]] = obj
+
+
+def test_the_producer_makes_and_repairs_objects() -> None:
+    resources: dict[str, Any] = {"flowschemas": FakeResource(), "prioritylevelconfigurations": FakeResource()}
+
+    class Client:
+        def resource(self, group: str, plural: str) -> Any:
+            return resources[plural]
+
+    producer = Producer(Client(), Clock())  # type: ignore[arg-type]
+
+    def ensure() -> None:
+        done: list[None] = []
+        Deferred.fromCoroutine(producer.ensure()).addCallback(done.append)
+        assert done == [None]
+
+    ensure()
+    schemas, levels = resources["flowschemas"], resources["prioritylevelconfigurations"]
+    assert (len(schemas.objects), len(levels.objects)) == (11, 8)
+    levels.objects["workload-low"]["spec"] = {"type": "Limited", "limited": {"nominalConcurrencyShares": 1}}
+    levels.objects["system"]["spec"] = {"mine": True}
+    levels.objects["system"]["metadata"]["annotations"] = {"apf.kubernetes.io/autoupdate-spec": "false"}
+    schemas.objects["catch-all"]["spec"]["matchingPrecedence"] = 5
+    schemas.objects["catch-all"]["metadata"]["annotations"] = {"apf.kubernetes.io/autoupdate-spec": "false"}
+    del schemas.objects["probes"]
+    ensure()
+    assert levels.updates == ["workload-low"], "an admin may keep a suggested one"
+    assert schemas.updates == ["catch-all"], "but not a mandatory one"
+    assert schemas.objects["catch-all"]["spec"]["matchingPrecedence"] == 10000
+    assert "probes" in schemas.objects
+    ensure()
+    assert (levels.updates, schemas.updates) == (["workload-low"], ["catch-all"])
+
+
+class FakeCache:
+    def __init__(self, count: int, size: int, watches: int) -> None:
+        self.count, self.size, self.watches = count, size, watches
+
+    def __len__(self) -> int:
+        return self.count
+
+
+@pytest.mark.parametrize(
+    ("uri", "method", "work"),
+    [
+        ("/api/v1/pods", "GET", Work(10)),
+        ("/api/v1/pods?limit=100", "GET", Work(3)),
+        ("/api/v1/pods?fieldSelector=metadata.name%3Dx", "GET", Work(1)),
+        ("/api/v1/pods?watch=1&resourceVersion=5", "GET", Work(1)),
+        ("/api/v1/pods?watch=1", "GET", Work(10)),
+        ("/api/v1/pods?watch=1&resourceVersion=5&sendInitialEvents=true", "GET", Work(10)),
+        ("/api/v1/configmaps", "GET", Work(1)),
+        ("/api/v1/namespaces/x/pods/p", "GET", Work(1)),
+        ("/api/v1/namespaces/x/pods", "POST", Work(1, 10, 0.05)),
+        ("/api/v1/namespaces/x/configmaps", "POST", Work(1)),
+        ("/version", "GET", Work(1)),
+    ],
+)
+def test_work_estimates(uri: str, method: str, work: Work) -> None:
+    caches = {GroupResource("", "pods"): FakeCache(10_000, 26_000_000, 1000)}
+    assert estimate(request(uri, method), caches.get, 37) == work  # type: ignore[arg-type]
+
+
+def test_the_filter_names_schema_and_level_and_frees_the_seat() -> None:
+    made = controller()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    ctx = request("/api/v1/namespaces/x/pods/p", user=ALICE)
+    assert check(ctx) is None
+    assert ctx.response_headers == [
+        (b"X-Kubernetes-PF-FlowSchema-UID", b"schema-global-default"),
+        (b"X-Kubernetes-PF-PriorityLevel-UID", b"level-global-default"),
+    ]
+    queues = made.levels["global-default"].queues
+    assert queues.executing == 1
+    ctx.finishers[0](200)
+    assert queues.idle
+
+
+def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:
+    made = controller()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    ctx = request("/api/v1/pods?watch=1", user=ALICE)
+    assert check(ctx) is None
+    ctx.extra[WATCH_STARTED]()
+    assert made.levels["global-default"].queues.idle
+    ctx.finishers[0](200)
+    assert check(request("/api/v1/namespaces/x/pods/p/log", user=ALICE)) is None
+    assert made.levels["global-default"].queues.idle, "logs are not counted"
+
+
+def test_waiting_and_being_turned_away() -> None:
+    made = controller(total=2)
+    level = made.levels["global-default"]
+    level.set_current(1)
+    clock = made._reactor
+    check = priority_and_fairness(made, lambda resource: None, clock)
+    first = request("/api/v1/pods", user=ALICE)
+    assert check(first) is None
+    answers: list[Any] = []
+    second = request("/api/v1/pods", user=ALICE)
+    second.deadline, second.received = clock.seconds() + 40, clock.seconds()
+    waiting = check(second)
+    assert isinstance(waiting, Deferred)
+    waiting.addCallback(answers.append)
+    clock.advance(9.9)
+    assert answers == []
+    clock.advance(0.2)
+    (answer,) = answers
+    assert isinstance(answer, Response)
+    assert (answer.status, answer.body) == (429, b"Too many requests, please try again later.\n")
+    assert dict(answer.headers)[b"retry-after"] == b"1"
+    assert made.meter.rejections == {("global-default", "global-default", "time-out"): 1}
+    third = check(request("/api/v1/pods", user=ALICE))
+    assert isinstance(third, Deferred)
+    third.addCallback(answers.append)
+    first.finishers[0](200)
+    assert answers[1] is None
+    assert check(request("/api/v1/pods", user=ADMIN)) is None, "admins are exempt"
+
+
+def test_metrics_have_upstreams_names() -> None:
+    made = controller()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    ctx = request("/api/v1/pods", user=ALICE)
+    check(ctx)
+    ctx.finishers[0](200)
+    families = {family.name: family for family in made.meter.collect()}
+    assert families["apiserver_flowcontrol_nominal_limit_seats"].samples[0].labels == {"priority_level": "catch-all"}
+    dispatched = families["apiserver_flowcontrol_dispatched_requests"].samples
+    assert [(sample.labels, sample.value) for sample in dispatched] == [
+        ({"priority_level": "global-default", "flow_schema": "global-default"}, 1)
+    ]
+    assert families["apiserver_flowcontrol_request_wait_duration_seconds"].samples[-1].value == 0
+
+
+def test_max_in_flight() -> None:
+    check = max_in_flight(2, 1)
+    running = [request(user=ALICE) for _ in range(2)]
+    assert [check(ctx) for ctx in running] == [None, None]
+    refused = check(request(user=ALICE))
+    assert isinstance(refused, Response)
+    assert refused.status == 429
+    assert check(request(user=ADMIN)) is None
+    assert check(request("/api/v1/pods?watch=1", user=ALICE)) is None
+    assert check(request(method="POST", user=ALICE)) is None
+    assert isinstance(check(request(method="DELETE", user=ALICE)), Response)
+    running[0].finishers[0](200)
+    running[1].finishers[0](200)
+    assert check(request(user=ALICE)) is None
