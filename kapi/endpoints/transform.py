@@ -60,6 +60,8 @@ def table(
         raise status.bad_request(bad_include(include))
     columns = resource.table or DEFAULT_COLUMNS
     moment = time.time() if now is None else now
+    if columns.order is not None:
+        objects = sorted(objects, key=columns.order)
     rows = [row(columns, obj, include, version, moment) for obj in objects]
     out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
     out["columnDefinitions"] = [column_definition(column) for column in columns.columns] if headers else None

@@ -137,6 +137,7 @@ class TableColumns:
     #: the object as rows show it, where that is not the one that is served; ``cells`` gets it too
     view: Callable[[Object], Object] | None = None
     conditions: Callable[[Object], list[Object]] | None = None  # of a row, e.g. that a pod has completed
+    order: Callable[[Object], Any] | None = None  # what rows are sorted by, where not by the objects' names
 
 
 def _label_selector_text(parent: Object) -> str:

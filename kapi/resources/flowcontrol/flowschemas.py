@@ -253,6 +253,10 @@ class FlowStatusStrategy(PlainStatusStrategy):
         return errors
 
 
+def _precedence(obj: Object, now: float) -> int:
+    return int((obj.get("spec") or {}).get("matchingPrecedence") or 0)
+
+
 def _level(obj: Object, now: float) -> str:
     return ((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", "")
 
@@ -288,9 +292,10 @@ RESOURCE = Resource(
         "FlowSchema",
         printing.name,
         _level,
-        lambda obj, now: (obj.get("spec") or {}).get("matchingPrecedence", 0),
+        _precedence,
         _method,
         printing.age,
         _dangling,
+        order=lambda obj: (_precedence(obj, 0), obj["metadata"]["name"]),
     ),
 )

@@ -124,9 +124,11 @@ def joined(values: Iterable[Any] | None, empty: str = NONE) -> str:
     return text or empty
 
 
-def table(kind: str, *readers: Callable[[Object, float], Any]) -> TableColumns:
+def table(
+    kind: str, *readers: Callable[[Object, float], Any], order: Callable[[Object], Any] | None = None
+) -> TableColumns:
     """The table of a kind: its columns from the data table, one reader per cell."""
     columns = COLUMNS[kind]
     if len(columns) != len(readers):
         raise ValueError(f"{kind}: {len(columns)} columns, {len(readers)} cells")
-    return TableColumns(columns, lambda obj, now: [read(obj, now) for read in readers])
+    return TableColumns(columns, lambda obj, now: [read(obj, now) for read in readers], order=order)
