@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.resources.admissionregistration.policies import MutatingPolicyStrategy, policy_table
 from kapi.resources.definition import Resource
 
 RESOURCE = Resource(
@@ -14,4 +15,6 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("api-extensions",),
     storage_version_hash="LYmCf+UMVdg=",
+    strategy=MutatingPolicyStrategy(),
+    table=policy_table("MutatingAdmissionPolicy", "mutations"),
 )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from kapi.resources.admissionregistration.policies import (
+    ValidatingPolicyStatusStrategy,
+    ValidatingPolicyStrategy,
+    policy_table,
+)
 from kapi.resources.definition import Resource, Subresource
+
+_STRATEGY = ValidatingPolicyStrategy()
 
 RESOURCE = Resource(
     group="admissionregistration.k8s.io",
@@ -15,6 +22,13 @@ RESOURCE = Resource(
     categories=("api-extensions",),
     storage_version_hash="6OxvlMmQ6is=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="ValidatingAdmissionPolicy"),
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="ValidatingAdmissionPolicy",
+            strategy=ValidatingPolicyStatusStrategy(_STRATEGY),
+        ),
     ),
+    strategy=_STRATEGY,
+    table=policy_table("ValidatingAdmissionPolicy", "validations"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.resources.admissionregistration.policies import BindingStrategy, binding_table
 from kapi.resources.definition import Resource
 
 RESOURCE = Resource(
@@ -14,4 +15,6 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("api-extensions",),
     storage_version_hash="v9715VZqakg=",
+    strategy=BindingStrategy(actions=True),
+    table=binding_table("ValidatingAdmissionPolicyBinding"),
 )

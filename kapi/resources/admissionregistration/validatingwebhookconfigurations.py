@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.resources.admissionregistration.webhooks import WebhookStrategy, table
 from kapi.resources.definition import Resource
 
 RESOURCE = Resource(
@@ -14,4 +15,6 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("api-extensions",),
     storage_version_hash="B0wHjQmsGNk=",
+    strategy=WebhookStrategy(mutating=False),
+    table=table("ValidatingWebhookConfiguration"),
 )

@@ -1,0 +1,85 @@
+"""Variables of a policy: expressions later ones may use by name (upstream: apiserver ``admission/plugin/cel/composition.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kapi.cel import errors as cel_errors
+from kapi.cel.environment import Environment
+from kapi.cel.types import DYN, StructField, StructType
+from kapi.resources.admissionregistration.expressions import (
+    CompileError,
+    EvaluationError,
+    Expression,
+    compile_expression,
+    environment,
+)
+
+
+class Composition:
+    """The variables of one policy, and the environments its expressions are compiled in."""
+
+    def __init__(self, *, params: bool = False, patches: bool = False) -> None:
+        self.params = params
+        self.patches = patches
+        self.type = StructType("kubernetes.variables")
+        self.expressions: dict[str, Expression | CompileError] = {}
+        #: of most expressions; it sees the variables added later too
+        self.environment = environment(params=params, patches=patches, variables=self.type)
+
+    def bare(self) -> Environment:
+        """The environment of expressions that may not ask the authorizer."""
+        return environment(params=self.params, authorizer=False, variables=self.type)
+
+    def add(self, name: str, text: str) -> None:
+        """Raises CompileError; the variable is then known, but of no type."""
+        self.type.fields[name] = StructField(name, DYN)
+        try:
+            compiled = compile_expression(text, self.environment, ())
+        except CompileError as error:
+            self.expressions[name] = error
+            raise
+        self.expressions[name] = compiled
+        self.type.fields[name] = StructField(name, compiled.program.result_type)
+
+    def add_all(self, variables: Iterable[Mapping[str, Any]]) -> None:
+        """Adds variables whose errors are told when they are used."""
+        for variable in variables:
+            try:
+                self.add(variable.get("name") or "", variable.get("expression") or "")
+            except CompileError:
+                continue
+
+
+class LazyVariables(dict[str, Any]):
+    """The values of the variables for one request: each is evaluated when first asked for; ``cost`` is what that took."""
+
+    def __init__(self, composition: Composition, values: Mapping[str, Any], budget: int) -> None:
+        super().__init__()
+        self._composition = composition
+        self._values = {**values, "variables": self}
+        self._budget = budget
+        self._failed: dict[str, str] = {}
+        self.cost = 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._composition.expressions
+
+    def __missing__(self, name: str) -> Any:
+        if name in self._failed:
+            raise cel_errors.EvaluationError(self._failed[name])
+        expression = self._composition.expressions[name]
+        try:
+            if isinstance(expression, CompileError):
+                raise cel_errors.EvaluationError(f'composited variable "{name}" fails to compile: {expression}')
+            try:
+                value, cost = expression.evaluate(self._values, max(self._budget - self.cost, 0))
+            except EvaluationError as error:
+                raise cel_errors.EvaluationError(f'composited variable "{name}" fails to evaluate: {error}') from None
+        except cel_errors.EvaluationError as error:
+            self._failed[name] = str(error)
+            raise
+        self.cost += cost
+        self[name] = value
+        return value

@@ -1,0 +1,201 @@
+"""Expressions about admission requests: their variables, types and compilation (upstream: apiserver ``admission/plugin/cel``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kapi.cel import errors as cel_errors
+from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program
+from kapi.cel.library.authorizer import AUTHORIZER_TYPE, RESOURCE_CHECK
+from kapi.cel.types import (
+    BOOL,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    CelType,
+    StructField,
+    StructType,
+    display,
+    list_of,
+    map_of,
+)
+
+
+class CompileError(ValueError):
+    """An expression that cannot be used; the text is upstream's."""
+
+
+class EvaluationError(ValueError):
+    """An expression that failed for this request.  ``fatal``: the cost limit was hit and nothing more is evaluated."""
+
+    def __init__(self, text: str, fatal: bool = False) -> None:
+        super().__init__(text)
+        self.fatal = fatal
+
+
+def _struct(name: str, /, **fields: CelType) -> StructType:
+    return StructType(f"kubernetes.{name}", {key: StructField(key, type_) for key, type_ in fields.items()})
+
+
+_TEXTS = map_of(STRING, STRING)
+_GVK = _struct("GroupVersionKind", group=STRING, version=STRING, kind=STRING)
+_GVR = _struct("GroupVersionResource", group=STRING, version=STRING, resource=STRING)
+_USER = _struct("UserInfo", username=STRING, uid=STRING, groups=list_of(STRING), extra=map_of(STRING, list_of(STRING)))
+REQUEST = _struct(
+    "AdmissionRequest",
+    kind=_GVK,
+    resource=_GVR,
+    subResource=STRING,
+    requestKind=_GVK,
+    requestResource=_GVR,
+    requestSubResource=STRING,
+    name=STRING,
+    namespace=STRING,
+    operation=STRING,
+    userInfo=_USER,
+    dryRun=BOOL,
+    options=DYN,
+)
+_CONDITION = _struct(
+    "NamespaceCondition", status=STRING, type=STRING, lastTransitionTime=TIMESTAMP, message=STRING, reason=STRING
+)
+NAMESPACE = _struct(
+    "Namespace",
+    metadata=_struct(
+        "NamespaceMetadata",
+        name=STRING,
+        generateName=STRING,
+        namespace=STRING,
+        labels=_TEXTS,
+        annotations=_TEXTS,
+        UID=STRING,
+        creationTimestamp=TIMESTAMP,
+        deletionGracePeriodSeconds=INT,
+        deletionTimestamp=TIMESTAMP,
+        generation=INT,
+        resourceVersion=STRING,
+        finalizers=list_of(STRING),
+    ),
+    spec=_struct("NamespaceSpec", finalizers=list_of(STRING)),
+    status=_struct("NamespaceStatus", conditions=list_of(_CONDITION), phase=STRING),
+)
+_STRUCTS = (REQUEST, _GVK, _GVR, _USER, NAMESPACE)
+
+
+class _AnyFields(dict[str, StructField]):
+    """Every name is a field, of any type."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> StructField:
+        return StructField(name, DYN)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+
+class _Structs(dict[str, StructType]):
+    """The known types, and Object and Object.<path> made on demand."""
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self, name) or (isinstance(name, str) and _is_object(name))
+
+    def __missing__(self, name: str) -> StructType:
+        if not _is_object(name):
+            raise KeyError(name)
+        made = self[name] = StructType(name, _AnyFields())
+        return made
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+
+def _is_object(name: str) -> bool:
+    return name == "Object" or name.startswith("Object.")
+
+
+#: what an apply configuration is
+OBJECT = StructType("Object", _AnyFields())
+JSON_PATCH = StructType(
+    "JSONPatch",
+    {
+        "op": StructField("op", STRING),
+        "path": StructField("path", STRING),
+        "from": StructField("from", STRING),
+        "value": StructField("value", DYN),
+    },
+)
+
+
+def environment(
+    *,
+    params: bool = False,
+    authorizer: bool = True,
+    patches: bool = False,
+    variables: StructType | None = None,
+) -> Environment:
+    """What an expression may name: object, oldObject, request and namespaceObject always, others where they are offered.
+
+    ``patches`` adds the types that mutations make, JSONPatch and Object; ``variables`` is the type of a policy's variables.
+    """
+    types: dict[str, CelType] = {
+        "object": DYN,
+        "oldObject": DYN,
+        "request": REQUEST,
+        "namespaceObject": NAMESPACE,
+    }
+    if params:
+        types["params"] = DYN
+    if authorizer:
+        types["authorizer"] = AUTHORIZER_TYPE
+        types["authorizer.requestResource"] = RESOURCE_CHECK
+    if variables is not None:
+        types["variables"] = variables
+    structs = {struct.name: struct for struct in _STRUCTS}
+    if patches:
+        structs = _Structs({**structs, JSON_PATCH.name: JSON_PATCH})
+    return Environment(types, structs=structs)
+
+
+class Expression:
+    """A compiled expression."""
+
+    __slots__ = ("text", "program")
+
+    def __init__(self, text: str, program: Program) -> None:
+        self.text = text
+        self.program = program
+
+    def evaluate(self, values: Mapping[str, Any], budget: int) -> tuple[Any, int]:
+        """The value and what it cost.  Raises EvaluationError."""
+        try:
+            value, cost = self.program.run(values, min(budget, PER_CALL_LIMIT))
+        except cel_errors.BudgetExceeded:
+            if budget < PER_CALL_LIMIT:
+                raise EvaluationError(
+                    "validation failed due to running out of cost budget, no further validation rules will be run", True
+                ) from None
+            raise EvaluationError(
+                f"expression '{self.text}' resulted in error: operation cancelled: actual cost limit exceeded", True
+            ) from None
+        except cel_errors.EvaluationError as error:
+            raise EvaluationError(f"expression '{self.text}' resulted in error: {error}") from None
+        return value, cost
+
+
+def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Expression:
+    """Raises CompileError: it does not compile, or is of another type than one of ``wanted`` (none: any)."""
+    try:
+        program = env.compile(text)
+    except cel_errors.CompileErrors as error:
+        raise CompileError(f"compilation failed: {error}") from None
+    result = program.result_type
+    if wanted and not any(result == type_ for type_ in wanted):
+        if len(wanted) == 1:
+            raise CompileError(f"must evaluate to {display(wanted[0])} but got {display(result)}")
+        shown = " ".join(display(type_) for type_ in wanted)
+        raise CompileError(f"must evaluate to one of [{shown}] but got {display(result)}")
+    return Expression(text, program)

@@ -1,0 +1,335 @@
+"""Admission policies and their bindings: defaults and validation.
+
+Upstream: ``pkg/apis/admissionregistration/validation`` (ValidatingAdmissionPolicy, MutatingAdmissionPolicy).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kapi.cel.environment import Environment
+from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
+from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.resources.admissionregistration.composition import Composition
+from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, compile_expression
+from kapi.resources.admissionregistration.rules import (
+    FAILURE_POLICIES,
+    REINVOCATION_POLICIES,
+    default_match,
+    validate_conditions,
+    validate_match,
+    validate_param_kind,
+    validate_param_ref,
+)
+from kapi.resources.admissionregistration.webhooks import static_name_warnings
+from kapi.resources.definition import StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
+from kapi.resources.shared.metadata import validate_label_name
+from kapi.resources.shared.names import subdomain_name
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_ACTIONS = ("Audit", "Deny", "Warn")
+_PATCH_TYPES = ("ApplyConfiguration", "JSONPatch")
+_MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
+_MAX_ANNOTATIONS = 20
+_MAX_ANNOTATION_EXPRESSION = 5 * 1024  # bytes
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*\Z")
+_RESERVED = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var void "
+    "while".split()
+)
+
+
+class _Policy(PlainStrategy):
+    """What both kinds of policies share."""
+
+    namespaced = False
+    allow_unconditional_update = False
+    generation_parts = ("spec",)
+    create_rules_on_update = "before"
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        if spec.get("failurePolicy") is None:
+            spec["failurePolicy"] = "Fail"
+        default_match(spec.get("matchConstraints"))
+
+    def _common(self, spec: Object, old: Object | None, errors: Errors) -> Composition:
+        """Checks up to the variables; returns them."""
+        policy, kind = spec.get("failurePolicy"), spec.get("paramKind")
+        if policy is None:
+            errors.append(required(_SPEC.child("failurePolicy")))
+        elif policy not in FAILURE_POLICIES:
+            errors.append(not_supported(_SPEC.child("failurePolicy"), policy, FAILURE_POLICIES))
+        if kind is not None:
+            validate_param_kind(kind, _SPEC.child("paramKind"), errors)
+        match = spec.get("matchConstraints")
+        if match is None:
+            errors.append(required(_SPEC.child("matchConstraints")))
+        else:
+            validate_match(match, _SPEC.child("matchConstraints"), errors)
+            if not match.get("resourceRules"):
+                errors.append(required(_SPEC.child("matchConstraints", "resourceRules")))
+            self._operations(match, errors)
+        before = (old or {}).get("spec") or {}
+        same = old is not None and all(before.get(part) == spec.get(part) for part in ("paramKind", "matchConditions"))
+        if not same:
+            path = _SPEC.child("matchConditions")
+            validate_conditions(spec.get("matchConditions") or [], path, errors, params=kind is not None)
+        return self._variables(spec, errors)
+
+    def _operations(self, match: Object, errors: Errors) -> None:
+        """Operations only some kinds of policies are asked about."""
+
+    patches = False
+
+    def _variables(self, spec: Object, errors: Errors) -> Composition:
+        composition = Composition(params=spec.get("paramKind") is not None, patches=self.patches)
+        for i, variable in enumerate(spec.get("variables") or ()):
+            path, name = _SPEC.child("variables").index(i), variable.get("name") or ""
+            if not name.strip():
+                errors.append(required(path.child("name"), "name is not specified"))
+            elif not _IDENTIFIER.match(name) or name in _RESERVED:
+                errors.append(invalid(path.child("name"), name, "must be a valid CEL identifier"))
+            expression = variable.get("expression") or ""
+            if not expression.strip():
+                errors.append(required(path.child("expression"), "expression is not specified"))
+                continue
+            try:
+                composition.add(name, expression)
+            except CompileError as error:
+                errors.append(invalid(path.child("expression"), expression, str(error)))
+        return composition
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return static_name_warnings(obj)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return static_name_warnings(obj)
+
+
+def _check_expression(text: str, env: Environment, wanted: tuple[CelType, ...], path: Path, errors: Errors) -> None:
+    try:
+        compile_expression(text, env, wanted)
+    except CompileError as error:
+        errors.append(invalid(path, text, str(error)))
+
+
+class ValidatingPolicyStrategy(_Policy):
+    reset_fields = ("status",)
+    empty_status: Object = {}
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        composition = self._common(spec, old, errors)
+        validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
+        if not validations and not annotations:
+            why = "validations or auditAnnotations must contain at least one item"
+            errors.append(required(_SPEC.child("validations"), why))
+            errors.append(required(_SPEC.child("auditAnnotations"), why))
+            return
+        for i, validation in enumerate(validations):
+            self._validation(validation, composition, _SPEC.child("validations").index(i), errors)
+        path = _SPEC.child("auditAnnotations")
+        if len(annotations) > _MAX_ANNOTATIONS:
+            errors.append(invalid(path, annotations, f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"))
+        seen: set[str] = set()
+        for i, annotation in enumerate(annotations):
+            self._annotation(obj, annotation, composition.environment, path.index(i), errors)
+            key = annotation.get("key") or ""
+            if key in seen:
+                errors.append(duplicate(path.index(i).child("key"), key))
+            seen.add(key)
+
+    def _validation(self, validation: Object, composition: Composition, path: Path, errors: Errors) -> None:
+        expression = validation.get("expression") or ""
+        if not expression.strip():
+            errors.append(required(path.child("expression"), "expression is not specified"))
+        else:
+            _check_expression(expression, composition.environment, (BOOL,), path.child("expression"), errors)
+        text = validation.get("messageExpression") or ""
+        if text and not text.strip():
+            errors.append(invalid(path.child("messageExpression"), text, "must be non-empty if specified"))
+        elif text:
+            _check_expression(text, composition.bare(), (STRING,), path.child("messageExpression"), errors)
+        message = validation.get("message") or ""
+        if message and not message.strip():
+            errors.append(invalid(path.child("message"), message, "must be non-empty if specified"))
+        elif re.search(r"[\n\r]", message.strip()):
+            errors.append(invalid(path.child("message"), message, "must not contain line breaks"))
+        reason = validation.get("reason")
+        if reason is not None and reason not in _REASONS:
+            errors.append(not_supported(path.child("reason"), reason, _REASONS))
+
+    def _annotation(self, obj: Object, annotation: Object, env: Environment, path: Path, errors: Errors) -> None:
+        key, name = annotation.get("key") or "", obj["metadata"].get("name") or ""
+        if name:
+            validate_label_name(f"{name}/{key}", path.child("key"), errors)
+        else:
+            errors.append(invalid(path.child("key"), key, "requires metadata.name be non-empty"))
+        given = annotation.get("valueExpression") or ""
+        text, here = given.strip(), path.child("valueExpression")
+        if not text:
+            errors.append(required(here, "valueExpression is not specified"))
+        elif len(text.encode()) > _MAX_ANNOTATION_EXPRESSION:
+            errors.append(required(here, f"must not exceed {_MAX_ANNOTATION_EXPRESSION} bytes in length"))
+        else:
+            try:
+                compile_expression(text, env, (STRING, NULL))
+            except CompileError as error:
+                errors.append(invalid(here, given, str(error)))
+
+
+class ValidatingPolicyStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("spec", "metadata")
+    keeps_metadata = True
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status, path = obj.get("status") or {}, Path("status")
+        warnings = (status.get("typeChecking") or {}).get("expressionWarnings") or ()
+        for i, warning in enumerate(warnings):
+            here = path.child("typeChecking", "expressionWarnings").index(i)
+            if not warning.get("warning"):
+                errors.append(required(here.child("warning")))
+            if not (warning.get("fieldRef") or "").strip():
+                errors.append(required(here.child("fieldRef")))
+        validate_status_conditions(status.get("conditions") or [], path.child("conditions"), errors)
+
+
+class MutatingPolicyStrategy(_Policy):
+    patches = True
+
+    def default(self, obj: Object) -> None:
+        super().default(obj)
+        spec = obj["spec"]
+        if not spec.get("reinvocationPolicy"):
+            spec.pop("reinvocationPolicy", None)
+
+    def _operations(self, match: Object, errors: Errors) -> None:
+        path = _SPEC.child("matchConstraints", "resourceRules", "operations")
+        for rule in match.get("resourceRules") or ():
+            for operation in rule.get("operations") or ():
+                if operation not in _MUTATING_OPERATIONS:
+                    errors.append(not_supported(path, operation, _MUTATING_OPERATIONS))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        env = self._common(spec, old, errors).environment
+        mutations = spec.get("mutations") or []
+        if not mutations:
+            errors.append(required(_SPEC.child("mutations"), "mutations must contain at least one item"))
+        for i, mutation in enumerate(mutations):
+            self._mutation(mutation, env, _SPEC.child("mutations").index(i), errors)
+        policy = spec.get("reinvocationPolicy") or ""
+        if not policy:
+            errors.append(required(_SPEC.child("reinvocationPolicy")))
+        elif policy not in REINVOCATION_POLICIES:
+            errors.append(not_supported(_SPEC.child("reinvocationPolicy"), policy, REINVOCATION_POLICIES))
+
+    def _mutation(self, mutation: Object, env: Environment, path: Path, errors: Errors) -> None:
+        kind = mutation.get("patchType") or ""
+        if not kind:
+            errors.append(required(path.child("patchType")))
+            return
+        if kind not in _PATCH_TYPES:
+            errors.append(not_supported(path.child("patchType"), kind, _PATCH_TYPES))
+            return
+        own, other = ("jsonPatch", "applyConfiguration") if kind == "JSONPatch" else ("applyConfiguration", "jsonPatch")
+        given = mutation.get(own)
+        if given is None:
+            errors.append(required(path.child(own), f"must be specified when patchType is {kind}"))
+        else:
+            here, text = path.child(own, "expression"), (given.get("expression") or "").strip()
+            if not text:
+                errors.append(required(here))
+            else:
+                wanted = list_of(JSON_PATCH) if own == "jsonPatch" else OBJECT
+                _check_expression(text, env, (wanted,), here, errors)
+        if mutation.get(other) is not None:
+            errors.append(
+                invalid(path.child(other), "{" + other + "}", f"must not be specified when patchType is {kind}")
+            )
+
+
+class BindingStrategy(PlainStrategy):
+    """Bindings of either kind of policy."""
+
+    namespaced = False
+    allow_unconditional_update = False
+    generation_parts = ("spec",)
+    create_rules_on_update = "before"
+
+    def __init__(self, *, actions: bool) -> None:
+        self.actions = actions
+
+    def default(self, obj: Object) -> None:
+        default_match((obj.get("spec") or {}).get("matchResources"))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        name = spec.get("policyName") or ""
+        if not name:
+            errors.append(required(_SPEC.child("policyName")))
+        else:
+            errors.extend(invalid(_SPEC.child("policyName"), name, text) for text in subdomain_name(name))
+        validate_param_ref(spec.get("paramRef"), _SPEC.child("paramRef"), errors)
+        validate_match(spec.get("matchResources"), _SPEC.child("matchResources"), errors)
+        if self.actions:
+            _validation_actions(spec.get("validationActions") or [], _SPEC.child("validationActions"), errors)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return static_name_warnings(obj)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return static_name_warnings(obj)
+
+
+def _validation_actions(actions: list[str], path: Path, errors: Errors) -> None:
+    seen: set[str] = set()
+    for i, action in enumerate(actions):
+        if action not in _ACTIONS:
+            errors.append(not_supported(path.index(i), action, _ACTIONS))
+        if action in seen:
+            errors.append(duplicate(path.index(i), action))
+        seen.add(action)
+    if {"Deny", "Warn"} <= seen:
+        why = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API response "
+            "and headers serves no purpose)"
+        )
+        errors.append(invalid(path, actions, why))
+    if not seen:
+        errors.append(required(path, "at least one validation action is required"))
+
+
+def policy_table(kind: str, part: str) -> Any:
+    def param_kind(obj: Object, now: float) -> str:
+        found = (obj.get("spec") or {}).get("paramKind")
+        return printing.UNSET if found is None else f"{found.get('apiVersion', '')}/{found.get('kind', '')}"
+
+    return printing.table(
+        kind, printing.name, lambda obj, now: len((obj.get("spec") or {}).get(part) or ()), param_kind, printing.age
+    )
+
+
+def binding_table(kind: str) -> Any:
+    def param_ref(obj: Object, now: float) -> str:
+        found = (obj.get("spec") or {}).get("paramRef")
+        if found is None:
+            return printing.UNSET
+        if found.get("name"):
+            namespace = found.get("namespace")
+            return f"{namespace}/{found['name']}" if namespace else f"*/{found['name']}"
+        if found.get("selector") is not None:
+            return printing.label_selector(found["selector"])
+        return printing.UNSET
+
+    return printing.table(
+        kind, printing.name, lambda obj, now: (obj.get("spec") or {}).get("policyName", ""), param_ref, printing.age
+    )

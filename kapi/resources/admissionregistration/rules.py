@@ -1,0 +1,219 @@
+"""What webhook configurations and admission policies have in common: rules, match conditions, selectors, defaults.
+
+Upstream: ``pkg/apis/admissionregistration/validation``, ``.../v1/defaults.go``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_many
+from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
+from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment_name
+from kapi.resources.shared.metadata import validate_label_name
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.selectors import has_invalid_values, validate_label_selector
+
+Object = dict[str, Any]
+OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+FAILURE_POLICIES = ("Fail", "Ignore")
+MATCH_POLICIES = ("Equivalent", "Exact")
+REINVOCATION_POLICIES = ("IfNeeded", "Never")
+_SCOPES = ("*", "Cluster", "Namespaced")
+_MAX_CONDITIONS = 64
+
+
+# -- defaults -----------------------------------------------------------------------------------------------------
+
+
+def default_rules(rules: list[Object] | None) -> None:
+    for rule in rules or ():
+        if rule.get("scope") is None:
+            rule["scope"] = "*"
+
+
+def default_match(match: Object | None) -> None:
+    """Match resources of policies and bindings."""
+    if match is None:
+        return
+    if match.get("matchPolicy") is None:
+        match["matchPolicy"] = "Equivalent"
+    for selector in ("namespaceSelector", "objectSelector"):
+        if match.get(selector) is None:
+            match[selector] = {}
+    default_rules(match.get("resourceRules"))
+    default_rules(match.get("excludeResourceRules"))
+
+
+# -- rules --------------------------------------------------------------------------------------------------------
+
+
+def validate_rule(rule: Object, path: Path, errors: Errors) -> None:
+    """A rule with operations."""
+    operations = rule.get("operations") or []
+    if not operations:
+        errors.append(required(path.child("operations")))
+    if len(operations) > 1 and "*" in operations:
+        errors.append(invalid(path.child("operations"), operations, "if '*' is present, must not specify other operations"))
+    for i, operation in enumerate(operations):
+        if operation not in OPERATIONS:
+            errors.append(not_supported(path.child("operations").index(i), operation, OPERATIONS))
+    for field, called in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
+        values = rule.get(field) or []
+        if not values:
+            errors.append(required(path.child(field)))
+        if len(values) > 1 and "*" in values:
+            errors.append(invalid(path.child(field), values, f"if '*' is present, must not specify other {called}"))
+        if field == "apiVersions":
+            errors.extend(required(path.child(field).index(i)) for i, value in enumerate(values) if not value)
+    _resources(rule.get("resources") or [], path.child("resources"), errors)
+    scope = rule.get("scope")
+    if scope is not None and scope not in _SCOPES:
+        errors.append(not_supported(path.child("scope"), scope, _SCOPES))
+
+
+def _resources(resources: list[str], path: Path, errors: Errors) -> None:
+    if not resources:
+        errors.append(required(path))
+    any_subresource: set[str] = set()
+    any_resource: set[str] = set()
+    plain = False
+    for i, text in enumerate(resources):
+        if not text:
+            errors.append(required(path.index(i)))
+            continue
+        resource, slash, subresource = text.partition("/")
+        if not slash:
+            plain = text != "*"
+            continue
+        if resource in any_subresource:
+            errors.append(invalid(path.index(i), text, f"if '{resource}/*' is present, must not specify {text}"))
+        if subresource in any_resource:
+            errors.append(invalid(path.index(i), text, f"if '*/{subresource}' is present, must not specify {text}"))
+        if subresource == "*":
+            any_subresource.add(resource)
+        if resource == "*":
+            any_resource.add(subresource)
+    if len(resources) > 1 and "*/*" in resources:
+        errors.append(invalid(path, resources, "if '*/*' is present, must not specify other resources"))
+    if "*" in resources and plain:
+        errors.append(
+            invalid(path, resources, "if '*' is present, must not specify other resources without subresources")
+        )
+
+
+def validate_match(match: Object | None, path: Path, errors: Errors) -> None:
+    """Match resources of a policy or binding."""
+    if match is None:
+        return
+    policy = match.get("matchPolicy")
+    if policy is None:
+        errors.append(required(path.child("matchPolicy")))
+    elif policy not in MATCH_POLICIES:
+        errors.append(not_supported(path.child("matchPolicy"), policy, MATCH_POLICIES))
+    for selector in ("namespaceSelector", "objectSelector"):
+        if match.get(selector) is None:
+            errors.append(required(path.child(selector)))
+        else:
+            validate_label_selector(match[selector], path.child(selector), errors)
+    for field in ("resourceRules", "excludeResourceRules"):
+        for i, rule in enumerate(match.get(field) or ()):
+            here = path.child(field).index(i)
+            seen: set[str] = set()
+            for j, name in enumerate(rule.get("resourceNames") or ()):
+                errors.extend(invalid(here.child("resourceNames").index(j), name, text) for text in is_path_segment_name(name))
+                if name in seen:
+                    errors.append(duplicate(here.child("resourceNames").index(j), name))
+                seen.add(name)
+            validate_rule(rule, here, errors)
+
+
+def validate_selectors(webhook: Object, path: Path, errors: Errors, allow_invalid_values: bool) -> None:
+    for selector in ("namespaceSelector", "objectSelector"):
+        given = webhook.get(selector)
+        if given is not None:
+            validate_label_selector(given, path.child(selector), errors, allow_invalid_values=allow_invalid_values)
+
+
+def selectors_have_invalid_values(webhooks: list[Object]) -> bool:
+    return any(
+        has_invalid_values(webhook.get(selector))
+        for webhook in webhooks
+        for selector in ("namespaceSelector", "objectSelector")
+    )
+
+
+# -- conditions ---------------------------------------------------------------------------------------------------
+
+
+def validate_conditions(conditions: list[Object], path: Path, errors: Errors, *, params: bool = False) -> None:
+    """Match conditions; ``params`` whether their expressions may speak of parameters."""
+    if len(conditions) > _MAX_CONDITIONS:
+        errors.append(too_many(path, len(conditions), _MAX_CONDITIONS))
+    seen: set[str] = set()
+    for i, condition in enumerate(conditions):
+        here, expression = path.index(i), (condition.get("expression") or "").strip()
+        if not expression:
+            errors.append(required(here.child("expression")))
+        else:
+            try:
+                compile_expression(expression, environment(params=params))
+            except CompileError as error:
+                errors.append(invalid(here.child("expression"), expression, str(error)))
+        name = condition.get("name") or ""
+        if not name:
+            errors.append(required(here.child("name")))
+            continue
+        validate_label_name(name, here.child("name"), errors)
+        if name in seen:
+            errors.append(duplicate(here.child("name"), name))
+        seen.add(name)
+
+
+# -- references ---------------------------------------------------------------------------------------------------
+
+
+def validate_param_kind(kind: Object, path: Path, errors: Errors) -> None:
+    api_version = kind.get("apiVersion") or ""
+    here = path.child("apiVersion")
+    if not api_version:
+        errors.append(required(here))
+    elif api_version.count("/") > 1:
+        errors.append(invalid(here, api_version, f"unexpected GroupVersion string: {api_version}"))
+    else:
+        group, slash, version = api_version.partition("/")
+        if not slash:
+            group, version = "", group
+        if group and (texts := is_dns1123_subdomain(group)):
+            errors.append(invalid(here, group, ",".join(texts)))
+        if not version:
+            errors.append(invalid(here, api_version, "version must be specified"))
+        elif texts := is_dns1035_label(version):
+            errors.append(invalid(here, version, ",".join(texts)))
+    name = kind.get("kind") or ""
+    if not name:
+        errors.append(required(path.child("kind")))
+    elif texts := is_dns1035_label(name.lower()):
+        why = "may have mixed case, but should otherwise match: " + ",".join(texts)
+        errors.append(invalid(path.child("kind"), name, why))
+
+
+def validate_param_ref(reference: Object | None, path: Path, errors: Errors) -> None:
+    if reference is None:
+        return
+    name, selector = reference.get("name") or "", reference.get("selector")
+    if name:
+        errors.extend(invalid(path.child("name"), name, text) for text in is_path_segment_name(name))
+        if selector is not None:
+            errors.append(forbidden(path.child("name"), "name and selector are mutually exclusive"))
+    if selector is not None:
+        validate_label_selector(selector, path.child("selector"), errors)
+        if name:
+            errors.append(forbidden(path.child("selector"), "name and selector are mutually exclusive"))
+    if not name and selector is None:
+        errors.append(required(path, "one of name or selector must be specified"))
+    action = reference.get("parameterNotFoundAction") or ""
+    if not action:
+        errors.append(required(path.child("parameterNotFoundAction")))
+    elif action not in ("Allow", "Deny"):
+        errors.append(not_supported(path.child("parameterNotFoundAction"), action, ("Deny", "Allow")))

@@ -1,0 +1,209 @@
+"""Webhook configurations: defaults and validation (upstream: ``pkg/apis/admissionregistration/validation``)."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.resources.admissionregistration.rules import (
+    FAILURE_POLICIES,
+    MATCH_POLICIES,
+    REINVOCATION_POLICIES,
+    default_rules,
+    selectors_have_invalid_values,
+    validate_conditions,
+    validate_rule,
+    validate_selectors,
+)
+from kapi.resources.definition import StrategyContext
+from kapi.resources.shared import printing
+from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_port_number
+from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+_NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
+_URL_FORM = "; desired format: https://host[/path]"
+_STATIC_SUFFIX = ".static.k8s.io"
+
+
+class WebhookStrategy(PlainStrategy):
+    namespaced = False
+    allow_unconditional_update = False
+    generation_parts = ("webhooks",)
+    create_rules_on_update = "before"
+
+    def __init__(self, *, mutating: bool) -> None:
+        self.mutating = mutating
+
+    def default(self, obj: Object) -> None:
+        for webhook in obj.get("webhooks") or ():
+            defaults: Object = {
+                "failurePolicy": "Fail",
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {},
+                "objectSelector": {},
+                "timeoutSeconds": 10,
+            }
+            if self.mutating:
+                defaults["reinvocationPolicy"] = "Never"
+            for field, value in defaults.items():
+                if webhook.get(field) is None:
+                    webhook[field] = value
+            default_rules(webhook.get("rules"))
+            service = (webhook.get("clientConfig") or {}).get("service")
+            if service is not None and service.get("port") is None:
+                service["port"] = 443
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        webhooks = obj.get("webhooks") or []
+        before = None if old is None else old.get("webhooks") or []
+        allow_values = before is not None and selectors_have_invalid_values(before)
+        no_effects = before is None or all(hook.get("sideEffects") in _NO_SIDE_EFFECTS for hook in before)
+        known_versions = before is None or all(
+            not hook.get("admissionReviewVersions") or set(hook["admissionReviewVersions"]) & set(_REVIEW_VERSIONS)
+            for hook in before
+        )
+        unique = before is None or len({hook.get("name") for hook in before}) == len(before)
+        same_conditions = before is not None and [hook.get("matchConditions") for hook in webhooks] == [
+            hook.get("matchConditions") for hook in before
+        ]
+        seen: set[str] = set()
+        for i, webhook in enumerate(webhooks):
+            path = Path("webhooks").index(i)
+            self._webhook(webhook, path, errors, allow_values, no_effects, same_conditions)
+            _review_versions(webhook, path.child("admissionReviewVersions"), errors, known_versions)
+            name = webhook.get("name") or ""
+            if unique and name:
+                if name in seen:
+                    errors.append(duplicate(path.child("name"), name))
+                seen.add(name)
+
+    def _webhook(
+        self, webhook: Object, path: Path, errors: Errors, allow_values: bool, no_effects: bool, same_conditions: bool
+    ) -> None:
+        _qualified_name(webhook.get("name") or "", path.child("name"), errors)
+        for i, rule in enumerate(webhook.get("rules") or ()):
+            validate_rule(rule, path.child("rules").index(i), errors)
+        for field, allowed in (("failurePolicy", FAILURE_POLICIES), ("matchPolicy", MATCH_POLICIES)):
+            if webhook.get(field) is not None and webhook[field] not in allowed:
+                errors.append(not_supported(path.child(field), webhook[field], allowed))
+        effects, allowed_effects = webhook.get("sideEffects"), _NO_SIDE_EFFECTS if no_effects else _SIDE_EFFECTS
+        if effects is None:
+            errors.append(required(path.child("sideEffects"), f"must specify one of {', '.join(allowed_effects)}"))
+        elif effects not in allowed_effects:
+            errors.append(not_supported(path.child("sideEffects"), effects, allowed_effects))
+        seconds = webhook.get("timeoutSeconds")
+        if seconds is not None and not 1 <= seconds <= 30:
+            why = "the timeout value must be between 1 and 30 seconds"
+            errors.append(invalid(path.child("timeoutSeconds"), seconds, why))
+        validate_selectors(webhook, path, errors, allow_values)
+        policy = webhook.get("reinvocationPolicy")
+        if self.mutating and policy is not None and policy not in REINVOCATION_POLICIES:
+            errors.append(not_supported(path.child("reinvocationPolicy"), policy, REINVOCATION_POLICIES))
+        _client_config(webhook.get("clientConfig") or {}, path.child("clientConfig"), errors)
+        if not same_conditions:
+            validate_conditions(webhook.get("matchConditions") or [], path.child("matchConditions"), errors)
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return static_name_warnings(obj)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return static_name_warnings(obj)
+
+
+def static_name_warnings(obj: Object) -> list[str]:
+    """Names that are kept for configurations from files."""
+    if not (obj["metadata"].get("name") or "").endswith(_STATIC_SUFFIX):
+        return []
+    return [
+        f'metadata.name: names ending with "{_STATIC_SUFFIX}" are reserved for static manifest-based configurations '
+        "and cannot be managed via the API"
+    ]
+
+
+def _qualified_name(name: str, path: Path, errors: Errors) -> None:
+    if not name:
+        errors.append(required(path))
+    elif texts := is_dns1123_subdomain(name):
+        errors.append(invalid(path, name, ",".join(texts)))
+    elif name.count(".") < 2:
+        errors.append(invalid(path, name, "should be a domain with at least three segments separated by dots"))
+
+
+def _review_versions(webhook: Object, path: Path, errors: Errors, known_versions: bool) -> None:
+    versions = webhook.get("admissionReviewVersions") or []
+    known = ", ".join(_REVIEW_VERSIONS)
+    if not versions:
+        errors.append(required(path, f"must specify one of {known}"))
+        return
+    seen: set[str] = set()
+    for i, version in enumerate(versions):
+        if version in seen:
+            errors.append(invalid(path.index(i), version, "duplicate version"))
+            continue
+        seen.add(version)
+        errors.extend(invalid(path.index(i), version, text) for text in is_dns1035_label(version))
+    if known_versions and not seen & set(_REVIEW_VERSIONS):
+        errors.append(invalid(path, versions, f"must include at least one of {known}"))
+
+
+def _client_config(client: Object, path: Path, errors: Errors) -> None:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        errors.append(required(path, "exactly one of url or service is required"))
+    elif url is not None:
+        validate_url(url, path.child("url"), errors)
+    else:
+        validate_service(service or {}, path.child("service"), errors)
+
+
+def validate_url(url: str, path: Path, errors: Errors) -> None:
+    """A webhook's URL: https, a host, a path and no more."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        errors.append(required(path, f"url must be a valid URL: {error}{_URL_FORM}"))
+        return
+    if parts.scheme != "https":
+        errors.append(invalid(path, parts.scheme, "'https' is the only allowed URL scheme" + _URL_FORM))
+    user, _, host = parts.netloc.rpartition("@")
+    if not host:
+        errors.append(invalid(path, host, "host must be specified" + _URL_FORM))
+    if "@" in parts.netloc:
+        errors.append(invalid(path, user, "user information is not permitted in the URL"))
+    if parts.fragment:
+        errors.append(invalid(path, parts.fragment, "fragments are not permitted in the URL"))
+    if parts.query:
+        errors.append(invalid(path, parts.query, "query parameters are not permitted in the URL"))
+
+
+def validate_service(service: Object, path: Path, errors: Errors) -> None:
+    """A webhook's service reference."""
+    for field in ("name", "namespace"):
+        if not service.get(field):
+            errors.append(required(path.child(field)))
+    port = service.get("port", 443)
+    if texts := is_port_number(port):
+        errors.append(invalid(path.child("port"), port, "port is not valid: " + ", ".join(texts)))
+    text = service.get("path")
+    if not text or text == "/":
+        return
+    here = path.child("path")
+    if text == "//":
+        errors.append(invalid(here, text, "segment[0] may not be empty"))
+        return
+    if not text.startswith("/"):
+        errors.append(invalid(here, text, "must start with a '/'"))
+    for i, step in enumerate(text[1:].removesuffix("/").split("/")):
+        if not step:
+            errors.append(invalid(here, text, f"segment[{i}] may not be empty"))
+            continue
+        errors.extend(invalid(here, text, f"segment[{i}]: {problem}") for problem in is_dns1123_subdomain(step))
+
+
+def table(kind: str) -> Any:
+    return printing.table(kind, printing.name, lambda obj, now: len(obj.get("webhooks") or ()), printing.age)
