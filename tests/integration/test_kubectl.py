@@ -300,7 +300,8 @@ def test_authorization_commands(kubectl: Kubectl) -> None:
     who = kubectl.run("auth", "whoami", "--kubeconfig=/dev/null", f"--server={kubectl.server.url}", f"--token={token}",
                       f"--certificate-authority={kubectl.server.authority}")  # fmt: skip
     assert f"system:serviceaccount:{kubectl.namespace}:robot" in who
-    reconciled = kubectl.run("auth", "reconcile", "-f", "-", stdin=json.dumps(ROLE))
+    role = {**ROLE, "metadata": {"name": "viewer", "namespace": kubectl.namespace}}
+    reconciled = kubectl.run("auth", "reconcile", "-f", "-", stdin=json.dumps(role))
     assert "role.rbac.authorization.k8s.io/viewer reconciled" in reconciled
 
 
