@@ -1,105 +1,20 @@
-"""Expressions about admission requests: their variables and types (upstream: apiserver ``admission/plugin/cel``)."""
+"""Values of the variables of expressions about requests, and their evaluation (upstream: apiserver ``admission/plugin/cel``)."""
 
 from __future__ import annotations
 
-import functools
-import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from kapi.admission.interface import Attributes
-from kapi.cel import errors as cel_errors
-from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program
-from kapi.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, CelType, StructField, StructType, display, list_of, map_of
+from kapi.authorization import interface as authorization
+from kapi.authorization.interface import Verdict
+from kapi.cel.library.authorizer import Authorizer, Check, Decision, resource_check
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
+from kapi.request.user import UserInfo
+from kapi.resources.admissionregistration.expressions import Expression
 
 Object = dict[str, Any]
-
-
-class CompileError(ValueError):
-    """An expression that cannot be used; the text is upstream's."""
-
-
-class EvaluationError(ValueError):
-    """An expression that failed for this request.  ``fatal``: the cost limit was hit and nothing more is evaluated."""
-
-    def __init__(self, text: str, fatal: bool = False) -> None:
-        super().__init__(text)
-        self.fatal = fatal
-
-
-def _struct(name: str, /, **fields: CelType) -> StructType:
-    return StructType(f"kubernetes.{name}", {key: StructField(key, type_) for key, type_ in fields.items()})
-
-
-_TEXTS = map_of(STRING, STRING)
-_GVK = _struct("GroupVersionKind", group=STRING, version=STRING, kind=STRING)
-_GVR = _struct("GroupVersionResource", group=STRING, version=STRING, resource=STRING)
-_USER = _struct("UserInfo", username=STRING, uid=STRING, groups=list_of(STRING), extra=map_of(STRING, list_of(STRING)))
-REQUEST = _struct(
-    "AdmissionRequest",
-    kind=_GVK,
-    resource=_GVR,
-    subResource=STRING,
-    requestKind=_GVK,
-    requestResource=_GVR,
-    requestSubResource=STRING,
-    name=STRING,
-    namespace=STRING,
-    operation=STRING,
-    userInfo=_USER,
-    dryRun=BOOL,
-    options=DYN,
-)
-_CONDITION = _struct(
-    "NamespaceCondition", status=STRING, type=STRING, lastTransitionTime=TIMESTAMP, message=STRING, reason=STRING
-)
-NAMESPACE = _struct(
-    "Namespace",
-    metadata=_struct(
-        "NamespaceMetadata",
-        name=STRING,
-        generateName=STRING,
-        namespace=STRING,
-        labels=_TEXTS,
-        annotations=_TEXTS,
-        UID=STRING,
-        creationTimestamp=TIMESTAMP,
-        deletionGracePeriodSeconds=INT,
-        deletionTimestamp=TIMESTAMP,
-        generation=INT,
-        resourceVersion=STRING,
-        finalizers=list_of(STRING),
-    ),
-    spec=_struct("NamespaceSpec", finalizers=list_of(STRING)),
-    status=_struct("NamespaceStatus", conditions=list_of(_CONDITION), phase=STRING),
-)
-_STRUCTS = (REQUEST, _GVK, _GVR, _USER, NAMESPACE)
-
-
-def _authorizer_type(name: str) -> CelType:
-    """A type of the CEL library's authorizer, where it has one."""
-    try:
-        module = importlib.import_module("kapi.cel.library.authz")
-    except ImportError:
-        return DYN
-    found: CelType = getattr(module, name, DYN)
-    return found
-
-
-@functools.cache
-def environment(*, params: bool = False, namespace: bool = False, authorizer: bool = True) -> Environment:
-    """The variables of an expression: always object, oldObject and request, others where they are offered."""
-    variables: dict[str, CelType] = {"object": DYN, "oldObject": DYN, "request": REQUEST}
-    if params:
-        variables["params"] = DYN
-    if namespace:
-        variables["namespaceObject"] = NAMESPACE
-    if authorizer:
-        variables["authorizer"] = _authorizer_type("AUTHORIZER")
-        variables["authorizer.requestResource"] = _authorizer_type("RESOURCE_CHECK")
-    return Environment(variables, structs=_STRUCTS)
 
 
 def request_object(
@@ -133,75 +48,130 @@ def _named(name: Any, last: str) -> Object:
     return {"group": name[0], "version": name[1], last: name[2]}
 
 
-@dataclass(slots=True)
+class _Unanswered(Exception):
+    """The authorizer has to be waited for."""
+
+    def __init__(self, question: Check, answer: Awaitable[Verdict]) -> None:
+        self.question = question
+        self.answer = answer
+
+
+class Questions:
+    """What expressions of one request ask the authorizer.  Expressions run synchronously: one that needs an answer that
+    takes time is stopped, and run again when the answer is there."""
+
+    def __init__(self, authorizer: Any, user: UserInfo) -> None:
+        self._authorizer = authorizer
+        self._user = user
+        self._answers: dict[Check, Decision] = {}
+
+    def decide(self, question: Check) -> Decision:
+        known = self._answers.get(question)
+        if known is not None:
+            return known
+        verdict = self._authorizer.authorize(self._attributes(question))
+        if not isinstance(verdict, Verdict):
+            raise _Unanswered(question, verdict)
+        return self._note(question, verdict)
+
+    def _note(self, question: Check, verdict: Verdict) -> Decision:
+        allowed = verdict.decision is authorization.Decision.ALLOW
+        answer = self._answers[question] = Decision(allowed, verdict.reason, verdict.error)
+        return answer
+
+    async def learn(self, missing: _Unanswered) -> None:
+        self._note(missing.question, await missing.answer)
+
+    def _attributes(self, question: Check) -> authorization.Attributes:
+        user = self._user
+        if question.service_account is not None:
+            namespace, name = question.service_account
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+            user = UserInfo(name=f"system:serviceaccount:{namespace}:{name}", groups=groups)
+        asked = authorization.Attributes(
+            user=user,
+            verb=question.verb,
+            is_resource=not question.path,
+            path=question.path,
+            group=question.group,
+            version="" if question.path else "*",
+            resource=question.resource,
+            subresource=question.subresource,
+            namespace=question.namespace,
+            name=question.name,
+        )
+        if question.field_selector is not None:
+            try:
+                terms = parse_fields(question.field_selector).requirements
+                asked.field_requirements = tuple((term.key, term.operator, term.value) for term in terms)
+            except SelectorError as error:
+                asked.field_selector_error = str(error)
+        if question.label_selector is not None:
+            try:
+                labels = parse_labels(question.label_selector).requirements
+                asked.label_requirements = tuple((term.key, term.operator, tuple(sorted(term.values))) for term in labels)
+            except SelectorError as error:
+                asked.label_selector_error = str(error)
+        return asked
+
+
 class Bindings:
     """The values of the variables for one request."""
 
-    values: dict[str, Any] = field(default_factory=dict)
+    __slots__ = ("values", "questions")
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         attributes: Attributes,
         kind: GroupVersionKind,
         resource: GroupVersionResource,
         obj: Object | None,
         old: Object | None,
-        authorizer: Any = None,
-        **more: Any,
-    ) -> Bindings:
-        values = {
+        authorizer: Any,
+        namespace: Object | None = None,
+    ) -> None:
+        questions = self.questions = Questions(authorizer, attributes.user)
+        self.values: dict[str, Any] = {
             "object": obj,
             "oldObject": old,
             "request": request_object(attributes, kind, resource),
-            **more,
+            "namespaceObject": namespace_object(namespace),
+            "authorizer": Authorizer(questions.decide),
+            "authorizer.requestResource": resource_check(
+                questions.decide,
+                Check(
+                    group=resource.group,
+                    resource=resource.resource,
+                    subresource=attributes.subresource,
+                    namespace=attributes.namespace,
+                    name=attributes.name,
+                ),
+            ),
         }
-        if authorizer is not None:
-            values["authorizer"] = authorizer
-        return cls(values)
 
-
-class Condition:
-    """A compiled expression."""
-
-    __slots__ = ("expression", "program")
-
-    def __init__(self, expression: str, program: Program) -> None:
-        self.expression = expression
-        self.program = program
-
-    def evaluate(self, bindings: Bindings | Mapping[str, Any], budget: int) -> tuple[Any, int]:
+    async def evaluate(self, expression: Expression, budget: int, values: Mapping[str, Any] | None = None) -> tuple[Any, int]:
         """The value and what it cost.  Raises EvaluationError."""
-        values = bindings.values if isinstance(bindings, Bindings) else bindings
-        try:
-            return self.program.run(values, min(budget, PER_CALL_LIMIT))
-        except cel_errors.BudgetExceeded:
-            if budget < PER_CALL_LIMIT:
-                raise EvaluationError(
-                    "validation failed due to running out of cost budget, no further validation rules will be run", True
-                ) from None
-            raise EvaluationError(
-                f"expression '{self.expression}' resulted in error: operation cancelled: actual cost limit exceeded", True
-            ) from None
-        except cel_errors.EvaluationError as error:
-            raise EvaluationError(f"expression '{self.expression}' resulted in error: {error}") from None
+        while True:
+            try:
+                return expression.evaluate(self.values if values is None else values, budget)
+            except _Unanswered as missing:
+                await self.questions.learn(missing)
 
 
-def compile_expression(expression: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Condition:
-    """Raises CompileError: it does not compile, or is of another type than one of ``wanted`` (none: any)."""
-    try:
-        program = env.compile(expression)
-    except cel_errors.CompileErrors as error:
-        raise CompileError(f"compilation failed: {error}") from None
-    result = program.result_type
-    if wanted and not any(result == type_ for type_ in wanted):
-        if len(wanted) == 1:
-            raise CompileError(f"must evaluate to {display(wanted[0])} but got {display(result)}")
-        shown = " ".join(display(type_) for type_ in wanted)
-        raise CompileError(f"must evaluate to one of [{shown}] but got {display(result)}")
-    return Condition(expression, program)
+_NAMESPACE_METADATA = (
+    "name", "generateName", "namespace", "labels", "annotations", "UID", "creationTimestamp", "deletionGracePeriodSeconds",
+    "deletionTimestamp", "generation", "resourceVersion", "finalizers",
+)  # fmt: skip
 
 
-def compile_condition(expression: str) -> Condition:
-    """A match condition of a webhook.  Raises CompileError."""
-    return compile_expression(expression, environment())
+def namespace_object(namespace: Object | None) -> Object | None:
+    """``namespaceObject``: the part of a namespace that policies may see."""
+    if namespace is None:
+        return None
+    metadata = namespace["metadata"]
+    return {
+        "metadata": {field: metadata[field.lower() if field == "UID" else field]
+                     for field in _NAMESPACE_METADATA if (field.lower() if field == "UID" else field) in metadata},
+        "spec": namespace.get("spec") or {},
+        "status": namespace.get("status") or {},
+    }

@@ -104,7 +104,7 @@ class Environment:
         *,
         functions: Mapping[str, list[Overload]] | None = None,
         constants: Mapping[str, tuple[CelType, Any]] | None = None,
-        structs: Sequence[StructType] = (),
+        structs: Sequence[StructType] | Mapping[str, StructType] = (),
         container: str = "",
         homogeneous: bool = True,
     ) -> None:
@@ -112,7 +112,7 @@ class Environment:
             dict(variables or {}),
             {**CONSTANTS, **KUBERNETES_CONSTANTS, **(constants or {})},
             functions if functions is not None else kubernetes_functions(),
-            {struct.name: struct for struct in structs},
+            structs if isinstance(structs, Mapping) else {struct.name: struct for struct in structs},
             container,
             homogeneous,
         )

@@ -49,10 +49,10 @@ class WebhookPlugin(Plugin):
         meter = self.initializer.settings.get("meter")
         return meter if isinstance(meter, Meter) else None
 
-    def holds(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> bool:
+    async def holds(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> bool:
         """Whether the hook's conditions hold.  Raises Forbidden."""
         old = in_version(attributes.old, invocation.kind)
-        return conditions_hold(
+        return await conditions_hold(
             invocation.hook, self.initializer, attributes, invocation.kind, invocation.resource, obj, old
         )
 

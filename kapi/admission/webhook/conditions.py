@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.admission.cel import Bindings, CompileError, Condition, EvaluationError, compile_condition
+from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.webhook.hooks import Hook
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import forbidden
+from kapi.resources.admissionregistration.expressions import (
+    CompileError,
+    EvaluationError,
+    Expression,
+    compile_expression,
+    environment,
+)
 
 Object = dict[str, Any]
 COST_LIMIT = 2_500_000  # of all conditions of one webhook and request
 
 
-def conditions_hold(
+async def conditions_hold(
     hook: Hook,
     initializer: Initializer,
     attributes: Attributes,
@@ -27,7 +34,7 @@ def conditions_hold(
     """Whether the hook is to be called.  Raises Forbidden when a condition fails and the policy is to fail."""
     if not hook.conditions:
         return True
-    bindings = Bindings.of(attributes, kind, resource, obj, old, initializer.authorizer)
+    bindings = Bindings(attributes, kind, resource, obj, old, initializer.authorizer)
     errors: list[str] = []
     budget = COST_LIMIT
     if hook.compiled is None:
@@ -37,7 +44,7 @@ def conditions_hold(
             errors.append(str(condition))
             continue
         try:
-            value, cost = condition.evaluate(bindings, budget)
+            value, cost = await bindings.evaluate(condition, budget)
         except EvaluationError as error:
             errors.append(str(error))
             continue
@@ -53,8 +60,8 @@ def conditions_hold(
     raise forbidden(attributes.resource.group_resource, attributes.name, text)
 
 
-def _compiled(expression: str) -> Condition | CompileError:
+def _compiled(expression: str) -> Expression | CompileError:
     try:
-        return compile_condition(expression)
+        return compile_expression(expression, environment())
     except CompileError as error:
         return error

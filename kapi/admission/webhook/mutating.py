@@ -59,7 +59,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                 if invocation is None or again and hook.uid not in passes.to_reinvoke:
                     continue
                 versioned = in_version(attributes.obj, invocation.kind)
-                if not self.holds(invocation, attributes, versioned):
+                if not await self.holds(invocation, attributes, versioned):
                     continue
                 changed = await self._call(invocation, attributes, versioned, 1 if again else 0, i)
                 if changed:

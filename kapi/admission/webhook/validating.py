@@ -34,7 +34,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             if invocation is None:
                 continue
             obj = in_version(attributes.obj, invocation.kind)
-            if self.holds(invocation, attributes, obj):
+            if await self.holds(invocation, attributes, obj):
                 concerned.append((invocation, obj))
         if not concerned:
             return
