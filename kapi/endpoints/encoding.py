@@ -32,9 +32,19 @@ def respond_tree(code: int, tree: Any, media: MediaType) -> Response:
 
 
 def respond_object(
-    ctx: RequestContext, scope: RequestScope, code: int, obj: Object | None, data: bytes | None, media: MediaType
+    ctx: RequestContext,
+    scope: RequestScope,
+    code: int,
+    obj: Object | None,
+    data: bytes | None,
+    media: MediaType,
+    stored: Object | None = None,
 ) -> Response:
-    """One object of the scope's kind.  ``data`` are its stored bytes, when the version asked for is the stored one."""
+    """One object of the scope's kind.
+
+    ``data`` are its stored bytes, when the version asked for is the stored one; ``stored`` the object in its storage
+    version, which some tables are made of.
+    """
     if media.plain and data:
         return Response(code, data + b"\n", media.content_type)
     if obj is None:  # only bytes were given
@@ -43,7 +53,9 @@ def respond_object(
     if media.as_kind == "Table":
         meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         include = ctx.first("includeObject", "Metadata")
-        tree = transform.table(scope.resource, [obj], meta, version=media.as_version, include=include)
+        of_stored = scope.resource.table is not None and scope.resource.table.of_stored
+        shown = stored if of_stored and stored is not None and include != "Object" else obj
+        tree = transform.table(scope.resource, [shown], meta, version=media.as_version, include=include)
     elif media.as_kind == "PartialObjectMetadata":
         tree = transform.partial(obj, media.as_version)
     elif media.as_kind:

@@ -23,4 +23,4 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     entry = await read.get(scope.store, namespace, request_name(ctx), version)
     if scope.same_version:
         return respond_object(ctx, scope, 200, None, entry.data, media)
-    return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media)
+    return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media, entry.object)

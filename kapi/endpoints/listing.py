@@ -55,6 +55,8 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
     objects = [scope.from_storage(entry.object) for entry in page.entries]
     if media.as_kind == "Table":
         include = ctx.first("includeObject", "Metadata")
+        if resource.table is not None and resource.table.of_stored and include != "Object":
+            objects = [entry.object for entry in page.entries]
         tree = transform.table(resource, objects, meta, version=media.as_version, include=include)
     elif media.as_kind == "PartialObjectMetadata":
         name = go_type(resource, "List")

@@ -19,7 +19,7 @@ from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.schema.empty_lists import nil_empty_lists
-from kapi.schema.managedfields import FieldManager, pattern_set
+from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
 from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
@@ -111,7 +111,6 @@ class ResourceStore:
                 gvk,
                 strategy.reset_fields,
                 name,
-                only=pattern_set(strategy.owned_fields) if strategy.owned_fields else None,
                 versions=self._other_versions(resource),
             )
             self._field_managers[(gvk, name)] = manager

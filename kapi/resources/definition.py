@@ -54,8 +54,6 @@ class Strategy:
     generates_names = True
     #: fields (dotted: "status", "metadata.deletionTimestamp") that a write through this endpoint never owns.
     reset_fields: tuple[str, ...] = ()
-    #: paths of the only fields a write through this endpoint may own; "*" is any element.  Empty: all but the reset ones.
-    owned_fields: tuple[tuple[str, ...], ...] = ()
 
     def default(self, obj: Object) -> None:
         """Sets defaults, as the decoder upstream does; runs before admission on every write."""
@@ -136,6 +134,7 @@ class TableColumns:
     cells: Callable[[Object, float], list[Any]]
     #: the object as rows show it, where that is not the one that is served; ``cells`` gets it too
     view: Callable[[Object], Object] | None = None
+    of_stored: bool = False  # rows are made of the object in its storage version
     conditions: Callable[[Object], list[Object]] | None = None  # of a row, e.g. that a pod has completed
     order: Callable[[Object], Any] | None = None  # what rows are sorted by, where not by the objects' names
 

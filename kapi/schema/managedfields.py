@@ -73,16 +73,6 @@ def reset_set(fields: Iterable[str]) -> Set:
     return result
 
 
-def pattern_set(paths: Iterable[Iterable[str]]) -> Set:
-    """A pattern of fields, as ``FieldManager`` takes it for ``only``; "*" stands for any element of a list or map."""
-    pattern: Set = {}
-    for path in paths:
-        node = pattern
-        for part in path:
-            node = node.setdefault(part if part == "*" else "f:" + part, {})
-    return pattern
-
-
 _decoded: dict[bytes, Set] = {}
 
 

@@ -21,7 +21,7 @@ RESOURCE = Resource(
     storage_version_hash="qwQve8ut294=",
     subresources=(STATUS,),
     strategy=STRATEGY,
-    table=replace(TABLE, view=from_v1),
+    table=replace(TABLE, of_stored=True),
     storage_version="v2",
     to_storage=from_v1,
     from_storage=to_v1,

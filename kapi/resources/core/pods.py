@@ -246,8 +246,6 @@ def _keep_observed(status: Object, before: Object) -> None:
 
 
 class EphemeralContainersStrategy(_PodPartStrategy):
-    owned_fields: tuple[tuple[str, ...], ...] = (("spec", "ephemeralContainers"),)
-
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         added = obj["spec"].get("ephemeralContainers")
         obj["spec"] = tree.copy(old["spec"])
@@ -269,10 +267,6 @@ class EphemeralContainersStrategy(_PodPartStrategy):
 
 
 class ResizeStrategy(_PodPartStrategy):
-    owned_fields: tuple[tuple[str, ...], ...] = tuple(
-        ("spec", part, "*", name) for part in ("containers", "initContainers") for name in ("resources", "resizePolicy")
-    )
-
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         prepare_resize(obj, tree.copy(old))
         keep(obj, old, "status")

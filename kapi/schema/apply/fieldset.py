@@ -135,12 +135,12 @@ def recursive_difference(one: Set, other: Set) -> Set:
 
 
 def include_matches(one: Set, pattern: Set) -> Set:
-    """Only the paths a pattern names or leads below: ``{}`` at a node means everything below it, ``*`` is any element."""
+    """Only the paths a pattern names or leads below: ``{}`` at a node of the pattern means everything below it."""
     left: Set = {}
     for element, node in one.items():
-        below = pattern.get(element, pattern.get("*"))
-        if element == "." or below is None:
+        if element == "." or element not in pattern:
             continue
+        below = pattern[element]
         kept = node if not below else make_node(is_member(node), include_matches(node, below))
         if kept is not None:
             left[element] = kept
