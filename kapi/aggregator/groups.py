@@ -38,7 +38,7 @@ def merged_groups(
             stale = known is None or not is_available(service)
             versions[gv] = VersionEntry(gv.version, remote=known or [], stale=stale)
         elif gv not in versions:
-            versions[gv] = VersionEntry(gv.version, stale=True)
+            versions[gv] = VersionEntry(gv.version, remote=[], stale=True)
     return _sorted(versions, priorities)
 
 

@@ -66,5 +66,5 @@ _Dumper.yaml_implicit_resolvers = dict(Resolver.yaml_implicit_resolvers)
 
 def dump_yaml(tree: Any) -> bytes:
     """A JSON tree as one YAML document."""
-    text = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1 << 30, sort_keys=False)
+    text = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=80, sort_keys=False)
     return str(text).removesuffix("...\n").encode("utf-8")  # the end mark after kept line breaks; upstream writes none

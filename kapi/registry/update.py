@@ -111,9 +111,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             try:
                 revision = await store.store.update(key, entry.revision, *halves)
             except (RevisionConflict, KeyMissing):
-                if wanted not in ("", "0"):
-                    raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK) from None
-                raise
+                raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not
             except StoreError as error:
                 raise interpret(error, resource, op.name) from error
             outcome = store.stored(obj, halves, revision)
