@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,8 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     change = _apply(ctx, scope, op, options, data) if kind == APPLY else _patch(ctx, scope, op, options, data, kind)
 
     async def transform(existing: Object | None) -> Object:
+        if existing is None and kind != APPLY:  # some types are created by PUT, but none by a patch
+            raise status.not_found(scope.store.group_resource, name)
         new = change(existing)
         info = ctx.info
         assert info is not None
@@ -137,8 +140,6 @@ def patched(
     else:
         result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
         result.update(kind=gvk.kind, apiVersion=str(gvk.group_version))  # what the patch says of them is not looked at
-    if not result.get("apiVersion"):
-        return {"metadata": {}}  # without a version upstream reads nothing of the object, its name neither
 
     def refuse(why: str) -> status.StatusError:
         shown = go_map(patch) if kind == STRATEGIC else orjson.dumps(result).decode()
@@ -146,15 +147,38 @@ def patched(
 
     found: list[str] = list(problems)
     try:
-        new = decode(result, gvk, type_, "Collect", found.append)
+        if result.get("apiVersion"):
+            new = decode(result, gvk, type_, "Collect", found.append)
+        else:  # without a version upstream knows no field of the object, its name neither
+            new = {"metadata": {}}
+            found.extend(f'unknown field "{name}"' for name in sorted(result) if name not in ("kind", "apiVersion"))
     except DecodingError as error:
-        raise refuse(error.cause) from None
+        raise refuse(_restoring(error.cause) if kind == STRATEGIC else error.cause) from None
     if found and validation == "Strict":
         raise refuse("strict decoding error: " + ", ".join(found))
     if validation == "Warn":
         for problem in found:
             ctx.warn(problem)
     return new
+
+
+_MISMATCH = re.compile(r"json: cannot unmarshal (\w+) into .* of type (.+)")
+_KINDS_OF_JSON = {"object": "map", "array": "slice", "number": "int64"}
+
+
+def _restoring(cause: str) -> str:
+    """A decoder's complaint in the words of the converter that strategic merge patches go through."""
+    match = _MISMATCH.fullmatch(cause)
+    if match is None:
+        return cause
+    given, wanted = _KINDS_OF_JSON.get(match[1], match[1]), match[2]
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {given}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {given}"
+    if "." in wanted:
+        return f"cannot restore struct from: {given}"
+    return f"unrecognized type: {wanted}"
 
 
 def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes) -> Change:
