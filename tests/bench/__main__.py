@@ -1,0 +1,141 @@
+"""``python -m tests.bench``: measures an API server, or starts kapi and measures that.
+
+    python -m tests.bench --server https://127.0.0.1:6443 --token T [--ca F] [--pid N ...] [--name kube-apiserver]
+    python -m tests.bench                       # starts kapi in a directory of its own
+
+Several servers: run once per server with --json, then --compare a.json b.json --svg plot.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench import report
+from tests.bench.cases import Bench, Row, _spread
+from tests.bench.load import Connection, Target
+
+_TOKEN = "bench-token"
+
+
+class OwnServer:
+    """A kapi started for the measurement."""
+
+    def __init__(self, directory: Path, flags: list[str]) -> None:
+        self.directory = directory
+        self.tokens = directory / "tokens.csv"
+        self.tokens.write_text(f"{_TOKEN},bench,bench,system:masters\n")
+        self.flags = flags
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> tuple[Target, float]:
+        """The target and the seconds until /readyz answered."""
+        begin = time.perf_counter()
+        command = [
+            sys.executable, "-m", "kapi.tap", f"--data-dir={self.directory / 'data'}", "--bind-address=127.0.0.1",
+            "--secure-port=0", f"--token-auth-file={self.tokens}", *self.flags,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if "serving at" not in line:
+            raise SystemExit("kapi did not start")
+        target = Target(line.split()[-1], _TOKEN, str(self.directory / "data" / "pki" / "ca.crt"))
+        connection = Connection(target)
+        while connection.roundtrip(target.request("GET", "/readyz"))[0] != 200:
+            time.sleep(0.005)
+        took = time.perf_counter() - begin
+        connection.close()
+        target.pids = (self.process.pid, *children(self.process.pid))
+        return target, took
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", help="URL of a running server; without it kapi is started")
+    parser.add_argument("--token", default="")
+    parser.add_argument("--ca", default="")
+    parser.add_argument("--pid", type=int, action="append", default=[], help="process whose CPU and memory count")
+    parser.add_argument("--name", default="kapi")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of one run")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--watchers", default="100,1000,5000")
+    parser.add_argument("--only", default="start,requests,lists,watches")
+    parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
+    parser.add_argument("--json")
+    parser.add_argument("--svg")
+    parser.add_argument("--compare", nargs="*", help="JSON files of earlier runs to show instead of measuring")
+    options = parser.parse_args()
+    if options.compare:
+        results = {}
+        for path in options.compare:
+            for name, rows in json.loads(Path(path).read_text()).items():
+                results[name] = [Row(**row) for row in rows]
+    else:
+        results = {options.name: measure(options)}
+    for name, rows in results.items():
+        print(f"\n{name}\n{report.table(rows)}")
+    if options.json:
+        Path(options.json).write_text(report.as_json(results))
+    if options.svg:
+        Path(options.svg).write_text(report.svg(results))
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    wanted = set(options.only.split(","))
+    rows: list[Row] = []
+    own: OwnServer | None = None
+    with tempfile.TemporaryDirectory(prefix="kapi-bench-") as scratch:
+        if options.server:
+            target = Target(options.server, options.token, options.ca, tuple(options.pid))
+        else:
+            own = OwnServer(Path(scratch), options.flag)
+            target, first = own.start()
+            if "start" in wanted:
+                later = []
+                for _ in range(options.runs):
+                    own.stop()
+                    target, took = own.start()
+                    later.append(took)
+                rows.append(Row("first start to ready", first, "s"))
+                rows.append(Row("later start to ready", statistics.median(later), "s", _spread(later)))
+        try:
+            bench = Bench(target, seconds=options.seconds, runs=options.runs, pods=options.pods, say=lambda text: print(text, flush=True))
+            if target.pids:
+                time.sleep(1)
+                rows.append(Row("memory idle", target.memory(), "MB"))
+            for row in rows:
+                bench.add(row)
+            bench.prepare()
+            if "requests" in wanted:
+                bench.requests()
+            if "lists" in wanted:
+                bench.lists()
+            if "watches" in wanted:
+                bench.watches(tuple(int(level) for level in options.watchers.split(",")))
+            bench.clean()
+            return bench.rows
+        finally:
+            if own is not None:
+                own.stop()
+
+
+if __name__ == "__main__":
+    main()

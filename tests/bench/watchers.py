@@ -1,0 +1,92 @@
+"""Receives watch streams in a process of its own, so that counting does not slow the writer down."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import re
+import select
+import ssl
+import time
+from typing import Any
+
+from tests.bench.load import Connection, Target
+
+_STAMP = re.compile(rb'"sent":"([0-9.]+)"')
+
+
+def receive(target: Target, path: str, count: int, expected: int, pipe: Any) -> None:
+    """Opens ``count`` watches, says "ready", and reports once every one has ``expected`` events (or 60 s passed)."""
+    context = target.context()
+    poll = select.epoll()
+    streams = {}
+    for _ in range(count):
+        connection = Connection(target, context)
+        connection.send(target.request("GET", path))
+        streams[connection.socket.fileno()] = connection
+    for number, connection in streams.items():
+        connection.socket.setblocking(False)
+        poll.register(number, select.EPOLLIN)
+    time.sleep(1.0 + count / 2000)
+    pipe.send("ready")
+    total = expected * count
+    seen = 0
+    delays: list[float] = []
+    last = time.time()
+    end = last + 60
+    while seen < total and time.time() < end:
+        for number, _ in poll.poll(1):
+            connection = streams[number]
+            while True:
+                try:
+                    data = connection.socket.recv(1 << 16)
+                except (ssl.SSLWantReadError, BlockingIOError):
+                    break
+                if not data:
+                    poll.unregister(number)
+                    break
+                found = data.count(b'{"type":"')
+                if found:
+                    last = time.time()
+                    seen += found
+                    stamp = _STAMP.search(data)
+                    if stamp and len(delays) < 200_000:
+                        delays.append(last - float(stamp[1]))
+                if not connection.socket.pending():
+                    break
+    pipe.send((seen, last, sorted(delays)))
+    for connection in streams.values():
+        connection.close()
+
+
+def fan_out(target: Target, namespace: str, watchers: int, writes: int) -> dict[str, float]:
+    """Writes ``writes`` times to an object that ``watchers`` watch; events a second, delays, CPU for each event."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    writer = Connection(target)
+    name = f"fan-{watchers}-{time.time_ns()}"
+    body = {"metadata": {"name": name}, "data": {"sent": "0"}}
+    assert writer.roundtrip(target.request("POST", path, json.dumps(body).encode()))[0] == 201
+    here, there = multiprocessing.Pipe()
+    query = f"{path}?watch=1&resourceVersion=&fieldSelector=metadata.name%3D{name}&timeoutSeconds=300"
+    process = multiprocessing.Process(target=receive, args=(target, query, watchers, writes + 1, there), daemon=True)
+    process.start()
+    assert here.recv() == "ready"
+    before, begin = target.cpu(), time.time()
+    url = f"{path}/{name}"
+    for _ in range(writes):
+        patch = json.dumps({"data": {"sent": f"{time.time():.6f}"}}).encode()
+        code, _ = writer.roundtrip(target.request("PATCH", url, patch, "application/merge-patch+json"))
+        assert code == 200, code
+    seen, last, delays = here.recv()
+    process.join(30)
+    used = target.cpu() - before
+    writer.close()
+    events = seen - watchers  # the initial one of each
+    return {
+        "events": events,
+        "lost": watchers * (writes + 1) - seen,
+        "rate": events / max(1e-6, last - begin),
+        "cpu": used * 1e6 / max(1, events),
+        "p50": delays[len(delays) // 2] * 1000 if delays else 0.0,
+        "p99": delays[int(len(delays) * 0.99)] * 1000 if delays else 0.0,
+    }
