@@ -1,0 +1,221 @@
+"""ID tokens against a real HTTPS provider in this process."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from twisted.internet import reactor
+from twisted.trial.unittest import TestCase
+
+from kapi.authentication.interface import Authenticated, AuthenticationError
+from kapi.authentication.oidc.authenticator import OIDCAuthenticator
+from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
+from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.service_account.keys import VerificationKey
+from kapi.client.https import HTTPSClient
+from kapi.client.kubeconfig import Endpoint
+from tests.authentication.identities import Authority, HTTPSServer
+
+CA = Authority()
+RSA_KEY = rsa.generate_private_key(65537, 2048)
+OTHER_KEY = rsa.generate_private_key(65537, 2048)
+
+
+class OIDCTest(TestCase):
+    def setUp(self) -> None:
+        self.keys: list[dict[str, Any]] = [VerificationKey.of(RSA_KEY.public_key()).jwk()]
+        self.server = HTTPSServer(CA, self.answer)
+        self.issuer = self.server.url
+        self.document: dict[str, Any] = {"issuer": self.issuer, "jwks_uri": self.server.url + "/keys"}
+        self.client = HTTPSClient(reactor, Endpoint(self.issuer, ca=CA.pem))
+        self.seconds = 0.0
+
+    async def tearDown(self) -> None:
+        await self.client.close()
+        await self.server.stop()
+
+    def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        if path == "/.well-known/openid-configuration":
+            return 200, json.dumps(self.document).encode()
+        if path == "/keys":
+            return 200, json.dumps({"keys": self.keys}).encode()
+        return 404, b""
+
+    def authenticator(self, entry: dict[str, Any] | None = None, **flags: Any) -> OIDCAuthenticator:
+        options = {"issuer_url": self.issuer, "client_id": "kapi", **flags}
+        entry = entry_from_flags(options) if entry is None else entry
+        expressions, errors = validate_entries([entry], [])
+        assert not errors, errors
+        provider = Provider(self.client, self.issuer, lambda: self.seconds)
+        return OIDCAuthenticator(provider, entry, expressions[0], api_audiences=("api",))
+
+    def token(self, key: Any = RSA_KEY, algorithm: str = "RS256", **claims: Any) -> str:
+        body = {"iss": self.issuer, "aud": "kapi", "sub": "jane", "exp": int(time.time()) + 60, **claims}
+        headers = {"kid": VerificationKey.of(key.public_key()).key_id} if hasattr(key, "public_key") else {}
+        return jwt.encode({k: v for k, v in body.items() if v is not None}, key, algorithm=algorithm, headers=headers)
+
+    async def ask(self, authenticator: OIDCAuthenticator, token: str) -> Authenticated | None:
+        answer = authenticator.authenticate_token(token)
+        return answer if answer is None or isinstance(answer, Authenticated) else await answer
+
+    async def refused(self, authenticator: OIDCAuthenticator, token: str) -> str:
+        with self.assertRaises(AuthenticationError) as caught:
+            await self.ask(authenticator, token)
+        return str(caught.exception)
+
+    async def test_a_good_token(self) -> None:
+        oidc = self.authenticator(groups_claim="roles", groups_prefix="g:")
+        answer = await self.ask(oidc, self.token(roles=["a", "b"], jti="t1"))
+        assert answer is not None
+        self.assertEqual(answer.user.name, f"{self.issuer}#jane")
+        self.assertEqual(answer.user.groups, ("g:a", "g:b"))
+        self.assertEqual(answer.user.extra, {"authentication.kubernetes.io/credential-id": ("JTI=t1",)})
+        self.assertEqual(answer.audiences, ("api",))
+
+    async def test_one_group_as_a_string_and_no_prefix(self) -> None:
+        oidc = self.authenticator(groups_claim="role", username_prefix="-")
+        answer = await self.ask(oidc, self.token(role="a"))
+        assert answer is not None
+        self.assertEqual((answer.user.name, answer.user.groups), ("jane", ("a",)))
+
+    async def test_tokens_of_others_are_not_ours(self) -> None:
+        oidc = self.authenticator()
+        self.assertIsNone(await self.ask(oidc, self.token(iss="https://other.example")))
+        self.assertIsNone(await self.ask(oidc, "no.jwt.atall"))
+        self.assertEqual(self.server.calls, [])
+
+    async def test_bad_tokens(self) -> None:
+        oidc = self.authenticator(required_claims={"hd": "example.org"})
+        good = {"hd": "example.org"}
+        self.assertIn("expired", await self.refused(oidc, self.token(exp=int(time.time()) - 5, **good)))
+        self.assertIn("expired", await self.refused(oidc, self.token(exp=None, **good)))
+        self.assertIn("audience", await self.refused(oidc, self.token(aud="other", **good)))
+        self.assertIn("not before", await self.refused(oidc, self.token(nbf=int(time.time()) + 900, **good)))
+        self.assertIn("not present", await self.refused(oidc, self.token()))
+        self.assertIn("does not match", await self.refused(oidc, self.token(hd="evil.org")))
+        self.assertIn("username claims", await self.refused(oidc, self.token(sub=None, **good)))
+
+    async def test_forged_signatures(self) -> None:
+        oidc = self.authenticator()
+        self.assertIn("signature", await self.refused(oidc, self.token(key=OTHER_KEY)))
+        unsigned = jwt.encode({"iss": self.issuer, "aud": "kapi", "sub": "x", "exp": 9e9}, "", algorithm="none")
+        self.assertIn("algorithm", await self.refused(oidc, unsigned))
+        secret = self.token(key="shared-secret-of-at-least-32-bytes-length", algorithm="HS256")
+        self.assertIn("algorithm", await self.refused(oidc, secret))
+        head, _, signature = self.token().split(".")
+        _, body, _ = self.token(sub="root").split(".")
+        self.assertIn("signature", await self.refused(oidc, f"{head}.{body}.{signature}"))
+
+    async def test_keys_rotate_but_a_flood_of_unknown_ones_does_not_reach_the_provider(self) -> None:
+        oidc = self.authenticator()
+        await self.ask(oidc, self.token())
+        self.keys = [VerificationKey.of(OTHER_KEY.public_key()).jwk()]
+        self.seconds = 60.0
+        answer = await self.ask(oidc, self.token(key=OTHER_KEY))
+        assert answer is not None
+        calls = len(self.server.calls)
+        for _ in range(5):
+            await self.refused(oidc, self.token(key=ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"))
+        self.assertEqual(len(self.server.calls), calls)
+
+    async def test_a_verified_token_is_remembered_but_not_beyond_its_expiry(self) -> None:
+        now = [time.time()]
+        entry = entry_from_flags({"issuer_url": self.issuer, "client_id": "kapi"})
+        provider = Provider(self.client, self.issuer, lambda: self.seconds)
+        oidc = OIDCAuthenticator(provider, entry, validate_entries([entry], [])[0][0], clock=lambda: now[0])
+        token = self.token(exp=int(now[0]) + 5)
+        await self.ask(oidc, token)
+        self.assertIsInstance(oidc.authenticate_token(token), Authenticated)
+        now[0] += 6
+        self.assertIn("expired", await self.refused(oidc, token))
+
+    async def test_elliptic_curve_keys(self) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        self.keys = [VerificationKey.of(key.public_key()).jwk()]
+        answer = await self.ask(self.authenticator(), self.token(key=key, algorithm="ES256"))
+        assert answer is not None
+
+    async def test_a_provider_that_lies_about_its_issuer(self) -> None:
+        self.document["issuer"] = "https://evil.example"
+        oidc = self.authenticator()
+        self.assertIn("not initialized", await self.refused(oidc, self.token()))
+        self.assertIn("issuer did not match", oidc.provider.problem)
+
+    async def test_a_provider_with_a_certificate_of_another_authority(self) -> None:
+        client = HTTPSClient(reactor, Endpoint(self.issuer, ca=Authority("other").pem))
+        provider = Provider(client, self.issuer, lambda: self.seconds)
+        await provider.refresh()
+        await client.close()
+        self.assertTrue(provider.problem)
+        self.assertEqual(self.server.calls, [])
+
+    async def test_email_must_not_be_unverified(self) -> None:
+        oidc = self.authenticator(username_claim="email")
+        answer = await self.ask(oidc, self.token(email="j@example.org", email_verified=True))
+        assert answer is not None
+        self.assertEqual(answer.user.name, "j@example.org")
+        self.assertIn("not verified", await self.refused(oidc, self.token(email="j@example.org", email_verified=False)))
+
+    async def test_expressions(self) -> None:
+        entry = {
+            "issuer": {"url": self.issuer, "audiences": ["a", "kapi"], "audienceMatchPolicy": "MatchAny"},
+            "claimMappings": {
+                "username": {"expression": "claims.sub + '@' + claims.tenant"},
+                "groups": {"expression": "claims.roles.split(',')"},
+                "uid": {"expression": "claims.id"},
+                "extra": [{"key": "example.org/tenant", "valueExpression": "claims.tenant"}],
+            },
+            "claimValidationRules": [{"expression": "claims.tenant != 'evil'", "message": "not evil"}],
+            "userValidationRules": [{"expression": "!user.username.startsWith('system:')", "message": "reserved"}],
+        }
+        oidc = self.authenticator(entry)
+        answer = await self.ask(oidc, self.token(tenant="t", roles="a,b", id="u1"))
+        assert answer is not None
+        self.assertEqual((answer.user.name, answer.user.groups, answer.user.uid), ("jane@t", ("a", "b"), "u1"))
+        self.assertEqual(answer.user.extra, {"example.org/tenant": ("t",)})
+        self.assertIn("not evil", await self.refused(oidc, self.token(tenant="evil", roles="a", id="u")))
+        self.assertIn("reserved", await self.refused(oidc, self.token(sub="system:x", tenant="t", roles="a", id="u")))
+        self.assertIn("username claim", await self.refused(oidc, self.token(roles="a", id="u")))
+
+
+def test_configuration_errors() -> None:
+    entry: dict[str, Any] = {
+        "issuer": {"url": "http://user@issuer.example?x=1", "audiences": []},
+        "claimMappings": {
+            "username": {"claim": "sub", "expression": "claims.sub"},
+            "groups": {"claim": "g"},
+            "extra": [{"key": "Foo", "valueExpression": "claims.x"}, {"key": "a.k8s.io/b", "valueExpression": "1 +"}],
+        },
+        "claimValidationRules": [{}, {"expression": "claims.x + 1"}],
+        "userValidationRules": [{"expression": "user.nosuch == 'a'"}],
+    }
+    _, errors = validate_entries([entry], ["https://own"])
+    fields = [error.field for error in errors]
+    for field in (
+        "jwt[0].issuer.url", "jwt[0].issuer.audiences", "jwt[0].claimMappings.username",
+        "jwt[0].claimMappings.groups.prefix", "jwt[0].claimMappings.extra[0].key",
+        "jwt[0].claimMappings.extra[1].key", "jwt[0].claimMappings.extra[1].valueExpression",
+        "jwt[0].claimValidationRules[0]", "jwt[0].userValidationRules[0].expression",
+    ):
+        assert field in fields, (field, fields)
+
+
+def test_the_servers_own_issuer_is_refused() -> None:
+    entry = entry_from_flags({"issuer_url": "https://own", "client_id": "x"})
+    _, errors = validate_entries([entry], ["https://own"])
+    assert "must not overlap" in errors[0].detail
+
+
+def test_an_unverified_email_expression_is_refused() -> None:
+    entry: dict[str, Any] = {
+        "issuer": {"url": "https://a", "audiences": ["x"]},
+        "claimMappings": {"username": {"expression": "claims.email"}},
+    }
+    _, errors = validate_entries([entry], [])
+    assert "email_verified" in errors[0].detail
+
+

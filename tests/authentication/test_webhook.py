@@ -1,0 +1,141 @@
+"""The TokenReview webhook, against a real HTTPS server."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.logger import globalLogPublisher
+from twisted.trial.unittest import TestCase
+
+from kapi.authentication.interface import Authenticated, AuthenticationError
+from kapi.authentication.webhook import WebhookTokenAuthenticator
+from kapi.client.https import HTTPSClient
+from kapi.client.kubeconfig import Endpoint
+from tests.authentication.identities import Authority, HTTPSServer
+
+CA = Authority()
+
+
+class WebhookTokenTest(TestCase):
+    def setUp(self) -> None:
+        self.answers: list[tuple[int, Any]] = []
+        self.status: dict[str, Any] = {"authenticated": True, "user": {"username": "jane"}}
+        self.server = HTTPSServer(CA, self.answer)
+        self.client = HTTPSClient(reactor, Endpoint(self.server.url + "/review", ca=CA.pem, token="own-credential"))
+        self.now = time.time()
+        self.webhook = self.make()
+
+    async def tearDown(self) -> None:
+        await self.client.close()
+        await self.server.stop()
+
+    def make(self, client: HTTPSClient | None = None, **more: Any) -> WebhookTokenAuthenticator:
+        return WebhookTokenAuthenticator(
+            reactor, client or self.client, version="v1", ttl=120, clock=lambda: self.now, first_delay=0.001, **more
+        )
+
+    def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        if self.answers:
+            code, text = self.answers.pop(0)
+            return code, text if isinstance(text, bytes) else json.dumps(text).encode()
+        return 200, json.dumps({"status": self.status}).encode()
+
+    async def ask(self, token: str, *audiences: str, webhook: WebhookTokenAuthenticator | None = None) -> Any:
+        answer = (webhook or self.webhook).authenticate_token(token, audiences)
+        return answer if answer is None or isinstance(answer, Authenticated) else await answer
+
+    async def test_the_question_and_the_user(self) -> None:
+        self.status["user"] = {"username": "jane", "uid": "u", "groups": ["a"], "extra": {"Scopes": ["view"]}}
+        answer = await self.ask("t")
+        self.assertEqual(
+            (answer.user.name, answer.user.uid, answer.user.groups, answer.user.extra),
+            ("jane", "u", ("a",), {"scopes": ("view",)}),
+        )
+        path, body, headers = self.server.calls[0]
+        review = json.loads(body)
+        self.assertEqual(path, "/review")
+        self.assertEqual((review["apiVersion"], review["spec"]), ("authentication.k8s.io/v1", {"token": "t"}))
+        self.assertEqual(headers[b"Authorization"], [b"Bearer own-credential"])
+
+    async def test_answers_are_remembered_for_their_time(self) -> None:
+        await self.ask("t")
+        await self.ask("t")
+        self.assertEqual(len(self.server.calls), 1)
+        await self.ask("other")
+        self.now += 121
+        await self.ask("t")
+        self.assertEqual(len(self.server.calls), 3)
+
+    async def test_a_token_nobody_knows(self) -> None:
+        self.status = {"authenticated": False}
+        self.assertIsNone(await self.ask("t"))
+        self.status = {"authenticated": False, "error": "revoked"}
+        with self.assertRaises(AuthenticationError) as caught:
+            await self.ask("t2")
+        self.assertEqual(str(caught.exception), "revoked")
+
+    async def test_it_tries_again_when_the_webhook_is_away(self) -> None:
+        self.answers = [(503, b""), (500, b"")]
+        answer = await self.ask("t")
+        self.assertEqual(answer.user.name, "jane")
+        self.assertEqual(len(self.server.calls), 3)
+
+    async def test_it_gives_up_and_lets_nobody_in(self) -> None:
+        self.answers = [(503, b"")] * 9
+        with self.assertRaises(AuthenticationError):
+            await self.ask("t")
+        self.assertEqual(len(self.server.calls), 5)
+
+    async def test_a_redirect_is_not_followed(self) -> None:
+        """CVE-2020-8561: the webhook cannot send the server (and its credential) elsewhere."""
+        self.answers = [(302, (self.server.url + "/elsewhere").encode())]
+        with self.assertRaises(AuthenticationError):
+            await self.ask("t")
+        self.assertEqual([call[0] for call in self.server.calls], ["/review"])
+
+    async def test_an_answer_that_is_no_review(self) -> None:
+        for text in (b"", b"[]", b'{"status": 7}'):
+            self.answers = [(200, text)]
+            try:
+                answer = await self.ask("t" + repr(text))
+            except AuthenticationError:
+                continue
+            self.assertIsNone(answer)
+
+    async def test_audiences(self) -> None:
+        webhook = self.make(api_audiences=("api",))
+        answer = await self.ask("t", webhook=webhook)
+        self.assertEqual(answer.audiences, ("api",))
+        self.assertIsNone(await self.ask("t", "vault", webhook=webhook))
+        self.status["audiences"] = ["vault"]
+        self.assertEqual((await self.ask("t2", "vault", "x", webhook=webhook)).audiences, ("vault",))
+        self.assertIsNone(await self.ask("t3", webhook=webhook))
+
+    async def test_a_server_with_a_wrong_certificate_is_never_asked(self) -> None:
+        client = HTTPSClient(reactor, Endpoint(self.server.url, ca=Authority("other").pem))
+        with self.assertRaises(AuthenticationError):
+            await self.ask("t", webhook=self.make(client))
+        await client.close()
+        self.assertEqual(self.server.calls, [])
+
+    async def test_a_server_under_another_name_is_never_asked(self) -> None:
+        client = HTTPSClient(reactor, Endpoint(self.server.url, ca=CA.pem, server_name="webhook.example"))
+        with self.assertRaises(AuthenticationError):
+            await self.ask("t", webhook=self.make(client))
+        await client.close()
+        self.assertEqual(self.server.calls, [])
+
+    async def test_no_token_is_logged(self) -> None:
+        events: list[Any] = []
+        globalLogPublisher.addObserver(events.append)
+        self.answers = [(503, b"")] * 9
+        try:
+            with self.assertRaises(AuthenticationError):
+                await self.ask("verysecrettoken")
+        finally:
+            globalLogPublisher.removeObserver(events.append)
+        self.assertNotIn("verysecrettoken", repr(events))
+        self.assertNotIn("own-credential", repr(events))

@@ -1,0 +1,156 @@
+"""The SubjectAccessReview webhook, against a real HTTPS server."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.trial.unittest import TestCase
+
+from kapi.authorization.fixed import PrivilegedGroups
+from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.match_conditions import compile_conditions
+from kapi.authorization.union import UnionAuthorizer
+from kapi.authorization.webhook import WebhookAuthorizer
+from kapi.client.https import HTTPSClient
+from kapi.client.kubeconfig import Endpoint
+from kapi.machinery.field import Path
+from kapi.request.user import UserInfo
+from tests.authentication.identities import Authority, HTTPSServer
+from tests.authorization.policies import ask, authorizer, binding, role, rule, user
+
+CA = Authority()
+ALICE = UserInfo("alice", "u", ("dev",), {"k": ("v",)})
+
+
+class WebhookAuthorizerTest(TestCase):
+    def setUp(self) -> None:
+        self.status: Any = {"allowed": True, "reason": "because"}
+        self.code = 200
+        self.server = HTTPSServer(CA, lambda path, body: (self.code, json.dumps({"status": self.status}).encode()))
+        self.client = HTTPSClient(reactor, Endpoint(self.server.url, ca=CA.pem))
+        self.now = time.time()
+
+    async def tearDown(self) -> None:
+        await self.client.close()
+        await self.server.stop()
+
+    def make(self, **more: Any) -> WebhookAuthorizer:
+        more.setdefault("version", "v1")
+        return WebhookAuthorizer(reactor, self.client, clock=lambda: self.now, first_delay=0.001, **more)
+
+    async def decide(self, webhook: Any, attributes: Attributes) -> Verdict:
+        verdict = webhook.authorize(attributes)
+        return verdict if isinstance(verdict, Verdict) else await verdict
+
+    async def test_the_question(self) -> None:
+        question = ask(ALICE, "list", "pods/log", "x", "g", version="v1", name="p")
+        question.field_requirements = (("metadata.name", "=", "p"),)
+        question.label_requirements = (("a", "in", ("b", "c")), ("d", "exists", ()))
+        verdict = await self.decide(self.make(), question)
+        self.assertEqual(verdict, Verdict(Decision.ALLOW, "because"))
+        review = json.loads(self.server.calls[0][1])
+        self.assertEqual(review["apiVersion"], "authorization.k8s.io/v1")
+        self.assertEqual(
+            review["spec"],
+            {
+                "user": "alice", "uid": "u", "groups": ["dev"], "extra": {"k": ["v"]},
+                "resourceAttributes": {
+                    "namespace": "x", "verb": "list", "group": "g", "version": "v1", "resource": "pods",
+                    "subresource": "log", "name": "p",
+                    "fieldSelector": {"requirements": [{"key": "metadata.name", "operator": "In", "values": ["p"]}]},
+                    "labelSelector": {"requirements": [
+                        {"key": "a", "operator": "In", "values": ["b", "c"]}, {"key": "d", "operator": "Exists"},
+                    ]},
+                },
+            },
+        )
+
+    async def test_the_old_version_and_paths(self) -> None:
+        await self.decide(self.make(version="v1beta1"), Attributes(ALICE, "get", is_resource=False, path="/metrics"))
+        spec = json.loads(self.server.calls[0][1])["spec"]
+        self.assertEqual(spec["nonResourceAttributes"], {"path": "/metrics", "verb": "get"})
+        self.assertEqual(spec["group"], ["dev"])
+
+    async def test_decisions(self) -> None:
+        for status, wanted in (
+            ({"allowed": False}, Decision.NO_OPINION),
+            ({"allowed": False, "denied": True}, Decision.DENY),
+            ({"allowed": True, "denied": True}, Decision.DENY),
+        ):
+            self.status = status
+            self.assertIs((await self.decide(self.make(), ask(ALICE, "get", "pods"))).decision, wanted)
+
+    async def test_answers_are_remembered_by_outcome(self) -> None:
+        webhook = self.make(authorized_ttl=300, unauthorized_ttl=30)
+        question = ask(ALICE, "get", "pods", "x")
+        await self.decide(webhook, question)
+        await self.decide(webhook, question)
+        self.assertEqual(len(self.server.calls), 1)
+        self.status = {"allowed": False}
+        other = ask(ALICE, "get", "pods", "y")
+        await self.decide(webhook, other)
+        self.now += 31
+        await self.decide(webhook, other)
+        self.assertEqual(len(self.server.calls), 3)
+        await self.decide(webhook, question)
+        self.assertEqual(len(self.server.calls), 3)
+
+    async def test_a_question_too_long_is_not_remembered(self) -> None:
+        webhook = self.make()
+        question = ask(ALICE, "get", "pods", "x", name="n" * 20_000)
+        await self.decide(webhook, question)
+        await self.decide(webhook, question)
+        self.assertEqual(len(self.server.calls), 2)
+
+    async def test_when_nobody_answers_the_failure_policy_decides(self) -> None:
+        self.code = 503
+        for policy in (Decision.NO_OPINION, Decision.DENY):
+            verdict = await self.decide(self.make(on_error=policy), ask(ALICE, "get", "pods"))
+            self.assertIs(verdict.decision, policy)
+            self.assertTrue(verdict.error)
+
+    async def test_a_redirect_or_nonsense_allows_nothing(self) -> None:
+        for self.code, self.status in ((302, {}), (200, "yes")):
+            verdict = await self.decide(self.make(), ask(ALICE, "get", "pods"))
+            self.assertIs(verdict.decision, Decision.NO_OPINION)
+
+    async def test_conditions_keep_requests_from_the_webhook(self) -> None:
+        conditions, errors = compile_conditions(
+            [
+                {"expression": "has(request.resourceAttributes)"},
+                {"expression": "request.resourceAttributes.namespace == 'x'"},
+                {"expression": "!('system:masters' in request.groups)"},
+            ],
+            Path("w"),
+        )
+        assert not errors
+        webhook = self.make(conditions=conditions)
+        skipped = await self.decide(webhook, ask(ALICE, "get", "pods", "y"))
+        self.assertIs(skipped.decision, Decision.NO_OPINION)
+        await self.decide(webhook, Attributes(ALICE, "get", is_resource=False, path="/x"))
+        self.assertEqual(self.server.calls, [])
+        self.assertIs((await self.decide(webhook, ask(ALICE, "get", "pods", "x"))).decision, Decision.ALLOW)
+
+    async def test_in_a_chain(self) -> None:
+        rbac = authorizer(role("r", rule("get", "secrets")), binding("b", "r", user("alice")))
+        self.status = {"allowed": False, "reason": "no idea"}
+        chain = UnionAuthorizer([PrivilegedGroups(), self.make(), rbac])
+        self.assertIs((await self.decide(chain, ask(ALICE, "get", "secrets"))).decision, Decision.ALLOW)
+        self.assertEqual((await self.decide(chain, ask(ALICE, "get", "pods"))).reason, "no idea")
+        root = UserInfo("root", groups=("system:masters",))
+        calls = len(self.server.calls)
+        self.assertIs((await self.decide(chain, ask(root, "get", "pods"))).decision, Decision.ALLOW)
+        self.assertEqual(len(self.server.calls), calls)
+        self.status = {"denied": True}
+        self.assertIs((await self.decide(chain, ask(ALICE, "list", "secrets"))).decision, Decision.DENY)
+
+
+def test_conditions_that_cannot_be_compiled() -> None:
+    _, errors = compile_conditions(
+        [{"expression": ""}, {"expression": "1 +"}, {"expression": "request.user"}, {"expression": "request.nosuch"}],
+        Path("authorizers").index(0),
+    )
+    assert [error.field for error in errors] == [f"authorizers[0].matchConditions[{n}].expression" for n in range(4)]
