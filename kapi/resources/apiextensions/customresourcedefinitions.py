@@ -78,6 +78,17 @@ class CustomResourceDefinitionStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return validate_update(obj, old)
 
+    def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
+        """The first request marks the definition; it goes when its objects are gone."""
+        metadata = obj["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return bool(metadata.get("finalizers"))
+        metadata["deletionTimestamp"] = ctx.now
+        finalizers = metadata.get("finalizers") or []
+        if FINALIZER not in finalizers:
+            metadata["finalizers"] = [*finalizers, FINALIZER]
+        return True
+
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return _unrecognized(obj)
 

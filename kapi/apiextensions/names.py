@@ -1,0 +1,164 @@
+"""Which of a definition's names are accepted, and its conditions: pure decisions (upstream: apiextensions
+``controller/status/naming_controller.go``, ``nonstructuralschema``, ``apiapproval``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kapi.machinery import tree
+from kapi.machinery.field import Path
+from kapi.resources.apiextensions.internal import condition, internal_spec, schema_of
+from kapi.resources.apiextensions.validation import approval, is_protected
+from kapi.schema.structural.structure import conversion_error, structural_errors
+
+Object = dict[str, Any]
+_KEYS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+_NAMING = (("plural", "PluralConflict", False), ("singular", "SingularConflict", False))
+_KINDS = (("kind", "KindConflict", True), ("listKind", "ListKindConflict", True))
+
+
+def set_condition(crd: Object, new: Object, now: str) -> None:
+    """Adds or changes a condition, in place; the transition time moves with the status only."""
+    conditions = crd["status"].get("conditions") or []
+    crd["status"]["conditions"] = conditions
+    fresh = {
+        "type": new["type"], "status": new["status"], "lastTransitionTime": new.get("lastTransitionTime") or now,
+        "reason": new["reason"], "message": new["message"],
+    }
+    for index, item in enumerate(conditions):
+        if item.get("type") == new["type"]:
+            if item.get("status") == new["status"]:
+                fresh["lastTransitionTime"] = item.get("lastTransitionTime") or now
+            conditions[index] = fresh
+            return
+    conditions.append(fresh)
+
+
+def taken_names(crds: Iterable[Object], group: str) -> tuple[set[str], set[str]]:
+    """Resources and kinds that definitions of a group hold."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for crd in crds:
+        if (crd.get("spec") or {}).get("group") != group:
+            continue
+        names = (crd.get("status") or {}).get("acceptedNames") or {}
+        resources.update((names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())))
+        kinds.update((names.get("kind", ""), names.get("listKind", "")))
+    return resources, kinds
+
+
+def accept_names(crd: Object, others: Iterable[Object], now: str) -> bool:
+    """Brings accepted names and the two conditions up to date, in place; False when nothing changed."""
+    wanted, state = crd["spec"].get("names") or {}, crd.setdefault("status", {})
+    held = state.get("acceptedNames") or {}
+    if _plain(wanted) == _plain(held):
+        return False
+    resources, kinds = taken_names(others, crd["spec"].get("group", ""))
+    accepted = dict(held)
+    reason, message = "", ""
+    for name, conflict, is_kind in (*_NAMING, ("shortNames", "ShortNamesConflict", False), *_KINDS):
+        problem = _conflict(wanted.get(name), held.get(name), kinds if is_kind else resources)
+        if problem:
+            reason, message = conflict, problem
+        else:
+            accepted[name] = wanted.get(name)
+    accepted["categories"] = wanted.get("categories")
+    naming = {
+        "type": "NamesAccepted", "status": "False" if reason else "True", "reason": reason or "NoConflicts",
+        "message": message or "no conflicts found",
+    }
+    established = dict(
+        condition(crd, "Established")
+        or {"type": "Established", "status": "False", "reason": "NotAccepted", "message": "not all names are accepted"}
+    )
+    if established["status"] != "True" and not reason:
+        established = {
+            "type": "Established", "status": "False", "reason": "Installing", "message": "the initial names have been accepted"
+        }
+    before = tree.copy(state)
+    state["acceptedNames"] = _plain(accepted)
+    set_condition(crd, naming, now)
+    set_condition(crd, established, now)
+    return bool(state != before)
+
+
+def _plain(names: Object) -> Object:
+    found = {key: names[key] for key in _KEYS if names.get(key)}
+    found.setdefault("plural", "")
+    found.setdefault("kind", "")
+    return found
+
+
+def _conflict(wanted: Any, held: Any, taken: set[str]) -> str:
+    if isinstance(wanted, list) or isinstance(held, list):
+        known = held or []
+        problems = [f'"{name}" is already in use' for name in wanted or () if name not in known and name in taken]
+        return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]" if problems else ""
+    if (wanted or "") == (held or "") or not wanted or wanted not in taken:
+        return ""
+    return f'"{wanted}" is already in use'
+
+
+def establish(crd: Object, now: str) -> bool:
+    """Names are accepted: the resource may be served from now on."""
+    naming, established = condition(crd, "NamesAccepted"), condition(crd, "Established")
+    if naming is None or naming.get("status") != "True" or (established or {}).get("status") == "True":
+        return False
+    set_condition(
+        crd,
+        {
+            "type": "Established", "status": "True", "reason": "InitialNamesAccepted",
+            "message": "the initial names have been accepted",
+        },
+        now,
+    )
+    return True
+
+
+def structural_condition(crd: Object, now: str) -> bool:
+    """The condition NonStructuralSchema, for definitions stored before schemas had to be structural."""
+    spec = internal_spec(crd.get("spec") or {})
+    problems: list[str] = []
+    if spec.get("preserveUnknownFields"):
+        problems.append("spec.preserveUnknownFields: Invalid value: true: must be false")
+    places = [(Path("spec").child("validation"), spec.get("validation"))]
+    for index, version in enumerate(spec.get("versions") or ()):
+        places.append((Path("spec").child("versions").index(index).child("schema"), version.get("schema")))
+    for path, holder in places:
+        schema = schema_of(holder)
+        if schema is None:
+            continue
+        text = conversion_error(schema)
+        if text:
+            problems.append(text)
+        else:
+            problems.extend(str(error) for error in structural_errors(path.child("openAPIV3Schema"), schema))
+    old = condition(crd, "NonStructuralSchema")
+    if not problems:
+        if old is None:
+            return False
+        crd["status"]["conditions"] = [item for item in crd["status"]["conditions"] if item["type"] != "NonStructuralSchema"]
+        return True
+    message = problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
+    if old is not None and old.get("status") == "True" and old.get("message") == message:
+        return False
+    set_condition(crd, {"type": "NonStructuralSchema", "status": "True", "reason": "Violations", "message": message}, now)
+    return True
+
+
+def approval_condition(crd: Object, now: str) -> bool:
+    """The condition KubernetesAPIApprovalPolicyConformant of definitions in community groups."""
+    if not is_protected((crd.get("spec") or {}).get("group", "")):
+        return False
+    state, reason = approval(crd["metadata"].get("annotations"))
+    status, word = {
+        "Invalid": ("False", "InvalidAnnotation"), "Missing": ("False", "MissingAnnotation"),
+        "Approved": ("True", "ApprovedAnnotation"), "Bypassed": ("False", "UnapprovedAnnotation"),
+    }[state]
+    new = {"type": "KubernetesAPIApprovalPolicyConformant", "status": status, "reason": word, "message": reason}
+    old = condition(crd, new["type"])
+    if old is not None and all(old.get(key) == new[key] for key in new):
+        return False
+    set_condition(crd, new, now)
+    return True

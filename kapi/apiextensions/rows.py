@@ -1,0 +1,170 @@
+"""Catalogue rows of a custom resource: one a version (upstream: apiextensions ``apiserver/customresource_handler.go``)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from kapi.apiextensions.columns import selectable, table
+from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
+from kapi.machinery import tree
+from kapi.resources.definition import Resource, ScaleMapping, Subresource
+from kapi.schema.structural.convert import type_of
+from kapi.schema.structural.pruning import prune
+from kapi.schema.types import Type
+
+Object = dict[str, Any]
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_SUB_VERBS = ("get", "patch", "update")
+Convert = Callable[[Object], Object]
+
+
+def storage_version(crd: Object) -> str:
+    for version in crd["spec"].get("versions") or ():
+        if version.get("storage"):
+            return str(version["name"])
+    return ""
+
+
+def storage_hash(group: str, version: str, kind: str) -> str:
+    """The hash of the storage version that discovery shows."""
+    digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
+
+
+class Rows:
+    """The rows of one definition; ``stored`` is that of the storage version, served or not."""
+
+    def __init__(self, crd: Object) -> None:
+        spec = crd["spec"]
+        self.crd = crd
+        self.group: str = spec["group"]
+        names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
+        self.kind: str = names["kind"]
+        self.plural: str = names["plural"]
+        self.names = names
+        self.namespaced = spec.get("scope") == "Namespaced"
+        self.storage = storage_version(crd)
+        self.schemas = {
+            version["name"]: VersionSchema((version.get("schema") or {}).get("openAPIV3Schema"))
+            for version in spec.get("versions") or ()
+        }
+        self.types: dict[str, Type] = {}
+        self.all = {version["name"]: self._row(version) for version in spec.get("versions") or ()}
+        self.served = [self.all[version["name"]] for version in spec.get("versions") or () if version.get("served")]
+        self.stored = self.all[self.storage]
+
+    def api_version(self, version: str) -> str:
+        return f"{self.group}/{version}"
+
+    def type(self, version: str) -> Type:
+        found = self.types.get(version)
+        if found is None:
+            found = self.types[version] = type_of(self.schemas[version].schema, self.kind)
+        return found
+
+    def _mixed(self) -> bool:
+        """Whether stored objects may be in another form than the storage version's now."""
+        stored = (self.crd.get("status") or {}).get("storedVersions") or []
+        return len(stored) > 1 or self.crd["metadata"].get("generation", 1) > 1
+
+    def _converter(self, version: str) -> Convert:
+        schema, api_version = self.schemas[version], self.api_version(version)
+
+        def convert(obj: Object) -> Object:
+            result: Object = tree.copy(obj)
+            result["apiVersion"] = api_version
+            if schema.schema is not None:
+                prune(result, schema.schema)
+                schema.fill(result)
+            return result
+
+        return convert
+
+    def _to_storage(self, version: str) -> Convert:
+        own, target = self.schemas[version], self.api_version(self.storage)
+
+        def convert(obj: Object) -> Object:
+            own.fill(obj)
+            obj["apiVersion"] = target
+            return obj
+
+        return convert
+
+    def _row(self, version: Object) -> Resource:
+        name = version["name"]
+        subresources = version.get("subresources") or {}
+        scale = subresources.get("scale")
+        has_status = subresources.get("status") is not None
+        strategy = CustomResourceStrategy(
+            self.api_version(name), self.kind, self.namespaced, self.schemas[name], has_status, scale
+        )
+        is_stored = name == self.storage
+        converted = not is_stored or self._mixed()
+        return Resource(
+            group=self.group,
+            version=name,
+            kind=self.kind,
+            plural=self.plural,
+            singular=self.names.get("singular", ""),
+            namespaced=self.namespaced,
+            verbs=VERBS,
+            short_names=tuple(self.names.get("shortNames") or ()),
+            categories=tuple(self.names.get("categories") or ()),
+            storage_version_hash=storage_hash(self.group, self.storage, self.kind),
+            subresources=self._subresources(name, strategy, has_status, scale),
+            strategy=strategy,
+            table=table(version.get("additionalPrinterColumns")),
+            selectable_fields={
+                item["jsonPath"].removeprefix("."): selectable(item["jsonPath"])
+                for item in version.get("selectableFields") or ()
+                if item.get("jsonPath")
+            },
+            storage_version="" if is_stored else self.storage,
+            to_storage=None if is_stored else self._to_storage(name),
+            from_storage=self._converter(name) if converted else None,
+            schema=lambda: self.type(name),
+            deprecated=_deprecation(self.group, self.kind, version),
+            typed_items=True,
+            returns_deleted=False,
+        )
+
+    def _subresources(
+        self, version: str, strategy: CustomResourceStrategy, has_status: bool, scale: Object | None
+    ) -> tuple[Subresource, ...]:
+        found: list[Subresource] = []
+        if has_status:
+            found.append(Subresource("status", _SUB_VERBS, kind=self.kind, strategy=CustomStatusStrategy(strategy)))
+        if scale is not None:
+            mapping = ScaleMapping(
+                _parts(scale.get("specReplicasPath")), _parts(scale.get("statusReplicasPath")),
+                _selector(scale.get("labelSelectorPath")),
+            )
+            found.append(
+                Subresource(
+                    "scale", _SUB_VERBS, group="autoscaling", version="v1", kind="Scale", handler="scale", scale=mapping
+                )
+            )
+        return tuple(found)
+
+
+def _parts(path: str | None) -> tuple[str, ...]:
+    return tuple((path or "").removeprefix(".").split("."))
+
+
+def _selector(path: str | None) -> Callable[[Object], str]:
+    parts = _parts(path)
+
+    def read(obj: Object) -> str:
+        value = tree.dig(obj, *parts) if path else None
+        return value if isinstance(value, str) else ""
+
+    return read
+
+
+def _deprecation(group: str, kind: str, version: Object) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"

@@ -1,0 +1,237 @@
+"""Custom resources come and go: the controllers of the extensions server in one informer (upstream: apiextensions
+``controller/status``, ``establish``, ``finalizer``, ``nonstructuralschema``, ``apiapproval``; ``customresource_handler.go``).
+
+A definition's event changes what is served at once; what has to be written goes through a queue of names, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kapi.apiextensions import names
+from kapi.apiextensions.rows import Rows
+from kapi.client.interface import Client, Object
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.machinery import status, tree
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.registry import Registry
+from kapi.registry.resource_store import ResourceStore
+from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
+from kapi.resources.apiextensions.internal import is_true
+
+log = Logger()
+GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
+_RETRY_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+_MAX_POLL_SECONDS = 5.0
+
+
+class CustomResources:
+    """Serves what the definitions say."""
+
+    def __init__(self, registry: Registry, table: ResourceTable, client: Client, reactor: Any, built_in: frozenset[GroupResource]) -> None:
+        self.registry = registry
+        self.table = table
+        self.crds = client.resource(GROUP, PLURAL)
+        self.client = client
+        self.reactor = reactor
+        self.built_in = built_in
+        self.served: dict[str, Rows] = {}
+        self._queue: deque[str] = deque()
+        self._queued: set[str] = set()
+        self._working: Deferred[None] | None = None
+        self._stop: Any = None
+        self._later: set[Any] = set()
+        self._delays: dict[str, float] = {}
+
+    async def start(self) -> None:
+        self._stop = self.crds.watch(self._changed)
+
+    def stop(self) -> None:
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+        for call in self._later:
+            if call.active():
+                call.cancel()
+        self._later.clear()
+
+    # serving: no I/O
+
+    def _changed(self, kind: str, crd: Object, old: Object | None) -> None:
+        name = crd["metadata"]["name"]
+        if kind == "DELETED":
+            self._unserve(name)
+            for other in self.crds.lister.list():
+                self._enqueue(other["metadata"]["name"])
+            return
+        if is_true(crd, "Established"):
+            known = self.served.get(name)
+            if known is None or _matters(known.crd, crd):
+                self._serve(name, crd)
+        self._enqueue(name)
+
+    def _serve(self, name: str, crd: Object) -> None:
+        try:
+            rows = Rows(crd)
+        except Exception:
+            log.failure("The definition {name} cannot be served", name=name)
+            return
+        resource = GroupResource(rows.group, rows.plural)
+        if resource in self.built_in:
+            return
+        old = self.served.get(name)
+        if old is not None:
+            for row in old.served:
+                self.table.remove(row.group, row.version, row.plural)
+        store = self._store(resource, rows)
+        for row in rows.served:
+            self.table.add(row, store)
+        self.served[name] = rows
+
+    def _store(self, resource: GroupResource, rows: Rows) -> ResourceStore:
+        registry, row = self.registry, rows.stored
+        cache = registry.caches.cache(resource, _fields(rows), rows.namespaced)
+        store = ResourceStore(row, cache, registry.store, registry.admission, registry.environment)
+        registry.stores[resource] = store
+        listers = registry.environment.listers
+        if resource in listers:
+            del listers[resource]  # type: ignore[attr-defined]
+        return store
+
+    def _unserve(self, name: str) -> None:
+        rows = self.served.pop(name, None)
+        if rows is None:
+            return
+        for row in rows.served:
+            self.table.remove(row.group, row.version, row.plural)
+        self.registry.remove(GroupResource(rows.group, rows.plural))
+
+    # the queue
+
+    def _enqueue(self, name: str) -> None:
+        if name in self._queued:
+            return
+        self._queued.add(name)
+        self._queue.append(name)
+        if self._working is None:
+            self._working = Deferred.fromCoroutine(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                name = self._queue.popleft()
+                self._queued.discard(name)
+                try:
+                    await self._reconcile(name)
+                except (status.NotFound, status.Conflict):
+                    continue  # its next event is on the way
+                except status.StatusError as error:
+                    log.warn("Definition {name}: {error}", name=name, error=str(error))
+                    self._again(name, _RETRY_SECONDS)
+                except Exception:
+                    log.failure("Definition {name}", name=name)
+                    self._again(name, _RETRY_SECONDS)
+        finally:
+            self._working = None
+
+    def _again(self, name: str, seconds: float) -> None:
+        def run() -> None:
+            self._later.discard(call)
+            self._enqueue(name)
+
+        call = self.reactor.callLater(seconds, run)
+        self._later.add(call)
+
+    async def _reconcile(self, name: str) -> None:
+        found = self.crds.lister.get("", name)
+        if found is None:
+            return
+        now = self.registry.environment.now()
+        if found["metadata"].get("deletionTimestamp"):
+            await self._finalize(name, found, now)
+            return
+        crd: Object = tree.copy(found)
+        crd.setdefault("status", {})
+        if names.accept_names(crd, self._others(name), now):
+            names.structural_condition(crd, now)
+            names.approval_condition(crd, now)
+            crd = tree.copy(await self.crds.update(crd, subresource="status"))
+            self._requeue_group(crd)
+        elif names.structural_condition(crd, now) | names.approval_condition(crd, now):
+            crd = tree.copy(await self.crds.update(crd, subresource="status"))
+        if names.establish(crd, now):
+            await self.crds.update(crd, subresource="status")
+
+    def _others(self, name: str) -> list[Object]:
+        return [crd for crd in self.crds.lister.list() if crd["metadata"]["name"] != name]
+
+    def _requeue_group(self, crd: Object) -> None:
+        for other in self._others(crd["metadata"]["name"]):
+            if other["spec"].get("group") == crd["spec"].get("group") and not is_true(other, "NamesAccepted"):
+                self._enqueue(other["metadata"]["name"])
+
+    # deletion
+
+    async def _finalize(self, name: str, found: Object, now: str) -> None:
+        if FINALIZER not in (found["metadata"].get("finalizers") or ()):
+            return
+        crd: Object = tree.copy(found)
+        rows = self.served.get(name)
+        if rows is None:
+            _terminating(crd, "False", "NeverEstablished", "resource was never established", now)
+        else:
+            if not is_true(crd, "Terminating"):
+                text = "CustomResource deletion is in progress"
+                _terminating(crd, "True", "InstanceDeletionInProgress", text, now)
+                crd = tree.copy(await self.crds.update(crd, subresource="status"))
+            if not await self._delete_instances(rows):
+                delay = self._delays.get(name, _POLL_SECONDS)
+                self._delays[name] = min(delay * 2, _MAX_POLL_SECONDS)
+                self._again(name, delay)
+                return
+            _terminating(crd, "False", "InstanceDeletionCompleted", "removed all instances", now)
+        self._delays.pop(name, None)
+        crd["metadata"]["finalizers"] = [item for item in crd["metadata"]["finalizers"] if item != FINALIZER]
+        if not crd["metadata"]["finalizers"]:
+            del crd["metadata"]["finalizers"]
+        await self.crds.update(crd, subresource="status")
+
+    async def _delete_instances(self, rows: Rows) -> bool:
+        """True when none is left."""
+        resource = self.client.resource(rows.group, rows.plural)
+        if not resource.lister.list():
+            return True
+        for obj in list(resource.lister.list()):
+            metadata = obj["metadata"]
+            if metadata.get("deletionTimestamp"):
+                continue
+            try:
+                await resource.delete(metadata["name"], metadata.get("namespace", ""))
+            except status.NotFound:
+                continue
+        return not resource.lister.list()
+
+
+def _terminating(crd: Object, value: str, reason: str, message: str, now: str) -> None:
+    crd.setdefault("status", {})
+    names.set_condition(crd, {"type": "Terminating", "status": value, "reason": reason, "message": message}, now)
+
+
+def _fields(rows: Rows) -> Any:
+    fields: dict[str, Any] = {}
+    for row in rows.all.values():
+        fields.update(row.selectable_fields)
+    return fields
+
+
+def _matters(old: Object, new: Object) -> bool:
+    """Whether a change of a definition changes what is served."""
+    if old["spec"] != new["spec"]:
+        return True
+    before, after = old.get("status") or {}, new.get("status") or {}
+    return before.get("acceptedNames") != after.get("acceptedNames") or before.get("storedVersions") != after.get("storedVersions")
