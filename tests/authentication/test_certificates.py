@@ -1,0 +1,120 @@
+"""Client certificates and the authenticating proxy."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from kapi.authentication.certificates import CertificateAuthority
+from kapi.authentication.client_certificate import ClientCertificateAuthenticator
+from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.interface import AuthenticationError
+from kapi.request.headers import first_header
+from kapi.request.user import UserInfo
+from tests.authentication.identities import NOW, Authority
+from tests.filters.requests import Peer, request
+
+CA = Authority()
+PROXY_CA = Authority("proxy-ca")
+CLIENTS = ClientCertificateAuthenticator(CertificateAuthority(CA.pem))
+HEADERS: dict[str, str | list[str]] = {
+    "X-Remote-User": "jane", "X-Remote-Group": ["a", "b"], "X-Remote-Extra-Scopes": "view", "X-Remote-Uid": "u1",
+}
+
+
+def proxy(*names: str) -> FrontProxyAuthenticator:
+    return FrontProxyAuthenticator(CertificateAuthority(PROXY_CA.pem), names, uid_headers=("X-Remote-Uid",))
+
+
+def test_common_name_and_organizations() -> None:
+    user = CLIENTS.authenticate(request(peer=Peer(CA.client("jane", "dev", "qa"))))
+    assert user is not None
+    assert (user.name, user.groups) == ("jane", ("dev", "qa"))
+    (credential,) = user.extra["authentication.kubernetes.io/credential-id"]
+    assert credential.startswith("X509SHA256=") and len(credential) == len("X509SHA256=") + 64
+
+
+def test_without_a_certificate_there_is_no_opinion() -> None:
+    assert CLIENTS.authenticate(request()) is None
+    assert CLIENTS.authenticate(request(peer=Peer())) is None
+
+
+def test_a_certificate_without_common_name_names_nobody() -> None:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "dev")])
+    certificate, _ = CA.issue(subject, usage=ExtendedKeyUsageOID.CLIENT_AUTH)
+    assert CLIENTS.authenticate(request(peer=Peer(certificate))) is None
+
+
+@pytest.mark.parametrize(
+    "certificate",
+    [
+        Authority("stranger").client("jane", "system:masters"),
+        Authority("test-ca").client("jane", "system:masters"),
+        CA.client("jane", days=-1, starts=-3),
+        CA.client("jane", starts=1, days=2),
+        CA.client("jane", usage=ExtendedKeyUsageOID.SERVER_AUTH),
+    ],
+    ids=["other authority", "same name, other key", "expired", "not yet valid", "a server's"],
+)
+def test_certificates_that_mean_nothing(certificate: object) -> None:
+    with pytest.raises(AuthenticationError, match="x509"):
+        CLIENTS.authenticate(request(peer=Peer(certificate)))
+
+
+def test_any_or_no_extended_usage_will_do() -> None:
+    for usage in (None, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE):
+        assert CLIENTS.authenticate(request(peer=Peer(CA.client("jane", usage=usage)))) is not None
+
+
+def test_a_reloaded_bundle_counts_at_once_also_for_those_seen_before() -> None:
+    authority = CertificateAuthority(CA.pem)
+    clients = ClientCertificateAuthenticator(authority)
+    peer = Peer(CA.client("jane"))
+    assert clients.authenticate(request(peer=peer)) is not None
+    authority.reload(PROXY_CA.pem)
+    with pytest.raises(AuthenticationError):
+        clients.authenticate(request(peer=peer))
+    assert clients.authenticate(request(peer=Peer(PROXY_CA.client("joe")))) is not None
+
+
+def test_a_broken_bundle_leaves_the_old_one_in_force() -> None:
+    authority = CertificateAuthority(CA.pem)
+    with pytest.raises(ValueError):
+        authority.reload(b"no certificate")
+    authority.verify([CA.client("jane")])
+
+
+def test_what_was_verified_is_not_believed_beyond_its_validity() -> None:
+    now = [NOW.timestamp()]
+    authority = CertificateAuthority(CA.pem, clock=lambda: now[0])
+    certificate = CA.client("jane", days=1)
+    authority.verify([certificate])
+    now[0] += 2 * 24 * 3600
+    with pytest.raises(AuthenticationError, match="expired"):
+        authority.verify([certificate])
+
+
+def test_the_proxy_vouches_for_its_headers() -> None:
+    ctx = request(headers=HEADERS, peer=Peer(PROXY_CA.client("front-proxy")))
+    assert proxy("front-proxy").authenticate(ctx) == UserInfo("jane", "u1", ("a", "b"), {"scopes": ("view",)})
+    assert not first_header(ctx, "X-Remote-User") and not first_header(ctx, "X-Remote-Extra-Scopes")
+
+
+def test_the_headers_mean_nothing_without_the_proxys_certificate() -> None:
+    assert proxy().authenticate(request(headers=HEADERS)) is None
+    for certificate in (CA.client("front-proxy"), PROXY_CA.client("front-proxy", usage=ExtendedKeyUsageOID.SERVER_AUTH)):
+        with pytest.raises(AuthenticationError):
+            proxy().authenticate(request(headers=HEADERS, peer=Peer(certificate)))
+
+
+def test_only_named_proxies() -> None:
+    with pytest.raises(AuthenticationError, match="allowed list"):
+        proxy("front-proxy").authenticate(request(headers=HEADERS, peer=Peer(PROXY_CA.client("other"))))
+    assert proxy().authenticate(request(headers=HEADERS, peer=Peer(PROXY_CA.client("other")))) is not None
+
+
+def test_a_proxy_without_a_user_header_has_no_opinion() -> None:
+    assert proxy().authenticate(request(headers={"X-Remote-Group": "a"}, peer=Peer(PROXY_CA.client("p")))) is None

@@ -1,0 +1,248 @@
+"""ServiceAccount tokens: made, verified, and dead with what they are bound to."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from kapi.authentication.interface import Authenticated, AuthenticationError
+from kapi.authentication.service_account.authenticator import (
+    ACCOUNTS,
+    NODES,
+    PODS,
+    SECRETS,
+    BoundTokenAuthenticator,
+    LegacyTokenAuthenticator,
+)
+from kapi.authentication.service_account.issuer import TokenIssuer
+from kapi.authentication.service_account.keys import (
+    KeySet,
+    VerificationKey,
+    load_signing_key,
+    load_verification_keys,
+)
+from kapi.authentication.service_account.names import split_username
+
+KEY = rsa.generate_private_key(65537, 2048)
+OLD_KEY = ec.generate_private_key(ec.SECP256R1())
+ISSUER = "https://kubernetes.default.svc"
+
+
+def thing(name: str, uid: str, namespace: str = "x", **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": uid, **({"namespace": namespace} if namespace else {})}, **more}
+
+
+class Store(dict[tuple[str, str], dict[str, Any]]):
+    """A lister over a dict of (namespace, name)."""
+
+    def put(self, obj: dict[str, Any]) -> dict[str, Any]:
+        metadata = obj["metadata"]
+        self[(metadata.get("namespace", ""), metadata["name"])] = obj
+        return obj
+
+    def get(self, namespace: str, name: str) -> dict[str, Any] | None:  # type: ignore[override]
+        return super().get((namespace, name))
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = time.time()
+        self.stores = {resource: Store() for resource in (ACCOUNTS, SECRETS, PODS, NODES)}
+        self.account = self.stores[ACCOUNTS].put(thing("app", "a1"))
+        self.pod = self.stores[PODS].put(thing("p", "p1"))
+        self.secret = self.stores[SECRETS].put(thing("s", "s1"))
+        self.node = self.stores[NODES].put(thing("n", "n1", ""))
+        self.issuer = TokenIssuer(ISSUER, KEY, lambda: self.now)
+        keys = KeySet([self.issuer.verification_key, VerificationKey.of(OLD_KEY.public_key())])
+        self.tokens = BoundTokenAuthenticator([ISSUER, "https://old"], keys, self.stores, (ISSUER,), lambda: self.now)
+        self.legacy = LegacyTokenAuthenticator(keys, self.stores, (ISSUER,), clock=lambda: self.now)
+
+    def issue(self, *audiences: str, seconds: int = 3600, **bound: Any) -> str:
+        return self.issuer.issue(self.account, audiences or (ISSUER,), seconds, **bound)[0]
+
+    def user(self, token: str, *audiences: str) -> Authenticated:
+        answer = self.tokens.authenticate_token(token, audiences)
+        assert answer is not None
+        return answer
+
+    def refused(self, token: str, *audiences: str) -> str:
+        with pytest.raises(AuthenticationError) as caught:
+            self.tokens.authenticate_token(token, audiences)
+        return str(caught.value)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_identity(world: World) -> None:
+    user = world.user(world.issue()).user
+    assert (user.name, user.uid) == ("system:serviceaccount:x:app", "a1")
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:x")
+    assert list(user.extra) == ["authentication.kubernetes.io/credential-id"]
+
+
+def test_bound_objects_are_told(world: World) -> None:
+    extra = world.user(world.issue(pod=world.pod, node=world.node)).user.extra
+    prefix = "authentication.kubernetes.io/"
+    assert {key.removeprefix(prefix): value[0] for key, value in extra.items() if "credential" not in key} == {
+        "pod-name": "p", "pod-uid": "p1", "node-name": "n", "node-uid": "n1",
+    }
+
+
+@pytest.mark.parametrize(("kind", "resource"), [("pod", PODS), ("secret", SECRETS), ("node", NODES)])
+def test_a_token_dies_with_what_it_is_bound_to(world: World, kind: str, resource: Any) -> None:
+    obj = getattr(world, kind)
+    token = world.issue(**{kind: obj})
+    world.user(token)
+    metadata = obj["metadata"]
+    world.stores[resource].put({"metadata": {**metadata, "uid": "another"}})
+    assert "does not match" in world.refused(token)
+    world.stores[resource].put({"metadata": {**metadata, "deletionTimestamp": "2020-01-01T00:00:00Z"}})
+    assert world.refused(token) == "service account token has been invalidated"
+    world.stores[resource].clear()
+    assert world.refused(token) == "service account token has been invalidated"
+
+
+def test_a_token_dies_with_its_account_and_does_not_come_back_with_a_new_one(world: World) -> None:
+    token = world.issue()
+    world.stores[ACCOUNTS].clear()
+    assert world.refused(token) == 'serviceaccounts "app" not found'
+    world.stores[ACCOUNTS].put(thing("app", "a2"))
+    assert world.refused(token) == "service account UID (a2) does not match claim (a1)"
+
+
+def test_times_with_a_minute_of_leeway(world: World) -> None:
+    token = world.issue(seconds=600)
+    world.now += 659
+    world.user(token)
+    world.now += 10
+    assert world.refused(token) == "service account token has expired"
+    world.now -= 2000
+    assert world.refused(token) == "service account token is not valid yet"
+
+
+def test_audiences(world: World) -> None:
+    token = world.issue("vault", ISSUER)
+    assert world.user(token).audiences == (ISSUER,)
+    assert world.user(token, "x", "vault").audiences == ("vault",)
+    assert world.refused(world.issue("vault")) == (
+        f'token audiences ["vault"] is invalid for the target audiences ["{ISSUER}"]'
+    )
+
+
+def test_several_issuers_and_keys(world: World) -> None:
+    old = TokenIssuer("https://old", OLD_KEY, lambda: world.now)
+    world.user(old.issue(world.account, [ISSUER], 600)[0])
+    assert world.tokens.authenticate_token(TokenIssuer("https://new", KEY).issue(world.account, [ISSUER], 600)[0]) is None
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    return jwt.decode(token, options={"verify_signature": False})
+
+
+def test_forgeries(world: World) -> None:
+    stranger = rsa.generate_private_key(65537, 2048)
+    forged = jwt.encode(claims_of(world.issue()), stranger, algorithm="RS256")
+    assert "cryptographic" in world.refused(forged)
+    named = jwt.encode(claims_of(world.issue()), stranger, algorithm="RS256", headers={"kid": "unknown"})
+    assert "no keys found" in world.refused(named)
+    head, body, signature = world.issue().split(".")
+    other = world.issuer.issue(thing("root", "r"), [ISSUER], 600)[0].split(".")[1]
+    assert "cryptographic" in world.refused(f"{head}.{other}.{signature}")
+    unsigned = jwt.encode(claims_of(world.issue()), "", algorithm="none")
+    assert "cryptographic" in world.refused(unsigned)
+
+
+def test_a_public_key_is_no_shared_secret(world: World) -> None:
+    """The classic confusion: an HMAC over the token, keyed by the public key's PEM."""
+    import hashlib
+    import hmac
+
+    pem = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    head = base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT"}').rstrip(b"=")
+    body = world.issue().split(".")[1].encode()
+    mac = base64.urlsafe_b64encode(hmac.digest(pem, head + b"." + body, hashlib.sha256)).rstrip(b"=")
+    assert "cryptographic" in world.refused(b".".join([head, body, mac]).decode())
+
+
+@pytest.mark.parametrize("token", ["", "a", "a.b.c", "e30.e30.e30", "{}", "." * 10, "x" * 100_000])
+def test_what_is_no_token_is_no_opinion(world: World, token: str) -> None:
+    assert world.tokens.authenticate_token(token) is None
+
+
+def legacy_claims(**more: Any) -> dict[str, Any]:
+    prefix = "kubernetes.io/serviceaccount/"
+    return {
+        "iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:x:app", f"{prefix}namespace": "x",
+        f"{prefix}secret.name": "s", f"{prefix}service-account.name": "app", f"{prefix}service-account.uid": "a1",
+        **more,
+    }
+
+
+def test_legacy_tokens_live_as_long_as_their_secret(world: World) -> None:
+    token = jwt.encode(legacy_claims(), KEY, algorithm="RS256")
+    with pytest.raises(AuthenticationError, match="does not match server's copy"):
+        world.legacy.authenticate_token(token)
+    world.secret["data"] = {"token": base64.b64encode(token.encode()).decode()}
+    used: list[Any] = []
+    world.legacy.mark_used = used.append
+    answer = world.legacy.authenticate_token(token)
+    assert answer is not None and answer.user.name == "system:serviceaccount:x:app" and used == [world.secret]
+    world.secret["metadata"]["labels"] = {"kubernetes.io/legacy-token-invalid-since": "2024-01-01"}
+    with pytest.raises(AuthenticationError, match="marked invalid"):
+        world.legacy.authenticate_token(token)
+    world.stores[SECRETS].clear()
+    with pytest.raises(AuthenticationError, match="Token has been invalidated"):
+        world.legacy.authenticate_token(token)
+
+
+def test_a_legacy_token_cannot_name_another_subject(world: World) -> None:
+    token = jwt.encode(legacy_claims(sub="system:serviceaccount:kube-system:root"), KEY, algorithm="RS256")
+    with pytest.raises(AuthenticationError, match="sub claim is invalid"):
+        world.legacy.authenticate_token(token)
+
+
+def test_the_year_of_the_kubelets_tokens_is_marked(world: World) -> None:
+    claims = claims_of(world.issue(seconds=365 * 24 * 3600, pod=world.pod, warn_after=3607))
+    assert claims["kubernetes.io"]["warnafter"] == claims["iat"] + 3607
+
+
+def test_keys_from_files() -> None:
+    private = KEY.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    public = OLD_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    keys = load_verification_keys(private + public)
+    assert [key.jwk()["kty"] for key in keys] == ["RSA", "EC"]
+    assert load_signing_key(private).key_size == 2048
+    with pytest.raises(ValueError, match="public keys"):
+        load_verification_keys(b"nothing")
+    with pytest.raises(ValueError, match="private key"):
+        load_signing_key(public)
+
+
+@pytest.mark.parametrize("text", ["system:serviceaccount:x", "system:serviceaccount:X:a", "system:serviceaccount:a:b:c", "x"])
+def test_what_is_no_account(text: str) -> None:
+    assert split_username(text) is None
+
+
+def test_the_memory_of_verified_tokens_is_bounded(world: World) -> None:
+    """CVE-2020-8552: no cache grows with what clients send."""
+    from kapi.authentication.service_account import signed
+
+    known = world.tokens.signed._known
+    for number in range(signed._REMEMBERED):
+        known[number.to_bytes(4, "big")] = {}
+    world.user(world.issue())
+    assert len(known) <= signed._REMEMBERED

@@ -1,0 +1,147 @@
+"""AuthorizationConfiguration, AuthenticationConfiguration and ABAC policy files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.authentication.configuration import load_authentication
+from kapi.authorization.abac import ABACAuthorizer, parse_policies
+from kapi.authorization.build import AuthorizationSettings, build_authorization
+from kapi.authorization.configuration import ConfigurationError, load_authorization
+from kapi.authorization.fixed import AlwaysAllow, AlwaysAllowPaths, AlwaysDeny
+from kapi.authorization.interface import Attributes, Decision
+from kapi.request.user import UserInfo
+from tests.authorization.policies import ask
+
+ALICE = UserInfo("alice", groups=("dev", "system:authenticated"))
+HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
+GOOD = HEAD + """
+authorizers:
+- type: Webhook
+  name: policy.example
+  webhook:
+    timeout: 3s
+    authorizedTTL: 1m
+    unauthorizedTTL: 5s
+    subjectAccessReviewVersion: v1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: /etc/webhook.conf}
+    matchConditions: [{expression: "request.user != 'system:admin'"}]
+- {type: Node, name: node}
+- {type: RBAC, name: rbac}
+"""
+
+
+def problems(text: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_authorization(text.encode(), is_file=lambda path: True)
+    return str(caught.value)
+
+
+def test_the_chain_of_a_file() -> None:
+    webhook, node, rbac = load_authorization(GOOD.encode(), is_file=lambda path: True)
+    assert [each.type for each in (webhook, node, rbac)] == ["Webhook", "Node", "RBAC"]
+    settings = webhook.webhook
+    assert settings is not None and settings.conditions is not None
+    assert (settings.timeout, settings.authorized_ttl, settings.unauthorized_ttl) == (3.0, 60.0, 5.0)
+    assert settings.on_error is Decision.DENY and settings.kubeconfig == "/etc/webhook.conf"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (HEAD, "authorizers: Required value: at least one authorization mode must be defined"),
+        (HEAD + "authorizers: [{type: Nope, name: a}]", 'authorizers[0].type: Unsupported value: "Nope"'),
+        (HEAD + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]", 'authorizers[1].type: Duplicate value: "RBAC"'),
+        (HEAD + "authorizers: [{type: RBAC, name: a}, {type: Node, name: a}]", 'authorizers[1].name: Duplicate value: "a"'),
+        (HEAD + "authorizers: [{type: RBAC, name: A_}]", "authorizer name is invalid"),
+        (HEAD + "authorizers: [{type: Webhook, name: a}]", "authorizers[0].webhook: Required value: required when type=Webhook"),
+        (GOOD.replace("3s", "31s"), "must be > 0s and <= 30s"),
+        (GOOD.replace("Deny", "Maybe"), 'failurePolicy: Unsupported value: "Maybe"'),
+        (GOOD.replace("/etc/webhook.conf", "webhook.conf"), "must be an absolute path"),
+        (GOOD.replace("request.user !=", "request.nosuch !="), "compilation failed"),
+        ("kind: X", "no kind"),
+        ("[", ""),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, wanted: str) -> None:
+    assert wanted in problems(text)
+
+
+def test_anonymous_paths_and_issuers_of_a_file() -> None:
+    head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
+    found = load_authentication((head + "anonymous: {enabled: true, conditions: [{path: /livez}]}").encode())
+    assert found.anonymous is True and found.anonymous_paths == ["/livez"]
+    with pytest.raises(ConfigurationError, match="enabled should be set to true"):
+        load_authentication((head + "anonymous: {enabled: false, conditions: [{path: /livez}]}").encode())
+    with pytest.raises(ConfigurationError, match="URL scheme must be https"):
+        load_authentication(
+            (head + "jwt: [{issuer: {url: 'http://x', audiences: [a]}, claimMappings: {username: {claim: s, prefix: ''}}}]").encode()
+        )
+
+
+POLICIES = """
+# comment
+{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "alice", "namespace": "x", "resource": "*", "apiGroup": "*"}}
+{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"group": "dev", "readonly": true, "nonResourcePath": "/metrics*"}}
+
+{"user": "bob", "resource": "pods", "readonly": true}
+{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "*", "nonResourcePath": "/public"}}
+"""
+
+
+def allowed(attributes: Attributes) -> bool:
+    return ABACAuthorizer(parse_policies(POLICIES)).authorize(attributes).decision is Decision.ALLOW
+
+
+def test_abac() -> None:
+    def path(who: UserInfo, text: str, verb: str = "get") -> bool:
+        return allowed(Attributes(who, verb, is_resource=False, path=text))
+
+    bob = UserInfo("bob")
+    assert allowed(ask(ALICE, "delete", "pods", "x")) and not allowed(ask(ALICE, "delete", "pods", "y"))
+    assert not allowed(ask(ALICE, "get", "nodes"))
+    assert path(ALICE, "/metrics/slis") and not path(ALICE, "/metrics", "post") and not path(bob, "/metrics")
+    assert allowed(ask(bob, "list", "pods", "any", "any.group")) and not allowed(ask(bob, "delete", "pods", "any"))
+    assert path(ALICE, "/public") and not path(UserInfo("system:anonymous"), "/public")
+
+
+def test_abac_rules_can_be_listed() -> None:
+    rules = ABACAuthorizer(parse_policies(POLICIES)).rules_for(ALICE, "x")
+    assert len(rules.resource_rules) == 1 and len(rules.non_resource_rules) == 2
+
+
+def test_a_broken_policy_names_its_line() -> None:
+    with pytest.raises(ValueError, match="line 2"):
+        parse_policies('{"user": "a"}\n{"kind": "Other", "apiVersion": "v1"}')
+
+
+def test_fixed_authorizers() -> None:
+    assert AlwaysAllow().authorize(ask(ALICE, "x", "y")).decision is Decision.ALLOW
+    assert AlwaysDeny().authorize(ask(ALICE, "x", "y")).decision is Decision.NO_OPINION
+    paths = AlwaysAllowPaths(["/healthz", "/public/*"])
+    for path, decision in (("/healthz", "ALLOW"), ("/public/a", "ALLOW"), ("/healthz/x", "NO_OPINION")):
+        found = paths.authorize(Attributes(ALICE, "get", is_resource=False, path=path)).decision
+        assert found is Decision[decision]
+    assert paths.authorize(ask(ALICE, "get", "healthz")).decision is Decision.NO_OPINION
+
+
+def test_a_chain_is_exchanged_in_one_step() -> None:
+    built = build_authorization(AuthorizationSettings(["AlwaysAllow"]))
+    question = ask(ALICE, "get", "pods")
+
+    def decision() -> Any:
+        verdict: Any = built.authorizer.authorize(question)
+        return verdict.decision
+
+    assert decision() is Decision.ALLOW
+    built.replace(["AlwaysDeny", "RBAC"])
+    assert decision() is Decision.NO_OPINION
+    with pytest.raises(ValueError, match="unknown authorization mode"):
+        built.replace(["Nope"])
+    assert decision() is Decision.NO_OPINION
+    question.user = UserInfo("root", groups=("system:masters",))
+    assert decision() is Decision.ALLOW
