@@ -13,6 +13,7 @@ from typing import Any
 from kapi.admission.chain import build_chain
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import AdmissionChain
+from kapi.apiextensions.serving import CustomResources
 from kapi.audit.build import Auditor
 from kapi.audit.build import build as build_auditor
 from kapi.aggregator.server import AggregatorServer
@@ -42,11 +43,15 @@ from kapi.filters.deadline import request_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.hsts import hsts
 from kapi.filters.impersonation import impersonation
+from kapi.filters.max_in_flight import max_in_flight
+from kapi.filters.priority_and_fairness import priority_and_fairness
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
 from kapi.filters.request_log import request_log
 from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, watch_termination
 from kapi.filters.warnings import warnings
+from kapi.flowcontrol.controller import FlowController
+from kapi.flowcontrol.metrics import Meter as FlowMeter
 from kapi.machinery import status
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.external import ExternalIdentity, ExternalPolicy
@@ -82,8 +87,8 @@ class Assembly:
         self.registry: Registry
         self.server: GenericServer
         self.chain: FilterChain
-        self.hooks: Hooks
         self.auditor: Auditor | None = None
+        self.hooks: Hooks
 
     def reload(self) -> None:
         for reload in self.reloaders:
@@ -191,9 +196,16 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         policy.graph.follow(registry.client)
 
     core.add_post_start_hook("generic-apiserver-start-informers", follow)
+    built_in = frozenset(row.group_resource for server in (core, aggregator) for row in (scope.resource for scope in server.table.scopes()))
+    custom = CustomResources(registry, extensions.table, registry.client.named("kube-apiserver"), reactor, built_in)
+    extensions.add_post_start_hook("start-apiextensions-controllers", custom.start)
+    extensions.add_pre_shutdown_hook("stop-apiextensions-controllers", custom.stop)
     made.auditor = _auditor(options, reactor, made)
+    flow = _flow_control(options, reactor, made, core)
     _routes(made, store)
-    made.chain = FilterChain(_filters(options, reactor, made, identity.requests, policy.authorizer), _handler(made))
+    made.chain = FilterChain(
+        _filters(options, reactor, made, identity.requests, policy.authorizer, flow), _handler(made)
+    )
     return made
 
 
@@ -361,7 +373,29 @@ def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
     return lambda: hooks.check(name)
 
 
-def _filters(options: Options, reactor: Any, made: Assembly, authenticator: Any, authorizer: Any) -> list[Filter]:
+def _flow_control(options: Options, reactor: Any, made: Assembly, core: GenericServer) -> Filter | None:
+    """Priority and fairness, or the plain in-flight limits; None when there is no limit at all."""
+    generic = options.generic
+    reads, writes = generic.max_requests_inflight, generic.max_mutating_requests_inflight
+    if not options.features.enable_priority_and_fairness or not reads + writes:
+        return max_in_flight(reads, writes) if reads or writes else None
+    controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry))
+
+    async def follow() -> None:
+        controller.start(made.registry.client)
+
+    async def stop() -> None:
+        controller.stop()
+
+    core.add_post_start_hook("priority-and-fairness-config-consumer", follow)
+    core.add_pre_shutdown_hook("priority-and-fairness-config-consumer", stop)
+    caches = made.caches
+    return priority_and_fairness(controller, caches.find, reactor, default_wait=generic.request_timeout / 4)
+
+
+def _filters(
+    options: Options, reactor: Any, made: Assembly, authenticator: Any, authorizer: Any, flow: Filter | None
+) -> list[Filter]:
     """In upstream's order (DefaultBuildHandlerChain)."""
     generic = options.generic
     metrics = made.metrics
@@ -400,6 +434,7 @@ def _filters(options: Options, reactor: Any, made: Assembly, authenticator: Any,
         authentication(authenticator, lambda ctx, result: authenticated(result)),
         *([audit(auditor)] if auditor is not None else []),
         impersonation(authorizer, constrained=generic.features.get("ConstrainedImpersonation", True)),
+        *([flow] if flow is not None else []),
         authorization(authorizer, lambda decision, seconds: authorized(decision)),
     ]
     return filters

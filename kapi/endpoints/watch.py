@@ -179,6 +179,9 @@ class WatchStream:
             self._write_error(error)
             self._finish()
             return self.done
+        started = self._ctx.extra.get("flowcontrol_watch_started")
+        if started is not None:
+            started()  # a watch that is under way holds no seats
         self._call = reactor.callLater(self.timeout, self._finish)
         ending = self._ctx.extra.get("watches")
         if ending is not None:

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kapi.client.interface import Client
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.allocation import Claim, allocate, half_up
+from kapi.flowcontrol.bootstrap import GROUP
 from kapi.flowcontrol.fair_queues import Request
 from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
@@ -54,8 +56,6 @@ class FlowController:
         self.levels: dict[str, PriorityLevel] = {}
         self.schemas: list[Schema] = []
         self.fair_fraction = 0.0
-        #: called with the FlowSchemas as objects and the names of the levels that exist, after each change
-        self.on_configured: Callable[[list[Object], frozenset[str]], None] = lambda schemas, levels: None
         self._reactor = reactor
         self._schema_objects: dict[str, Object] = {}
         self._level_objects: dict[str, Object] = {}
@@ -63,17 +63,23 @@ class FlowController:
         self._known: dict[Any, Schema] = {}
         self._hashes: dict[tuple[str, str], int] = {}
         self._nominal_sum = 0
+        self._stops: list[Callable[[], None]] = []
         self._adjusting = LoopingCall(self.adjust)
         self._adjusting.clock = reactor
         meter.controller = self
         self.configure()
 
-    def start(self) -> None:
-        """Begins to lend and borrow."""
-        if not self._adjusting.running:
-            self._adjusting.start(ADJUST_EVERY, now=False)
+    def start(self, client: Client) -> None:
+        """Follows the configuration, and begins to lend and borrow."""
+        self._stops = [
+            client.resource(GROUP, "prioritylevelconfigurations").watch(self.level_changed),
+            client.resource(GROUP, "flowschemas").watch(self.schema_changed),
+        ]
+        self._adjusting.start(ADJUST_EVERY, now=False)
 
     def stop(self) -> None:
+        for stop in self._stops:
+            stop()
         if self._adjusting.running:
             self._adjusting.stop()
 
@@ -124,7 +130,6 @@ class FlowController:
             level.share_out(self.total, shares)
         self._nominal_sum = sum(level.nominal for level in self.levels.values())
         self._limit(sample=False)
-        self.on_configured(list(self._schema_objects.values()), frozenset(good & set(self._level_objects)))
 
     def _new_level(self, name: str) -> PriorityLevel:
         level = PriorityLevel(name, self._reactor)

@@ -32,8 +32,13 @@ class Work(NamedTuple):
 class Stored(Protocol):
     """What a watch cache tells of its resource."""
 
-    size: int  # bytes of all objects
-    watches: int
+    @property
+    def size(self) -> int:
+        """Bytes of all objects."""
+
+    @property
+    def watches(self) -> int:
+        """How many run now."""
 
     def __len__(self) -> int: ...
 

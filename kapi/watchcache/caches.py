@@ -80,6 +80,10 @@ class Caches:
             )
         return cache
 
+    def find(self, resource: GroupResource) -> Cache | None:
+        """The resource's cache if there is one; none is made."""
+        return self._caches.get((resource.group or "core", resource.resource))
+
     def remove(self, resource: GroupResource) -> None:
         """Ends all watches of a resource (its definition was deleted)."""
         cache = self._caches.get((resource.group or "core", resource.resource))

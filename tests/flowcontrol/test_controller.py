@@ -14,7 +14,6 @@ from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.estimator import Work, estimate
 from kapi.flowcontrol.metrics import Meter
-from kapi.flowcontrol.objects import Producer, dangling
 from kapi.machinery.gvk import GroupResource
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
@@ -135,69 +134,6 @@ def test_a_level_that_is_gone_drains() -> None:
     level.queues.finish(running)
     made.adjust()
     assert "workload-low" not in made.levels
-
-
-def test_a_schema_without_level_is_dangling() -> None:
-    schema: dict[str, Any] = {"metadata": {"name": "s"}, "spec": {"priorityLevelConfiguration": {"name": "nope"}}}
-    condition = dangling(schema, frozenset(["yes"]), lambda: "now")
-    assert condition == {
-        "type": "Dangling", "status": "True", "lastTransitionTime": "now", "reason": "NotFound",
-        "message": 'This FlowSchema references the PriorityLevelConfiguration object named "nope" but there is no such object',
-    }  # fmt: skip
-    schema["status"] = {"conditions": [condition]}
-    assert dangling(schema, frozenset(["yes"]), lambda: "later") is None
-    found = dangling(schema, frozenset(["nope"]), lambda: "later")
-    assert found is not None
-    assert (found["status"], found["reason"]) == ("False", "Found")
-
-
-class FakeResource:
-    def __init__(self) -> None:
-        self.objects: dict[str, Any] = {}
-        self.lister = self
-        self.updates: list[str] = []
-
-    def get(self, namespace: str, name: str) -> Any:
-        return self.objects.get(name)
-
-    async def create(self, obj: Any) -> None:
-        self.objects[obj["metadata"]["name"]] = {**obj, "metadata": {**obj["metadata"], "generation": 1}}
-
-    async def update(self, obj: Any) -> None:
-        self.updates.append(obj["metadata"]["name"])
-        self.objects[obj["metadata"]["name"]] = obj
-
-
-def test_the_producer_makes_and_repairs_objects() -> None:
-    resources: dict[str, Any] = {"flowschemas": FakeResource(), "prioritylevelconfigurations": FakeResource()}
-
-    class Client:
-        def resource(self, group: str, plural: str) -> Any:
-            return resources[plural]
-
-    producer = Producer(Client(), Clock())  # type: ignore[arg-type]
-
-    def ensure() -> None:
-        done: list[None] = []
-        Deferred.fromCoroutine(producer.ensure()).addCallback(done.append)
-        assert done == [None]
-
-    ensure()
-    schemas, levels = resources["flowschemas"], resources["prioritylevelconfigurations"]
-    assert (len(schemas.objects), len(levels.objects)) == (11, 8)
-    levels.objects["workload-low"]["spec"] = {"type": "Limited", "limited": {"nominalConcurrencyShares": 1}}
-    levels.objects["system"]["spec"] = {"mine": True}
-    levels.objects["system"]["metadata"]["annotations"] = {"apf.kubernetes.io/autoupdate-spec": "false"}
-    schemas.objects["catch-all"]["spec"]["matchingPrecedence"] = 5
-    schemas.objects["catch-all"]["metadata"]["annotations"] = {"apf.kubernetes.io/autoupdate-spec": "false"}
-    del schemas.objects["probes"]
-    ensure()
-    assert levels.updates == ["workload-low"], "an admin may keep a suggested one"
-    assert schemas.updates == ["catch-all"], "but not a mandatory one"
-    assert schemas.objects["catch-all"]["spec"]["matchingPrecedence"] == 10000
-    assert "probes" in schemas.objects
-    ensure()
-    assert (levels.updates, schemas.updates) == (["workload-low"], ["catch-all"])
 
 
 class FakeCache:
