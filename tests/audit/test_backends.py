@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,8 @@ class Backend:
 
 class Files(SynchronousTestCase):
     def setUp(self) -> None:
-        self.directory = Path(self.mktemp())
+        self.directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, str(self.directory))
         self.path = self.directory / "logs" / "audit.log"
 
     def test_lines_are_appended_and_the_file_is_private(self) -> None:
@@ -187,8 +190,8 @@ class WebhookTest(TestCase):
     timeout = 30
 
     async def test_lists_are_posted_and_tried_again(self) -> None:
-        directory = Path(self.mktemp())
-        directory.mkdir()
+        directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, str(directory))
         authority = make_authority(directory / "ca.pem")
         make_certificate(authority, directory / "server.pem", "localhost")
         certificate = ssl.PrivateCertificate.loadPEM((directory / "server.pem").read_bytes())
@@ -216,7 +219,9 @@ class WebhookTest(TestCase):
 
 class Kubeconfigs(SynchronousTestCase):
     def refuse(self, text: str, why: str) -> None:
-        path = Path(self.mktemp())
+        directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, str(directory))
+        path = directory / "config"
         path.write_text(text)
         with self.assertRaisesRegex(KubeconfigError, why):
             load_kubeconfig(str(path))
