@@ -50,6 +50,9 @@ def decode(
     obj.pop("kind", None)
     obj.pop("apiVersion", None)
     result.update(obj)
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") == []:
+        result.setdefault("metadata", {})["managedFields"] = []  # forgets all owners; leaving it out keeps them
     return result
 
 
