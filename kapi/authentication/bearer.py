@@ -83,7 +83,7 @@ class WebSocketAuthenticator(_TokenRequests):
             elif token:
                 raise AuthenticationError("multiple bearer tokens in Sec-WebSocket-Protocol")
             else:
-                token = self._decode(protocol[len(_PROTOCOL_PREFIX):])
+                token = self._decode(protocol[len(_PROTOCOL_PREFIX) :])
         if token and not others:
             raise AuthenticationError("missing additional subprotocol")
         return token

@@ -1,4 +1,4 @@
-"""Bootstrap tokens: ``id.secret`` in Secrets of kube-system (upstream: ``plugin/pkg/auth/authenticator/token/bootstrap``)."""
+"""Bootstrap tokens: ``id.secret`` in Secrets of kube-system (upstream: ``authenticator/token/bootstrap``)."""
 
 from __future__ import annotations
 

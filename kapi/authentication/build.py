@@ -1,4 +1,4 @@
-"""The authenticator of a server, put together in upstream's order (upstream: ``pkg/kubeapiserver/authenticator/config.go``)."""
+"""The authenticator of a server, in upstream's order (upstream: ``pkg/kubeapiserver/authenticator/config.go``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class AuthenticationSettings:
 
     front_proxy: FrontProxyAuthenticator | None = None
     client_ca: CertificateAuthority | None = None
-    static_tokens: Mapping[str, UserInfo] = field(default_factory=dict)  # kapi.authentication.static_tokens.parse_token_file
+    static_tokens: Mapping[str, UserInfo] = field(
+        default_factory=dict
+    )  # kapi.authentication.static_tokens.parse_token_file
     issuers: Sequence[str] = ()  # --service-account-issuer: the first signs, all verify
     keys: KeySet | None = None
     lookup_tokens: bool = True  # --service-account-lookup
@@ -44,7 +46,7 @@ class AuthenticationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """``requests`` for the filter chain, ``tokens`` for TokenReview, ``loopback_token`` for clients inside the process."""
+    """``requests`` for the filter chain, ``tokens`` for TokenReview, ``loopback_token`` for the process itself."""
 
     requests: Authenticator
     tokens: TokenAuthenticator

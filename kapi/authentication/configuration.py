@@ -1,4 +1,4 @@
-"""AuthenticationConfiguration: JWT issuers and anonymous paths by file, replaceable at run time (KEP-3331, KEP-4633)."""
+"""AuthenticationConfiguration: JWT issuers and anonymous paths by file, reloadable (KEP-3331, KEP-4633)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,5 @@ class ReplaceableTokenAuthenticators:
     def replace(self, authenticators: Sequence[TokenAuthenticator]) -> None:
         self._union = UnionTokenAuthenticator(authenticators)
 
-    def authenticate_token(
-        self, token: str, audiences: tuple[str, ...] = ()
-    ) -> TokenAnswer | Awaitable[TokenAnswer]:
+    def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
         return self._union.authenticate_token(token, audiences)

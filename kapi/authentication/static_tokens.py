@@ -46,7 +46,8 @@ def parse_token_file(text: str) -> dict[str, UserInfo]:
             continue
         if len(row) < 3:
             raise ValueError(
-                f"token file must have at least 3 columns (token, user name, user uid), found {len(row)} in row {number}"
+                "token file must have at least 3 columns (token, user name, user uid), "
+                f"found {len(row)} in row {number}"
             )
         if not row[0]:
             raise ValueError(f"empty token has been found in token file, record number {number}")

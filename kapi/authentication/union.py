@@ -76,9 +76,7 @@ class UnionTokenAuthenticator:
     def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
         self.authenticators = tuple(authenticators)
 
-    def authenticate_token(
-        self, token: str, audiences: tuple[str, ...] = ()
-    ) -> TokenAnswer | Awaitable[TokenAnswer]:
+    def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
         errors: list[str] = []
         for position, authenticator in enumerate(self.authenticators, 1):
             try:

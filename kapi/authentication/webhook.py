@@ -42,9 +42,7 @@ class WebhookTokenAuthenticator:
         self._cache: ExpiringCache[Authenticated | str] = ExpiringCache(clock=clock)
         self._first_delay = first_delay
 
-    def authenticate_token(
-        self, token: str, audiences: tuple[str, ...] = ()
-    ) -> TokenAnswer | Awaitable[TokenAnswer]:
+    def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
         wanted = audiences or self.api_audiences
         digest = self._cache.digest(token, *wanted)
         known = self._cache.get(digest)
@@ -54,9 +52,7 @@ class WebhookTokenAuthenticator:
 
     async def _ask(self, token: str, audiences: tuple[str, ...], digest: bytes) -> TokenAnswer:
         try:
-            status = await with_backoff(
-                self._reactor, lambda: self._review(token, audiences), delay=self._first_delay
-            )
+            status = await with_backoff(self._reactor, lambda: self._review(token, audiences), delay=self._first_delay)
         except Unavailable as error:
             _log.error("Failed to make webhook authenticator request: {error}", error=str(error))
             raise AuthenticationError(str(error)) from None

@@ -97,7 +97,8 @@ def _parse(tree: dict[str, Any]) -> Policy:
     if "kind" not in tree and "apiVersion" not in tree:
         return _parse_v0(tree)
     if tree.get("kind") != "Policy" or tree.get("apiVersion") not in (
-        "abac.authorization.kubernetes.io/v1beta1", "abac.authorization.kubernetes.io/v0",
+        "abac.authorization.kubernetes.io/v1beta1",
+        "abac.authorization.kubernetes.io/v0",
     ):
         raise ValueError(f"no kind {tree.get('kind')!r} is registered for version {tree.get('apiVersion')!r}")
     if tree["apiVersion"].endswith("v0"):
@@ -105,8 +106,13 @@ def _parse(tree: dict[str, Any]) -> Policy:
     spec = tree.get("spec") or {}
     user, group = _everybody(spec.get("user", ""), spec.get("group", ""))
     return Policy(
-        user, group, bool(spec.get("readonly")), spec.get("apiGroup", ""),
-        spec.get("resource", ""), spec.get("namespace", ""), spec.get("nonResourcePath", ""),
+        user,
+        group,
+        bool(spec.get("readonly")),
+        spec.get("apiGroup", ""),
+        spec.get("resource", ""),
+        spec.get("namespace", ""),
+        spec.get("nonResourcePath", ""),
     )
 
 

@@ -23,13 +23,26 @@ def _struct(name: str, /, **fields: Any) -> StructType:
 _REQUIREMENT = _struct("kubernetes.Requirement", key=STRING, operator=STRING, values=list_of(STRING))
 _SELECTOR = _struct("kubernetes.SelectorAttributes", rawSelector=STRING, requirements=list_of(_REQUIREMENT))
 _RESOURCE = _struct(
-    "kubernetes.ResourceAttributes", namespace=STRING, verb=STRING, group=STRING, version=STRING, resource=STRING,
-    subresource=STRING, name=STRING, fieldSelector=_SELECTOR, labelSelector=_SELECTOR,
+    "kubernetes.ResourceAttributes",
+    namespace=STRING,
+    verb=STRING,
+    group=STRING,
+    version=STRING,
+    resource=STRING,
+    subresource=STRING,
+    name=STRING,
+    fieldSelector=_SELECTOR,
+    labelSelector=_SELECTOR,
 )
 _PATHS = _struct("kubernetes.NonResourceAttributes", path=STRING, verb=STRING)
 _REQUEST = _struct(
-    "kubernetes.SubjectAccessReviewSpec", resourceAttributes=_RESOURCE, nonResourceAttributes=_PATHS, user=STRING,
-    groups=list_of(STRING), extra=map_of(STRING, list_of(STRING)), uid=STRING,
+    "kubernetes.SubjectAccessReviewSpec",
+    resourceAttributes=_RESOURCE,
+    nonResourceAttributes=_PATHS,
+    user=STRING,
+    groups=list_of(STRING),
+    extra=map_of(STRING, list_of(STRING)),
+    uid=STRING,
 )
 _ENVIRONMENT = cel.Environment({"request": _REQUEST}, structs=(_REQUIREMENT, _SELECTOR, _RESOURCE, _PATHS, _REQUEST))
 _TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")

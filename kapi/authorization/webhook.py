@@ -1,4 +1,4 @@
-"""Asking another server what is allowed: SubjectAccessReview webhook (upstream: apiserver ``plugin/pkg/authorizer/webhook``)."""
+"""Asking another server what is allowed: SubjectAccessReview webhook (upstream: ``authorizer/webhook``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ _RETRIED = frozenset({429, 500, 502, 503, 504})
 _MAX_KEY = 10_000  # characters a user may put into a cached question
 _SIZE = 8192
 _FIELD_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn"}
-_LABEL_OPERATORS = {"=": "In", "==": "In", "in": "In", "!=": "NotIn", "notin": "NotIn", "exists": "Exists", "!": "DoesNotExist"}
+_LABEL_OPERATORS = {
+    "=": "In",
+    "==": "In",
+    "in": "In",
+    "!=": "NotIn",
+    "notin": "NotIn",
+    "exists": "Exists",
+    "!": "DoesNotExist",
+}
 
 
 class MatchConditions(Protocol):
@@ -38,9 +46,13 @@ def access_review(attributes: Attributes, version: str) -> Object:
     spec: Object = {}
     if attributes.is_resource:
         pairs = (
-            ("namespace", attributes.namespace), ("verb", attributes.verb), ("group", attributes.group),
-            ("version", attributes.version), ("resource", attributes.resource),
-            ("subresource", attributes.subresource), ("name", attributes.name),
+            ("namespace", attributes.namespace),
+            ("verb", attributes.verb),
+            ("group", attributes.group),
+            ("version", attributes.version),
+            ("resource", attributes.resource),
+            ("subresource", attributes.subresource),
+            ("name", attributes.name),
         )
         resource: Object = {key: value for key, value in pairs if value}
         fields = [
@@ -159,8 +171,14 @@ class WebhookAuthorizer:
 def _cacheable(attributes: Attributes) -> bool:
     """Whether what the user himself chose is short enough to be kept."""
     parts: Sequence[str] = (
-        attributes.namespace, attributes.verb, attributes.group, attributes.version, attributes.resource,
-        attributes.subresource, attributes.name, attributes.path,
+        attributes.namespace,
+        attributes.verb,
+        attributes.group,
+        attributes.version,
+        attributes.resource,
+        attributes.subresource,
+        attributes.name,
+        attributes.path,
     )
     return sum(map(len, parts)) < _MAX_KEY
 

@@ -17,8 +17,8 @@ from twisted.internet import ssl
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTCP
 from twisted.internet.protocol import Protocol
-from twisted.python.failure import Failure
 from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.http_headers import Headers
 from twisted.web.iweb import IPolicyForHTTPS
 from zope.interface import implementer
 
@@ -46,18 +46,18 @@ class _Policy:
         trust: Any = None
         if endpoint.ca:
             blocks = endpoint.ca.split(b"-----BEGIN CERTIFICATE-----")[1:]
-            trust = ssl.trustRootFromCertificates(
+            trust = ssl.trustRootFromCertificates(  # type: ignore[no-untyped-call]
                 [ssl.Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + block) for block in blocks]
             )
         own = None
         if endpoint.certificate:
-            own = ssl.PrivateCertificate.fromCertificateAndKeyPair(
+            own = ssl.PrivateCertificate.fromCertificateAndKeyPair(  # type: ignore[no-untyped-call]
                 ssl.Certificate.loadPEM(endpoint.certificate),
                 ssl.KeyPair.load(endpoint.key, crypto.FILETYPE_PEM),
             )
         self._trust, self._own = trust, own
 
-    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
+    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:  # noqa: N802
         name = self.endpoint.server_name or hostname.decode("ascii")
         more = {} if self._trust is None else {"trustRoot": self._trust}
         return ssl.optionsForClientTLS(name, clientCertificate=self._own, **more)
@@ -67,7 +67,7 @@ class _Bounded(Protocol):
     def __init__(self, limit: int, done: Deferred[bytes]) -> None:
         self.limit, self.done, self.pieces, self.size = limit, done, [], 0  # type: ignore[var-annotated]
 
-    def dataReceived(self, data: bytes) -> None:
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
         self.size += len(data)
         if self.size > self.limit:
             self.transport.abortConnection()  # type: ignore[union-attr]
@@ -76,10 +76,10 @@ class _Bounded(Protocol):
             return
         self.pieces.append(data)
 
-    def connectionLost(self, reason: Failure = Failure(ResponseDone())) -> None:
+    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
         if self.done.called:
             return
-        if reason.check(ResponseDone):
+        if reason is None or reason.check(ResponseDone):
             self.done.callback(b"".join(self.pieces))
         else:
             self.done.errback(reason)
@@ -94,34 +94,38 @@ class HTTPSClient:
         self.endpoint = endpoint
         self._reactor: IReactorTCP = reactor
         self._timeout = timeout
-        self._pool = HTTPConnectionPool(reactor, persistent=True)
-        self._http = HTTPClient(
-            Agent(reactor, contextFactory=_Policy(endpoint), pool=self._pool, connectTimeout=min(timeout, 10.0))
+        self._pool: Any = HTTPConnectionPool(reactor, persistent=True)  # type: ignore[no-untyped-call]
+        agent = Agent(  # type: ignore[no-untyped-call]
+            reactor, contextFactory=_Policy(endpoint), pool=self._pool, connectTimeout=min(timeout, 10.0)
         )
+        self._http = HTTPClient(agent)
 
     def close(self) -> Deferred[None]:
         """Closes idle connections."""
-        return self._pool.closeCachedConnections()
+        closed: Deferred[None] = self._pool.closeCachedConnections()
+        return closed
 
-    def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
+    def _headers(self, more: Mapping[str, str]) -> Headers:
         headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
         if self.endpoint.token:
             headers["Authorization"] = f"Bearer {self.endpoint.token}"
         elif self.endpoint.username:
             pair = f"{self.endpoint.username}:{self.endpoint.password}".encode()
             headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
-        return headers
+        return Headers({name: [value] for name, value in headers.items()})
 
     async def request(
         self, method: str, url: str = "", body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """``url``: absolute, on any path of any host; "" for the endpoint's own.  Raises what the connection raises."""
-        running: Deferred[Answer] = Deferred.fromCoroutine(self._run(method, url or self.endpoint.url, body, headers or {}))
+        running: Deferred[Answer] = Deferred.fromCoroutine(
+            self._run(method, url or self.endpoint.url, body, headers or {})
+        )
         running.addTimeout(self._timeout, self._reactor)  # type: ignore[arg-type]
         return await running
 
     async def _run(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        response = await self._http.request(
+        response: Any = await self._http.request(
             method, url, data=body, headers=self._headers(headers), allow_redirects=False
         )
         done: Deferred[bytes] = Deferred()

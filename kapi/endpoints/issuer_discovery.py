@@ -1,4 +1,4 @@
-"""OIDC discovery of the ServiceAccount issuer (KEP-1393; upstream: ``pkg/serviceaccount/openidmetadata.go``, ``pkg/routes``)."""
+"""OIDC discovery of the ServiceAccount issuer (KEP-1393; upstream: ``openidmetadata.go``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CACHING = ((b"cache-control", b"public, max-age=3600"),)
 
 
 class IssuerDiscovery:
-    """Two documents, made once.  Raises ValueError for an issuer that OIDC does not allow (not https, query, fragment)."""
+    """Two documents, made once.  Raises ValueError for an issuer that OIDC does not allow."""
 
     def __init__(self, issuer: str, jwks_uri: str, external_address: str, keys: Iterable[VerificationKey]) -> None:
         if not issuer.startswith("https://"):

@@ -19,7 +19,7 @@ Recorder = Callable[[RequestContext, str], None]
 
 
 def authentication(authenticator: Authenticator | None, record: Recorder | None = None) -> Filter:
-    """Sets ``ctx.user``.  Raises Unauthorized, which tells nothing of why; None as authenticator lets everybody pass."""
+    """Sets ``ctx.user``.  Raises Unauthorized, which tells nothing of why; without authenticator everybody passes."""
 
     def accept(ctx: RequestContext, user: RequestAnswer) -> None:
         if user is None:

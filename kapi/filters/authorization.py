@@ -42,9 +42,7 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
         annotations[REASON] = verdict.reason
         raise forbidden_error(attributes, verdict.reason)
 
-    async def wait(
-        ctx: RequestContext, attributes: Attributes, waiting: Awaitable[Verdict], started: float
-    ) -> None:
+    async def wait(ctx: RequestContext, attributes: Attributes, waiting: Awaitable[Verdict], started: float) -> None:
         judge(ctx, attributes, await waiting, started)
 
     def check(ctx: RequestContext) -> None | Awaitable[None]:

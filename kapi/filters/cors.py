@@ -12,7 +12,9 @@ from kapi.request.headers import first_header
 from kapi.request.response import Response
 
 _METHODS = b"POST, GET, OPTIONS, PUT, DELETE, PATCH"
-_HEADERS = b"Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since"
+_HEADERS = (
+    b"Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since"
+)
 
 
 def cors(origins: Sequence[str]) -> Filter:
@@ -23,7 +25,9 @@ def cors(origins: Sequence[str]) -> Filter:
     try:
         patterns = [re2.compile(origin) for origin in origins]
     except re2.error as error:
-        raise ValueError(f"Invalid CORS allowed origin, --cors-allowed-origins flag was set to {origins}: {error}") from None
+        raise ValueError(
+            f"Invalid CORS allowed origin, --cors-allowed-origins flag was set to {origins}: {error}"
+        ) from None
 
     def share(ctx: RequestContext) -> Response | None:
         origin = first_header(ctx, "Origin")

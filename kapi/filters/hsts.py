@@ -1,4 +1,4 @@
-"""``Strict-Transport-Security`` by ``--strict-transport-security-directives`` (upstream: ``server/filters/hsts.go``)."""
+"""``--strict-transport-security-directives`` (upstream: ``server/filters/hsts.go``)."""
 
 from __future__ import annotations
 

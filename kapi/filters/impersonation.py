@@ -88,7 +88,7 @@ def _go_syntax(uid: str, groups: tuple[str, ...], extra: dict[str, tuple[str, ..
 
 
 def _node_name(username: str) -> str:
-    name = username[len(NODE_PREFIX):] if username.startswith(NODE_PREFIX) else ""
+    name = username[len(NODE_PREFIX) :] if username.startswith(NODE_PREFIX) else ""
     return "" if not name or dns_subdomain(name) else name
 
 
@@ -98,11 +98,7 @@ def _only_name(wanted: UserInfo) -> bool:
 
 def _associated(requestor: UserInfo, wanted: UserInfo) -> bool:
     node = _node_name(wanted.name)
-    return bool(
-        node
-        and service_account_name(requestor.name) is not None
-        and requestor.extra.get(NODE_NAME) == (node,)
-    )
+    return bool(node and service_account_name(requestor.name) is not None and requestor.extra.get(NODE_NAME) == (node,))
 
 
 class _Modes:
@@ -151,9 +147,7 @@ class _Modes:
             keys = tuple(sorted(requestor.extra))
             requestor = replace(requestor, extra={"authentication.kubernetes.io/associated-node-keys": keys})
         if mode:
-            await self._require(
-                replace(attributes, user=requestor, verb=f"impersonate-on:{mode}:{attributes.verb}")
-            )
+            await self._require(replace(attributes, user=requestor, verb=f"impersonate-on:{mode}:{attributes.verb}"))
         groups = await self._check_name(mode, wanted, requestor)
         verb = f"impersonate:{mode}" if mode else "impersonate"
         if wanted.uid:
@@ -204,9 +198,7 @@ class _Modes:
         for group in groups:
             await self._require(replace(question, name=group))
 
-    async def _check_extra(
-        self, mode: str, verb: str, extra: dict[str, tuple[str, ...]], requestor: UserInfo
-    ) -> None:
+    async def _check_extra(self, mode: str, verb: str, extra: dict[str, tuple[str, ...]], requestor: UserInfo) -> None:
         if not extra:
             return
         question = _ask(requestor, _AUTHENTICATION, verb, "userextras", "")
@@ -226,8 +218,10 @@ class _Modes:
         if inspect.isawaitable(verdict):
             verdict = await verdict
         if verdict.decision is not Decision.ALLOW:
-            why = f"{verdict.error}: {verdict.reason}" if verdict.error and verdict.reason else (
-                verdict.error or verdict.reason
+            why = (
+                f"{verdict.error}: {verdict.reason}"
+                if verdict.error and verdict.reason
+                else (verdict.error or verdict.reason)
             )
             raise forbidden_error(question, why)
 

@@ -1,4 +1,4 @@
-"""Request info: parses the request line once, for all who come after (upstream: apiserver ``filters/requestinfo.go``)."""
+"""Request info: parses the request line once, for all who come after (upstream: ``filters/requestinfo.go``)."""
 
 from __future__ import annotations
 

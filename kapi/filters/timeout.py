@@ -37,11 +37,11 @@ def enforce(ctx: RequestContext, answer: Awaitable[Response], clock: IReactorTim
         if not result.called:
             result.callback(value)
         elif isinstance(value, Failure):
-            value.cleanFailure()
+            value.cleanFailure()  # type: ignore[no-untyped-call]
 
     def expire() -> None:
         if not result.called:
-            result.errback(Failure(status.timeout(_TEXT)))
+            result.errback(status.timeout(_TEXT))
 
     late = clock.callLater(max(0.0, ctx.deadline - clock.seconds()), expire)
     waiting.addBoth(finish)

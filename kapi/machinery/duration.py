@@ -32,5 +32,5 @@ def parse_duration(text: str) -> float:
         if unit not in _UNITS:
             raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
         total += float((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit]
-        rest = rest[match.end():]
+        rest = rest[match.end() :]
     return sign * total

@@ -1,4 +1,4 @@
-"""Authenticators and authorizers that flags and configuration files name: OIDC, webhooks, ABAC, structured configuration.
+"""Authenticators and authorizers that flags and files name: OIDC, webhooks, ABAC, structured configuration.
 
 Reads files, builds, and looks at the structured files again when asked to reload.  Raises ConfigError.
 """
@@ -88,7 +88,7 @@ class ExternalIdentity:
         made: list[TokenAuthenticator] = []
         providers = []
         algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
-        for entry, expressions in zip(found.entries, found.expressions):
+        for entry, expressions in zip(found.entries, found.expressions, strict=True):
             issuer = entry["issuer"]
             endpoint = Endpoint(issuer["url"], ca=issuer.get("certificateAuthority", "").encode())
             provider = Provider(

@@ -1,4 +1,4 @@
-"""Ties the escalation checks to the four RBAC resources of a registry (upstream: ``pkg/registry/rbac/*/policybased``)."""
+"""Ties the escalation checks to the four RBAC resources of a registry (upstream: ``rbac/*/policybased``)."""
 
 from __future__ import annotations
 

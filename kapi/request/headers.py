@@ -1,4 +1,4 @@
-"""Request headers by name: the first value counts, as in Go's ``http.Header.Get`` (Twisted's getHeader takes the last)."""
+"""Request headers by name: the first value counts, as in Go (Twisted's getHeader takes the last)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def headers_with_prefix(ctx: RequestContext, prefix: str) -> list[tuple[str, lis
     """(lower-case rest of the name, values) of each header whose name starts with ``prefix``, sorted by name."""
     wanted = prefix.lower().encode("latin-1")
     found = [
-        (name[len(wanted):].decode("utf-8", "surrogateescape").lower(), [_text(value) for value in values])
+        (name[len(wanted) :].decode("utf-8", "surrogateescape").lower(), [_text(value) for value in values])
         for name, values in ctx.http.requestHeaders.getAllRawHeaders()
         if name.lower().startswith(wanted)
     ]

@@ -35,7 +35,7 @@ def _unescape(raw: bytes, plus: bool) -> str:
     out = [pieces[0]]
     for piece in pieces[1:]:
         if len(piece) < 2 or piece[0] not in _HEX or piece[1] not in _HEX:
-            raise ValueError(f"invalid URL escape \"%{piece[:2].decode('utf-8', 'replace')}\"")
+            raise ValueError(f'invalid URL escape "%{piece[:2].decode("utf-8", "replace")}"')
         out.append(bytes([int(piece[:2], 16)]) + piece[2:])
     return b"".join(out).decode("utf-8", "surrogateescape")
 
@@ -72,7 +72,7 @@ def split_uri(uri: bytes) -> tuple[str, Query]:
 
 def go_bool(values: Sequence[str] | None) -> bool:
     """A boolean query option: absent, "0" and "false" are false, anything else is true."""
-    return bool(values) and values[0] != "0" and values[0].lower() != "false"
+    return values is not None and bool(values) and values[0] != "0" and values[0].lower() != "false"
 
 
 def _whole(query: Query, name: str) -> bool:

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
-NOW = datetime.datetime.now(datetime.timezone.utc)
+NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
 
 
@@ -39,12 +39,24 @@ class Authority:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def _build(
-        self, subject: x509.Name, issuer: x509.Name, key: Any, *, ca: bool = False, days: int = 1,
-        usage: Any = None, hosts: bool = False, starts: int = -1,
+        self,
+        subject: x509.Name,
+        issuer: x509.Name,
+        key: Any,
+        *,
+        ca: bool = False,
+        days: int = 1,
+        usage: Any = None,
+        hosts: bool = False,
+        starts: int = -1,
     ) -> x509.Certificate:
         builder = (
-            x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-            .serial_number(x509.random_serial_number()).not_valid_before(NOW + starts * DAY)
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(NOW + starts * DAY)
             .not_valid_after(NOW + days * DAY)
             .add_extension(x509.BasicConstraints(ca, None), critical=True)
         )
@@ -81,7 +93,7 @@ class HTTPSServer:
         server = self
 
         class Everything(Resource):
-            isLeaf = True
+            isLeaf = True  # noqa: N815
 
             def render(self, request: Any) -> Any:
                 body = request.content.read()

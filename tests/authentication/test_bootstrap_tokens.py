@@ -25,7 +25,9 @@ class Secrets:
 
 def user(token: str = TOKEN, **changes: str) -> Any:
     data = {
-        "token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
+        "token-id": "abcdef",
+        "token-secret": "0123456789abcdef",
+        "usage-bootstrap-authentication": "true",
         **{key.replace("_", "-"): value for key, value in changes.items() if key != "type"},
     }
     secret = {
@@ -46,10 +48,17 @@ def test_a_good_token() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"token": "abcdef.fedcba9876543210"}, {"token": "zzzzzz.0123456789abcdef"}, {"token": "ABCDEF.0123456789abcdef"},
-        {"token": "abcdef"}, {"token_id": "zzzzzz"}, {"usage_bootstrap_authentication": "false"},
-        {"expiration": "2001-01-01T00:00:00Z"}, {"expiration": "tomorrow"}, {"auth_extra_groups": "system:masters"},
-        {"auth_extra_groups": "system:bootstrappers:x:"}, {"type": "Opaque"},
+        {"token": "abcdef.fedcba9876543210"},
+        {"token": "zzzzzz.0123456789abcdef"},
+        {"token": "ABCDEF.0123456789abcdef"},
+        {"token": "abcdef"},
+        {"token_id": "zzzzzz"},
+        {"usage_bootstrap_authentication": "false"},
+        {"expiration": "2001-01-01T00:00:00Z"},
+        {"expiration": "tomorrow"},
+        {"auth_extra_groups": "system:masters"},
+        {"auth_extra_groups": "system:bootstrappers:x:"},
+        {"type": "Opaque"},
     ],
     ids=str,
 )

@@ -18,7 +18,10 @@ CA = Authority()
 PROXY_CA = Authority("proxy-ca")
 CLIENTS = ClientCertificateAuthenticator(CertificateAuthority(CA.pem))
 HEADERS: dict[str, str | list[str]] = {
-    "X-Remote-User": "jane", "X-Remote-Group": ["a", "b"], "X-Remote-Extra-Scopes": "view", "X-Remote-Uid": "u1",
+    "X-Remote-User": "jane",
+    "X-Remote-Group": ["a", "b"],
+    "X-Remote-Extra-Scopes": "view",
+    "X-Remote-Uid": "u1",
 }
 
 
@@ -105,7 +108,10 @@ def test_the_proxy_vouches_for_its_headers() -> None:
 
 def test_the_headers_mean_nothing_without_the_proxys_certificate() -> None:
     assert proxy().authenticate(request(headers=HEADERS)) is None
-    for certificate in (CA.client("front-proxy"), PROXY_CA.client("front-proxy", usage=ExtendedKeyUsageOID.SERVER_AUTH)):
+    for certificate in (
+        CA.client("front-proxy"),
+        PROXY_CA.client("front-proxy", usage=ExtendedKeyUsageOID.SERVER_AUTH),
+    ):
         with pytest.raises(AuthenticationError):
             proxy().authenticate(request(headers=HEADERS, peer=Peer(certificate)))
 

@@ -196,10 +196,15 @@ def test_configuration_errors() -> None:
     _, errors = validate_entries([entry], ["https://own"])
     fields = [error.field for error in errors]
     for field in (
-        "jwt[0].issuer.url", "jwt[0].issuer.audiences", "jwt[0].claimMappings.username",
-        "jwt[0].claimMappings.groups.prefix", "jwt[0].claimMappings.extra[0].key",
-        "jwt[0].claimMappings.extra[1].key", "jwt[0].claimMappings.extra[1].valueExpression",
-        "jwt[0].claimValidationRules[0]", "jwt[0].userValidationRules[0].expression",
+        "jwt[0].issuer.url",
+        "jwt[0].issuer.audiences",
+        "jwt[0].claimMappings.username",
+        "jwt[0].claimMappings.groups.prefix",
+        "jwt[0].claimMappings.extra[0].key",
+        "jwt[0].claimMappings.extra[1].key",
+        "jwt[0].claimMappings.extra[1].valueExpression",
+        "jwt[0].claimValidationRules[0]",
+        "jwt[0].userValidationRules[0].expression",
     ):
         assert field in fields, (field, fields)
 
@@ -217,5 +222,3 @@ def test_an_unverified_email_expression_is_refused() -> None:
     }
     _, errors = validate_entries([entry], [])
     assert "email_verified" in errors[0].detail
-
-

@@ -98,7 +98,10 @@ def test_bound_objects_are_told(world: World) -> None:
     extra = world.user(world.issue(pod=world.pod, node=world.node)).user.extra
     prefix = "authentication.kubernetes.io/"
     assert {key.removeprefix(prefix): value[0] for key, value in extra.items() if "credential" not in key} == {
-        "pod-name": "p", "pod-uid": "p1", "node-name": "n", "node-uid": "n1",
+        "pod-name": "p",
+        "pod-uid": "p1",
+        "node-name": "n",
+        "node-uid": "n1",
     }
 
 
@@ -146,7 +149,9 @@ def test_audiences(world: World) -> None:
 def test_several_issuers_and_keys(world: World) -> None:
     old = TokenIssuer("https://old", OLD_KEY, lambda: world.now)
     world.user(old.issue(world.account, [ISSUER], 600)[0])
-    assert world.tokens.authenticate_token(TokenIssuer("https://new", KEY).issue(world.account, [ISSUER], 600)[0]) is None
+    assert (
+        world.tokens.authenticate_token(TokenIssuer("https://new", KEY).issue(world.account, [ISSUER], 600)[0]) is None
+    )
 
 
 def claims_of(token: str) -> dict[str, Any]:
@@ -186,8 +191,12 @@ def test_what_is_no_token_is_no_opinion(world: World, token: str) -> None:
 def legacy_claims(**more: Any) -> dict[str, Any]:
     prefix = "kubernetes.io/serviceaccount/"
     return {
-        "iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:x:app", f"{prefix}namespace": "x",
-        f"{prefix}secret.name": "s", f"{prefix}service-account.name": "app", f"{prefix}service-account.uid": "a1",
+        "iss": "kubernetes/serviceaccount",
+        "sub": "system:serviceaccount:x:app",
+        f"{prefix}namespace": "x",
+        f"{prefix}secret.name": "s",
+        f"{prefix}service-account.name": "app",
+        f"{prefix}service-account.uid": "a1",
         **more,
     }
 
@@ -232,7 +241,9 @@ def test_keys_from_files() -> None:
         load_signing_key(public)
 
 
-@pytest.mark.parametrize("text", ["system:serviceaccount:x", "system:serviceaccount:X:a", "system:serviceaccount:a:b:c", "x"])
+@pytest.mark.parametrize(
+    "text", ["system:serviceaccount:x", "system:serviceaccount:X:a", "system:serviceaccount:a:b:c", "x"]
+)
 def test_what_is_no_account(text: str) -> None:
     assert split_username(text) is None
 

@@ -17,7 +17,9 @@ from tests.authorization.policies import ask
 
 ALICE = UserInfo("alice", groups=("dev", "system:authenticated"))
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
-GOOD = HEAD + """
+GOOD = (
+    HEAD
+    + """
 authorizers:
 - type: Webhook
   name: policy.example
@@ -33,6 +35,7 @@ authorizers:
 - {type: Node, name: node}
 - {type: RBAC, name: rbac}
 """
+)
 
 
 def problems(text: str) -> str:
@@ -55,10 +58,19 @@ def test_the_chain_of_a_file() -> None:
     [
         (HEAD, "authorizers: Required value: at least one authorization mode must be defined"),
         (HEAD + "authorizers: [{type: Nope, name: a}]", 'authorizers[0].type: Unsupported value: "Nope"'),
-        (HEAD + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]", 'authorizers[1].type: Duplicate value: "RBAC"'),
-        (HEAD + "authorizers: [{type: RBAC, name: a}, {type: Node, name: a}]", 'authorizers[1].name: Duplicate value: "a"'),
+        (
+            HEAD + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]",
+            'authorizers[1].type: Duplicate value: "RBAC"',
+        ),
+        (
+            HEAD + "authorizers: [{type: RBAC, name: a}, {type: Node, name: a}]",
+            'authorizers[1].name: Duplicate value: "a"',
+        ),
         (HEAD + "authorizers: [{type: RBAC, name: A_}]", "authorizer name is invalid"),
-        (HEAD + "authorizers: [{type: Webhook, name: a}]", "authorizers[0].webhook: Required value: required when type=Webhook"),
+        (
+            HEAD + "authorizers: [{type: Webhook, name: a}]",
+            "authorizers[0].webhook: Required value: required when type=Webhook",
+        ),
         (GOOD.replace("3s", "31s"), "must be > 0s and <= 30s"),
         (GOOD.replace("Deny", "Maybe"), 'failurePolicy: Unsupported value: "Maybe"'),
         (GOOD.replace("/etc/webhook.conf", "webhook.conf"), "must be an absolute path"),
@@ -78,19 +90,20 @@ def test_anonymous_paths_and_issuers_of_a_file() -> None:
     with pytest.raises(ConfigurationError, match="enabled should be set to true"):
         load_authentication((head + "anonymous: {enabled: false, conditions: [{path: /livez}]}").encode())
     with pytest.raises(ConfigurationError, match="URL scheme must be https"):
-        load_authentication(
-            (head + "jwt: [{issuer: {url: 'http://x', audiences: [a]}, claimMappings: {username: {claim: s, prefix: ''}}}]").encode()
-        )
+        load_authentication((head + "jwt: [{issuer: {url: 'http://x', audiences: [a]}, claimMappings: {}}]").encode())
 
 
-POLICIES = """
-# comment
-{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "alice", "namespace": "x", "resource": "*", "apiGroup": "*"}}
-{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"group": "dev", "readonly": true, "nonResourcePath": "/metrics*"}}
-
-{"user": "bob", "resource": "pods", "readonly": true}
-{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "*", "nonResourcePath": "/public"}}
-"""
+_VERSIONED = '{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {%s}}'
+POLICIES = "\n".join(
+    [
+        "# comment",
+        _VERSIONED % '"user": "alice", "namespace": "x", "resource": "*", "apiGroup": "*"',
+        _VERSIONED % '"group": "dev", "readonly": true, "nonResourcePath": "/metrics*"',
+        "",
+        '{"user": "bob", "resource": "pods", "readonly": true}',
+        _VERSIONED % '"user": "*", "nonResourcePath": "/public"',
+    ]
+)
 
 
 def allowed(attributes: Attributes) -> bool:

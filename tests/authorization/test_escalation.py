@@ -31,8 +31,11 @@ def check(rbac: RBACAuthorizer, plural: str, obj: Any, old: Any = None, who: Use
 
 
 def held(*rules: Any) -> RBACAuthorizer:
-    return authorizer(role("own", *rules, namespace="x"), binding("own", "own", user("alice"), namespace="x"),
-                      role("strong", rule("get list", "secrets"), namespace="x"))
+    return authorizer(
+        role("own", *rules, namespace="x"),
+        binding("own", "own", user("alice"), namespace="x"),
+        role("strong", rule("get list", "secrets"), namespace="x"),
+    )
 
 
 def test_what_is_held_may_be_granted() -> None:
@@ -52,8 +55,11 @@ def test_what_is_missing_is_listed_by_resource() -> None:
 
 def test_a_wildcard_is_more_than_all_known_verbs() -> None:
     with pytest.raises(Forbidden):
-        check(held(rule("get list watch create update patch delete", "pods")), "roles",
-              role("new", rule("*", "pods"), namespace="x"))
+        check(
+            held(rule("get list watch create update patch delete", "pods")),
+            "roles",
+            role("new", rule("*", "pods"), namespace="x"),
+        )
 
 
 def test_a_rule_for_names_covers_no_rule_for_all() -> None:
@@ -63,7 +69,12 @@ def test_a_rule_for_names_covers_no_rule_for_all() -> None:
 
 def test_escalate_and_masters_lift_the_check() -> None:
     check(held(rule("escalate", "roles", GROUP)), "roles", role("new", rule("*", "*", "*"), namespace="x"))
-    check(held(), "roles", role("new", rule("*", "*", "*"), namespace="x"), who=UserInfo("root", groups=("system:masters",)))
+    check(
+        held(),
+        "roles",
+        role("new", rule("*", "*", "*"), namespace="x"),
+        who=UserInfo("root", groups=("system:masters",)),
+    )
 
 
 def test_binding_a_stronger_role_needs_the_bind_verb() -> None:

@@ -26,7 +26,10 @@ POD: dict[str, Any] = {
         "ephemeralContainers": [{"envFrom": [{"secretRef": {"name": "debug"}}]}],
         "volumes": [
             {"name": "s", "secret": {"secretName": "volume"}},
-            {"name": "j", "projected": {"sources": [{"secret": {"name": "projected"}}, {"configMap": {"name": "map"}}]}},
+            {
+                "name": "j",
+                "projected": {"sources": [{"secret": {"name": "projected"}}, {"configMap": {"name": "map"}}]},
+            },
             {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}},
             {"name": "e", "ephemeral": {}},
         ],
@@ -38,7 +41,10 @@ VOLUME = {
     "metadata": {"name": "pv"},
     "spec": {
         "claimRef": {"namespace": "x", "name": "claim"},
-        "csi": {"nodeStageSecretRef": {"name": "stage", "namespace": "s"}, "controllerExpandSecretRef": {"name": "ctl"}},
+        "csi": {
+            "nodeStageSecretRef": {"name": "stage", "namespace": "s"},
+            "controllerExpandSecretRef": {"name": "ctl"},
+        },
     },
 }
 
@@ -53,9 +59,17 @@ def node_authorizer() -> NodeAuthorizer:
 
 
 RELATED = [
-    ("secrets", "pull"), ("secrets", "env"), ("secrets", "debug"), ("secrets", "volume"), ("secrets", "projected"),
-    ("configmaps", "init"), ("configmaps", "map"), ("persistentvolumeclaims", "claim"),
-    ("persistentvolumeclaims", "p-e"), ("serviceaccounts", "app"), ("pods", "p"),
+    ("secrets", "pull"),
+    ("secrets", "env"),
+    ("secrets", "debug"),
+    ("secrets", "volume"),
+    ("secrets", "projected"),
+    ("configmaps", "init"),
+    ("configmaps", "map"),
+    ("persistentvolumeclaims", "claim"),
+    ("persistentvolumeclaims", "p-e"),
+    ("serviceaccounts", "app"),
+    ("pods", "p"),
 ]
 
 
@@ -77,8 +91,13 @@ def test_claims_volumes_attachments_and_slices() -> None:
             assert nodes.authorize(question).decision is expected
         assert nodes.authorize(ask(who, "get", "persistentvolumes", name="pv")).decision is expected
         assert nodes.authorize(ask(who, "get", "secrets", "s", name="stage")).decision is expected
-        assert nodes.authorize(ask(who, "get", "volumeattachments", "", "storage.k8s.io", name="va")).decision is expected
-        assert nodes.authorize(ask(who, "delete", "resourceslices", "", "resource.k8s.io", name="slice")).decision is expected
+        assert (
+            nodes.authorize(ask(who, "get", "volumeattachments", "", "storage.k8s.io", name="va")).decision is expected
+        )
+        assert (
+            nodes.authorize(ask(who, "delete", "resourceslices", "", "resource.k8s.io", name="slice")).decision
+            is expected
+        )
     assert nodes.authorize(ask(N1, "get", "secrets", "x", name="ctl")).decision is Decision.NO_OPINION
 
 
@@ -123,7 +142,9 @@ def test_tokens_for_accounts_of_its_pods_only() -> None:
     nodes = node_authorizer()
     assert nodes.authorize(ask(N1, "create", "serviceaccounts/token", "x", name="app")).decision is Decision.ALLOW
     assert nodes.authorize(ask(N2, "create", "serviceaccounts/token", "x", name="app")).decision is Decision.NO_OPINION
-    assert nodes.authorize(ask(N1, "create", "serviceaccounts/token", "x", name="other")).decision is Decision.NO_OPINION
+    assert (
+        nodes.authorize(ask(N1, "create", "serviceaccounts/token", "x", name="other")).decision is Decision.NO_OPINION
+    )
 
 
 def test_the_group_makes_the_node() -> None:

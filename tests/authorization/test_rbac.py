@@ -31,7 +31,9 @@ def test_a_role_binding_allows_in_its_namespace_only() -> None:
 
 def test_a_role_in_a_namespace_never_authorizes_a_cluster_scoped_resource() -> None:
     """CVE-2019-11247: the namespace in the path must not lend a Role power over what has no namespace."""
-    rbac = authorizer(role("all", rule("*", "*", "*"), namespace="x"), binding("b", "all", user("alice"), namespace="x"))
+    rbac = authorizer(
+        role("all", rule("*", "*", "*"), namespace="x"), binding("b", "all", user("alice"), namespace="x")
+    )
     assert not allowed(rbac, ask(ALICE, "get", "widgets", "", "example.com"))
 
 
@@ -130,7 +132,9 @@ def test_ten_thousand_bindings_cost_no_scan() -> None:
         objects.append(role(f"r{number}", rule("get", "pods"), namespace=namespace))
         objects.append(binding(f"b{number}", f"r{number}", user(f"u{number}"), namespace=namespace))
     rbac = authorizer(*objects)
-    questions = [ask(UserInfo(f"u{n}", groups=("system:authenticated",)), "get", "pods", f"n{n % 500}") for n in range(2000)]
+    questions = [
+        ask(UserInfo(f"u{n}", groups=("system:authenticated",)), "get", "pods", f"n{n % 500}") for n in range(2000)
+    ]
     started = time.perf_counter()
     assert all(allowed(rbac, question) for question in questions)
     assert (time.perf_counter() - started) / len(questions) < 200e-6

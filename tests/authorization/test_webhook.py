@@ -56,14 +56,25 @@ class WebhookAuthorizerTest(TestCase):
         self.assertEqual(
             review["spec"],
             {
-                "user": "alice", "uid": "u", "groups": ["dev"], "extra": {"k": ["v"]},
+                "user": "alice",
+                "uid": "u",
+                "groups": ["dev"],
+                "extra": {"k": ["v"]},
                 "resourceAttributes": {
-                    "namespace": "x", "verb": "list", "group": "g", "version": "v1", "resource": "pods",
-                    "subresource": "log", "name": "p",
+                    "namespace": "x",
+                    "verb": "list",
+                    "group": "g",
+                    "version": "v1",
+                    "resource": "pods",
+                    "subresource": "log",
+                    "name": "p",
                     "fieldSelector": {"requirements": [{"key": "metadata.name", "operator": "In", "values": ["p"]}]},
-                    "labelSelector": {"requirements": [
-                        {"key": "a", "operator": "In", "values": ["b", "c"]}, {"key": "d", "operator": "Exists"},
-                    ]},
+                    "labelSelector": {
+                        "requirements": [
+                            {"key": "a", "operator": "In", "values": ["b", "c"]},
+                            {"key": "d", "operator": "Exists"},
+                        ]
+                    },
                 },
             },
         )

@@ -50,15 +50,22 @@ def test_what_is_no_bearer_token_is_no_credential(header: str) -> None:
 def test_an_extra_space_is_warned_about() -> None:
     ctx = run({"Authorization": "Bearer  secrettoken"})
     assert name(ctx) == "system:anonymous"
-    assert ctx.warnings == ["the provided Authorization header contains extra space before the bearer token, and is ignored"]
+    assert ctx.warnings == [
+        "the provided Authorization header contains extra space before the bearer token, and is ignored"
+    ]
 
 
 def test_a_bad_token_is_refused_even_where_anybody_may_go() -> None:
     with pytest.raises(Unauthorized) as caught:
         run({"Authorization": "Bearer wrong"})
     assert caught.value.status == {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "Unauthorized",
-        "reason": "Unauthorized", "code": 401,
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Unauthorized",
+        "reason": "Unauthorized",
+        "code": 401,
     }
 
 

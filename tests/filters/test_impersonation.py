@@ -20,7 +20,9 @@ ADMIN = UserInfo("admin", groups=("system:masters",))
 ALICE = UserInfo("alice", groups=("dev", "system:authenticated"))
 
 
-def run(headers: dict[str, Any], who: UserInfo = ADMIN, uri: str = "/api/v1/namespaces/x/pods", *rules: Any) -> RequestContext:
+def run(
+    headers: dict[str, Any], who: UserInfo = ADMIN, uri: str = "/api/v1/namespaces/x/pods", *rules: Any
+) -> RequestContext:
     policy = authorizer(role("r", *rules), binding("b", "r", user("alice")))
     ctx = request(uri, headers=headers, user=who)
     waiting: Any = impersonation(UnionAuthorizer([PrivilegedGroups(), policy]))(ctx)
@@ -36,10 +38,15 @@ def test_without_headers_nothing_changes() -> None:
 
 
 def test_user_groups_uid_and_extra() -> None:
-    ctx = run({
-        "Impersonate-User": "jane", "Impersonate-Group": ["a", "b"], "Impersonate-Uid": "u",
-        "Impersonate-Extra-Example.org%2fProject": "p", "Impersonate-Extra-Bad%zz": "q",
-    })
+    ctx = run(
+        {
+            "Impersonate-User": "jane",
+            "Impersonate-Group": ["a", "b"],
+            "Impersonate-Uid": "u",
+            "Impersonate-Extra-Example.org%2fProject": "p",
+            "Impersonate-Extra-Bad%zz": "q",
+        }
+    )
     assert ctx.user == UserInfo(
         "jane", "u", ("a", "b", "system:authenticated"), {"bad%zz": ("q",), "example.org/project": ("p",)}
     )
@@ -108,12 +115,13 @@ def test_constrained_impersonation_never_reaches_masters() -> None:
 
 
 def test_an_account_may_be_its_own_node() -> None:
-    account = UserInfo(
-        "system:serviceaccount:x:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)}
-    )
+    account = UserInfo("system:serviceaccount:x:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)})
     policy = authorizer(
-        role("r", rule("impersonate:associated-node", "nodes", "authentication.k8s.io"),
-             rule("impersonate-on:associated-node:list", "pods")),
+        role(
+            "r",
+            rule("impersonate:associated-node", "nodes", "authentication.k8s.io"),
+            rule("impersonate-on:associated-node:list", "pods"),
+        ),
         binding("b", "r", {"kind": "ServiceAccount", "name": "agent", "namespace": "x"}),
     )
 

@@ -30,8 +30,12 @@ from tests.filters.requests import request
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
-        ("/api/v1/pods?watch=1", True), ("/api/v1/namespaces/x/pods/p/log", True), ("/api/v1/pods", False),
-        ("/api/v1/namespaces/x/pods/p/exec", True), ("/debug/pprof/profile", True), ("/healthz", False),
+        ("/api/v1/pods?watch=1", True),
+        ("/api/v1/namespaces/x/pods/p/log", True),
+        ("/api/v1/pods", False),
+        ("/api/v1/namespaces/x/pods/p/exec", True),
+        ("/debug/pprof/profile", True),
+        ("/healthz", False),
     ],
 )
 def test_long_running_requests(uri: str, expected: bool) -> None:
@@ -39,7 +43,8 @@ def test_long_running_requests(uri: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "seconds"), [("", 60), ("?timeout=5s", 5), ("?timeout=2m", 60), ("?timeout=0s", 60), ("?timeout=1m0.5s", 60)]
+    ("query", "seconds"),
+    [("", 60), ("?timeout=5s", 5), ("?timeout=2m", 60), ("?timeout=0s", 60), ("?timeout=1m0.5s", 60)],
 )
 def test_the_deadline_counts_from_the_arrival(query: str, seconds: float) -> None:
     ctx = request("/api/v1/pods" + query)
@@ -149,7 +154,11 @@ def test_shutdown_sends_new_requests_away_but_not_probes() -> None:
     refuse = retry_after(lambda: True)
     answer = refuse(request("/api/v1/pods"))
     assert isinstance(answer, Response)
-    assert answer.status == 429 and (b"retry-after", b"5") in answer.headers and (b"connection", b"close") in answer.headers
+    assert (
+        answer.status == 429
+        and (b"retry-after", b"5") in answer.headers
+        and (b"connection", b"close") in answer.headers
+    )
     assert refuse(request("/readyz/etcd")) is None
     assert retry_after(lambda: False)(request("/api/v1/pods")) is None
 

@@ -48,7 +48,9 @@ def test_resource_requests(method: str, uri: str, expected: str) -> None:
     assert text == expected
 
 
-@pytest.mark.parametrize("uri", ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/version/", "/x/y/z"])
+@pytest.mark.parametrize(
+    "uri", ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/version/", "/x/y/z"]
+)
 def test_other_paths_are_no_resource_requests(uri: str) -> None:
     found = info(uri, "POST")
     assert not found.is_resource

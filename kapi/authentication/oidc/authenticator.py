@@ -54,9 +54,7 @@ class OIDCAuthenticator:
         self._clock = clock
         self._cache: ExpiringCache[UserInfo] = ExpiringCache(clock=clock)
 
-    def authenticate_token(
-        self, token: str, audiences: tuple[str, ...] = ()
-    ) -> TokenAnswer | Awaitable[TokenAnswer]:
+    def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
         parsed = unverified(token)
         if parsed is None or parsed[1].get("iss") != self._issuer:
             return None
@@ -90,8 +88,13 @@ class OIDCAuthenticator:
                     key.key,
                     algorithms=[algorithm],
                     options={
-                        "verify_exp": False, "verify_nbf": False, "verify_iat": False, "verify_aud": False,
-                        "verify_iss": False, "verify_sub": False, "verify_jti": False,
+                        "verify_exp": False,
+                        "verify_nbf": False,
+                        "verify_iat": False,
+                        "verify_aud": False,
+                        "verify_iss": False,
+                        "verify_sub": False,
+                        "verify_jti": False,
                     },
                 )
             except jwt.PyJWTError:
@@ -129,7 +132,9 @@ class OIDCAuthenticator:
         user = UserInfo(name, uid, groups, extra)
         if self.expressions.user_rules:
             tree = {
-                "username": name, "uid": uid, "groups": list(groups),
+                "username": name,
+                "uid": uid,
+                "groups": list(groups),
                 "extra": {key: list(values) for key, values in extra.items()},
             }
             for program, message in self.expressions.user_rules:

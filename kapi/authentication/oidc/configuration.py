@@ -69,7 +69,7 @@ def entry_from_flags(options: Mapping[str, Any]) -> Object:
 
 
 def validate_entries(entries: list[Object], disallowed: Collection[str]) -> tuple[list[Expressions], list[FieldError]]:
-    """The compiled expressions of each entry, and everything that is wrong.  ``disallowed``: the server's own issuers."""
+    """The compiled expressions of each entry, and what is wrong.  ``disallowed``: the server's own issuers."""
     compiled: list[Expressions] = []
     errors: list[FieldError] = []
     issuers: set[str] = set()
@@ -158,8 +158,10 @@ class _Entry:
                 self.errors.append(duplicate(at.index(position), audience))
             seen.add(audience)
         if policy not in (("MatchAny",) if len(audiences) > 1 else ("", "MatchAny")):
-            wanted = "must be MatchAny for multiple audiences" if len(audiences) > 1 else (
-                "must be empty or MatchAny for single audience"
+            wanted = (
+                "must be MatchAny for multiple audiences"
+                if len(audiences) > 1
+                else ("must be empty or MatchAny for single audience")
             )
             text = f"audienceMatchPolicy {wanted}"
             self.errors.append(invalid(path.child("audienceMatchPolicy"), policy, text))
@@ -276,8 +278,8 @@ class _Entry:
         if not any("claims.email_verified" in text for text in (username, *others)):
             text = (
                 "claims.email_verified must be used in claimMappings.username.expression or "
-                "claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used "
-                "in claimMappings.username.expression"
+                "claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is "
+                "used in claimMappings.username.expression"
             )
             self.errors.append(invalid(path.child("username", "expression"), username, text))
 

@@ -24,9 +24,7 @@ _KINDS = frozenset({"RSA", "EC"})
 class Provider:
     """``issuer`` as tokens name it; ``discovery_url`` when the document lives elsewhere."""
 
-    def __init__(
-        self, client: HTTPSClient, issuer: str, seconds: Callable[[], float], discovery_url: str = ""
-    ) -> None:
+    def __init__(self, client: HTTPSClient, issuer: str, seconds: Callable[[], float], discovery_url: str = "") -> None:
         self._client = client
         self.issuer = issuer
         self._discovery_url = discovery_url or issuer.rstrip("/") + "/.well-known/openid-configuration"

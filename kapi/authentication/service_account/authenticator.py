@@ -114,7 +114,9 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
             extra[names.CREDENTIAL_ID] = (f"JTI={claims['jti']}",)
         secret, pod, node = private.get("secret"), private.get("pod"), private.get("node")
         if secret:
-            self._alive(SECRETS, namespace, secret, now, "secret UID ({}) does not match service account secret ref claim ({})")
+            self._alive(
+                SECRETS, namespace, secret, now, "secret UID ({}) does not match service account secret ref claim ({})"
+            )
         if pod:
             self._alive(PODS, namespace, pod, now, "pod UID ({}) does not match service account pod ref claim ({})")
         elif node:
@@ -154,7 +156,7 @@ def _seconds(stamp: str) -> float:
 
 
 class LegacyTokenAuthenticator(_ServiceAccountTokens):
-    """Tokens kept in Secrets of type ``kubernetes.io/service-account-token``; they never expire but die with the Secret."""
+    """Tokens kept in Secrets of type ``kubernetes.io/service-account-token``; they die with the Secret."""
 
     def __init__(
         self,
@@ -175,8 +177,10 @@ class LegacyTokenAuthenticator(_ServiceAccountTokens):
             raise AuthenticationError("sub claim is missing")
         values = {}
         for claim, text in (
-            ("namespace", "namespace"), ("secret.name", "secretName"),
-            ("service-account.name", "serviceAccountName"), ("service-account.uid", "serviceAccountUID"),
+            ("namespace", "namespace"),
+            ("secret.name", "secretName"),
+            ("service-account.name", "serviceAccountName"),
+            ("service-account.uid", "serviceAccountUID"),
         ):
             value = claims.get(f"{LEGACY_ISSUER.replace('kubernetes/', 'kubernetes.io/')}/{claim}")
             if not value or not isinstance(value, str):
@@ -202,9 +206,7 @@ class LegacyTokenAuthenticator(_ServiceAccountTokens):
         if account["metadata"].get("deletionTimestamp"):
             raise AuthenticationError(f"ServiceAccount {namespace}/{name} has been deleted")
         if account["metadata"]["uid"] != uid:
-            raise AuthenticationError(
-                f"ServiceAccount UID ({account['metadata']['uid']}) does not match claim ({uid})"
-            )
+            raise AuthenticationError(f"ServiceAccount UID ({account['metadata']['uid']}) does not match claim ({uid})")
         invalid = (secret["metadata"].get("labels") or {}).get(INVALID_SINCE)
         if self.mark_used is not None:
             self.mark_used(secret)

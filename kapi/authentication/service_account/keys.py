@@ -57,14 +57,23 @@ class VerificationKey(NamedTuple):
         if isinstance(self.key, rsa.RSAPublicKey):
             numbers = self.key.public_numbers()
             return {
-                **head, "kty": "RSA", "kid": self.key_id, "alg": "RS256",
-                "n": _number(numbers.n), "e": _number(numbers.e),
+                **head,
+                "kty": "RSA",
+                "kid": self.key_id,
+                "alg": "RS256",
+                "n": _number(numbers.n),
+                "e": _number(numbers.e),
             }
         algorithm, curve = _CURVES[self.key.curve.name]
         point, size = self.key.public_numbers(), (self.key.curve.key_size + 7) // 8
         return {
-            **head, "kty": "EC", "kid": self.key_id, "crv": curve, "alg": algorithm,
-            "x": _number(point.x, size), "y": _number(point.y, size),
+            **head,
+            "kty": "EC",
+            "kid": self.key_id,
+            "crv": curve,
+            "alg": algorithm,
+            "x": _number(point.x, size),
+            "y": _number(point.y, size),
         }
 
 

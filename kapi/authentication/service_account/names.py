@@ -26,7 +26,7 @@ def split_username(user: str) -> tuple[str, str] | None:
     """(namespace, name) of a service account's user name, or None when it is none."""
     if not user.startswith(PREFIX):
         return None
-    parts = user[len(PREFIX):].split(":")
+    parts = user[len(PREFIX) :].split(":")
     if len(parts) != 2 or dns_label(parts[0]) or dns_subdomain(parts[1]):
         return None
     return parts[0], parts[1]

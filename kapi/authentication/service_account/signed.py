@@ -69,8 +69,13 @@ class SignedTokens:
                     key.key,
                     algorithms=list(key.algorithms),
                     options={
-                        "verify_exp": False, "verify_nbf": False, "verify_iat": False, "verify_aud": False,
-                        "verify_iss": False, "verify_sub": False, "verify_jti": False,
+                        "verify_exp": False,
+                        "verify_nbf": False,
+                        "verify_iat": False,
+                        "verify_aud": False,
+                        "verify_iss": False,
+                        "verify_sub": False,
+                        "verify_jti": False,
                     },
                 )
             except jwt.PyJWTError:

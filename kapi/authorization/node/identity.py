@@ -12,4 +12,4 @@ def node_identity(user: UserInfo) -> tuple[str, bool]:
     """(node name, is a node): the name has the prefix and the groups hold ``system:nodes``."""
     if not user.name.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
         return "", False
-    return user.name[len(NODE_PREFIX):], True
+    return user.name[len(NODE_PREFIX) :], True

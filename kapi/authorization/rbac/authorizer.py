@@ -31,8 +31,14 @@ class RBACAuthorizer:
         user = attributes.user
         if attributes.is_resource:
             key: tuple[object, ...] = (
-                user.name, user.groups, attributes.verb, attributes.group, attributes.resource,
-                attributes.subresource, attributes.namespace, attributes.name,
+                user.name,
+                user.groups,
+                attributes.verb,
+                attributes.group,
+                attributes.resource,
+                attributes.subresource,
+                attributes.namespace,
+                attributes.name,
             )
         else:
             key = (user.name, user.groups, attributes.verb, attributes.path)

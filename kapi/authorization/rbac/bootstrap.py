@@ -33,7 +33,9 @@ def node_rules() -> tuple[PolicyRule, ...]:
 def _tree(rule: PolicyRule) -> Object:
     tree: Object = {"verbs": list(rule.verbs)}
     for key, values in (
-        ("apiGroups", rule.groups), ("resources", rule.resources), ("resourceNames", rule.names),
+        ("apiGroups", rule.groups),
+        ("resources", rule.resources),
+        ("resourceNames", rule.names),
         ("nonResourceURLs", rule.urls),
     ):
         if values:

@@ -288,10 +288,7 @@ CLUSTER_ROLES = (
         "system:service-account-issuer-discovery",
         (
             "get",
-            (
-                "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks "
-                "/openid/v1/jwks/"
-            ),
+            ("/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/"),
         ),
     ),
     cluster_role(
@@ -309,35 +306,42 @@ CLUSTER_ROLES = (
 
 ROLES = (
     namespaced_role(
-        "kube-public", "system:controller:bootstrap-signer",
+        "kube-public",
+        "system:controller:bootstrap-signer",
         ("get list watch", "core", "configmaps"),
         ("update", "core", "configmaps", "cluster-info"),
         ("create patch update", "core events.k8s.io", "events"),
     ),
     namespaced_role(
-        "kube-system", "extension-apiserver-authentication-reader",
+        "kube-system",
+        "extension-apiserver-authentication-reader",
         ("get list watch", "core", "configmaps", "extension-apiserver-authentication"),
     ),
     namespaced_role(
-        "kube-system", "system::leader-locking-kube-controller-manager",
+        "kube-system",
+        "system::leader-locking-kube-controller-manager",
         ("create get list update watch", "coordination.k8s.io", "leases"),
         ("create get list update watch", "coordination.k8s.io", "leasecandidates"),
     ),
     namespaced_role(
-        "kube-system", "system::leader-locking-kube-scheduler",
+        "kube-system",
+        "system::leader-locking-kube-scheduler",
         ("create get list update watch", "coordination.k8s.io", "leases"),
         ("create get list update watch", "coordination.k8s.io", "leasecandidates"),
     ),
     namespaced_role(
-        "kube-system", "system:controller:bootstrap-signer",
+        "kube-system",
+        "system:controller:bootstrap-signer",
         ("get list watch", "core", "secrets"),
     ),
     namespaced_role(
-        "kube-system", "system:controller:cloud-provider",
+        "kube-system",
+        "system:controller:cloud-provider",
         ("create get list watch", "core", "configmaps"),
     ),
     namespaced_role(
-        "kube-system", "system:controller:token-cleaner",
+        "kube-system",
+        "system:controller:token-cleaner",
         ("delete get list watch", "core", "secrets"),
         ("create patch update", "core events.k8s.io", "events"),
     ),

@@ -34,9 +34,7 @@ def _resource_covered(held: Sequence[str], resource: str) -> bool:
 
 
 def _url_covered(held: Iterable[str], url: str) -> bool:
-    return any(
-        url == known or (known.endswith("*") and url.startswith(known.rstrip("*"))) for known in held
-    )
+    return any(url == known or (known.endswith("*") and url.startswith(known.rstrip("*"))) for known in held)
 
 
 def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
@@ -56,10 +54,7 @@ def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
 def missing_rules(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """The single rules of ``wanted`` that no rule of ``held`` covers, in order."""
     return [
-        single
-        for rule in wanted
-        for single in _single_rules(rule)
-        if not any(_covers(known, single) for known in held)
+        single for rule in wanted for single in _single_rules(rule) if not any(_covers(known, single) for known in held)
     ]
 
 

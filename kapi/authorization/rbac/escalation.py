@@ -25,9 +25,13 @@ _FULL_AUTHORITY = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=(
 
 
 def escalation_text(
-    resource: GroupResource, user: UserInfo, held: list[PolicyRule], wanted: Iterable[PolicyRule], errors: list[RoleMissing]
+    resource: GroupResource,
+    user: UserInfo,
+    held: list[PolicyRule],
+    wanted: Iterable[PolicyRule],
+    errors: list[RoleMissing],
 ) -> str:
-    """"" when everything wanted is held; else what upstream says is missing.
+    """ "" when everything wanted is held; else what upstream says is missing.
 
     A role that is missing is told under the resource of the request, as whoever looks it up in the store tells it.
     """
@@ -41,7 +45,9 @@ def escalation_text(
     )
     if not errors:
         return text
-    missing_roles = aggregate(f"{resource} {quote(error.role)} not found" if error.role else str(error) for error in errors)
+    missing_roles = aggregate(
+        f"{resource} {quote(error.role)} not found" if error.role else str(error) for error in errors
+    )
     return f"{text}; resolution errors: [{missing_roles}]"
 
 
@@ -54,7 +60,10 @@ def only_garbage_collection_changes(obj: Object, old: Object) -> bool:
             for key, value in tree["metadata"].items()
             if key not in ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
         }
-        return {**{key: value for key, value in tree.items() if key not in ("kind", "apiVersion")}, "metadata": metadata}
+        return {
+            **{key: value for key, value in tree.items() if key not in ("kind", "apiVersion")},
+            "metadata": metadata,
+        }
 
     return obj != old and stripped(obj) == stripped(old)
 

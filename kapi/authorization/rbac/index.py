@@ -31,8 +31,10 @@ class Grant(NamedTuple):
         """``RoleBinding "name/namespace" of Role "r" to User "u"``."""
         metadata, ref, subject = self.binding["metadata"], self.binding["roleRef"], self.subject
         namespace = metadata.get("namespace", "")
-        name, kind = (f"{metadata['name']}/{namespace}", "RoleBinding") if namespace else (
-            metadata["name"], "ClusterRoleBinding"
+        name, kind = (
+            (f"{metadata['name']}/{namespace}", "RoleBinding")
+            if namespace
+            else (metadata["name"], "ClusterRoleBinding")
         )
         who = subject.get("name", "")
         if subject.get("kind") == "ServiceAccount":
@@ -46,9 +48,9 @@ class Grant(NamedTuple):
 def _subject_key(subject: Object, namespace: str) -> str:
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
-        return _USER + name
+        return f"{_USER}{name}"
     if kind == "Group":
-        return _GROUP + name
+        return f"{_GROUP}{name}"
     if kind == "ServiceAccount":
         home = subject.get("namespace") or namespace
         return f"{_USER}{SERVICE_ACCOUNT_PREFIX}{home}:{name}" if home else ""
@@ -131,7 +133,7 @@ class PolicyIndex:
         return rules
 
     def grants_for(self, user: UserInfo, namespace: str) -> Iterator[tuple[Grant, str]]:
-        """Every binding that applies to the user, with the namespace its role is looked up in; cluster-wide ones first."""
+        """Every binding that applies to the user, with the namespace of its role; cluster-wide ones first."""
         keys = (_USER + user.name, *(_GROUP + group for group in user.groups))
         for scope in ("", namespace) if namespace else ("",):
             by_subject = self._grants.get(scope)

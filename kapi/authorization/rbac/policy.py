@@ -14,8 +14,17 @@ class PolicyRule:
     """One rule of a role.  The lists keep their order for messages and reviews; the sets answer."""
 
     __slots__ = (
-        "verbs", "groups", "resources", "names", "urls",
-        "_verbs", "_groups", "_resources", "_names", "_urls", "_url_prefixes",
+        "verbs",
+        "groups",
+        "resources",
+        "names",
+        "urls",
+        "_verbs",
+        "_groups",
+        "_resources",
+        "_names",
+        "_urls",
+        "_url_prefixes",
     )
 
     def __init__(

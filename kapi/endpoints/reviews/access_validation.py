@@ -12,8 +12,18 @@ _SPEC = Path("spec")
 _RESOURCE = Path("spec.resourceAttributes")
 #: how upstream's messages order the fields of metadata
 _ORDER = (
-    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "labels",
-    "annotations", "ownerReferences", "finalizers", "managedFields",
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 )
 
 

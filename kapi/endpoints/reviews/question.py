@@ -98,9 +98,19 @@ async def read_question(ctx: RequestContext, scope: RequestScope, services: Revi
     default_question(obj, scope.kind.kind)
     manager.update(None, obj, options.field_manager, services.environment.now())
     attributes = Attributes(
-        CREATE, scope.kind, scope.gvr, namespace, info.name, obj, None, user,
-        subresource=sub.name if sub else "", options=options.tree, dry_run=options.dry_run,
-        warnings=ctx.warnings, annotations=ctx.annotations,
+        CREATE,
+        scope.kind,
+        scope.gvr,
+        namespace,
+        info.name,
+        obj,
+        None,
+        user,
+        subresource=sub.name if sub else "",
+        options=options.tree,
+        dry_run=options.dry_run,
+        warnings=ctx.warnings,
+        annotations=ctx.annotations,
     )
     admission = scope.store.admission if scope.store is not None else services.admission
     await admission.admit(attributes)

@@ -1,4 +1,4 @@
-"""``serviceaccounts/token``: makes a token (KEP-1205; upstream: ``pkg/registry/core/serviceaccount/storage/token.go``)."""
+"""``serviceaccounts/token``: makes a token (KEP-1205; upstream: ``core/serviceaccount/storage/token.go``)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
     uid = account["metadata"]["uid"]
     if metadata.get("uid") and metadata["uid"] != uid:
         raise status.conflict(
-            GroupResource(_KIND.group, _KIND.kind), name,
+            GroupResource(_KIND.group, _KIND.kind),
+            name,
             f"the UID in the token request ({metadata['uid']}) does not match the UID of the service account ({uid})",
         )
     audiences = spec.get("audiences") or list(services.api_audiences)
@@ -54,7 +55,10 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
     managed = metadata.get("managedFields")
     obj["metadata"] = metadata = {
         **{key: value for key, value in metadata.items() if key != "managedFields"},
-        "name": name, "namespace": namespace, "uid": uid, "creationTimestamp": stamp(now),
+        "name": name,
+        "namespace": namespace,
+        "uid": uid,
+        "creationTimestamp": stamp(now),
     }
     if managed:
         metadata["managedFields"] = managed
@@ -64,9 +68,7 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
     reference = spec.get("boundObjectRef")
     bound = _bound(reference, name, namespace, services) if reference is not None else {}
     if 0 < services.max_token_seconds < seconds:
-        ctx.warn(
-            f"requested expiration of {seconds} seconds shortened to {services.max_token_seconds} seconds"
-        )
+        ctx.warn(f"requested expiration of {seconds} seconds shortened to {services.max_token_seconds} seconds")
         seconds = services.max_token_seconds
     lifetime, warn_after = seconds, 0
     ours = set(audiences) <= set(services.api_audiences)
@@ -121,7 +123,8 @@ def _bound(reference: Object, account: str, namespace: str, services: ReviewServ
     uid = reference.get("uid", "")
     if uid and obj["metadata"]["uid"] != uid:
         raise status.conflict(
-            GroupResource("", kind), name,
+            GroupResource("", kind),
+            name,
             f"the UID in the bound object reference ({uid}) does not match the UID in record. "
             "The object might have been deleted and then recreated",
         )

@@ -45,9 +45,7 @@ async def token_review(ctx: RequestContext, scope: RequestScope, services: Revie
     return question.answer(review)
 
 
-async def _authenticate(
-    services: ReviewServices, token: str, audiences: tuple[str, ...]
-) -> Authenticated | str:
+async def _authenticate(services: ReviewServices, token: str, audiences: tuple[str, ...]) -> Authenticated | str:
     """The user, or why there is none ("" without any authenticator)."""
     if services.tokens is None:
         return ""
