@@ -1,8 +1,41 @@
-"""DeviceClass (resource.k8s.io/v1)."""
+"""DeviceClass (resource.k8s.io/v1).
+
+Upstream: ``pkg/apis/resource/validation`` ValidateDeviceClass, ``pkg/registry/resource/deviceclass``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource
+from typing import Any
+
+from kapi.machinery.field import Path, invalid
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.resource import devices
+from kapi.resources.shared import printing
+from kapi.resources.shared.resource_names import is_extended
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+
+
+class DeviceClassStrategy(PlainStrategy):
+    namespaced = False
+    generation_parts = ("spec",)
+    create_rules_on_update = "before"
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        devices.check_selectors(spec.get("selectors") or [], _SPEC.child("selectors"), errors)
+
+        def config(value: Object, here: Path) -> None:
+            devices.check_configuration(value, here, errors)
+
+        devices.check_list(spec.get("config") or [], devices.CONFIGS, config, _SPEC.child("config"), errors)
+        name = spec.get("extendedResourceName")
+        if name is not None and not is_extended(name):
+            detail = "must be a valid extended resource name"
+            errors.append(invalid(_SPEC.child("extendedResourceName"), name, detail))
+
 
 RESOURCE = Resource(
     group="resource.k8s.io",
@@ -11,7 +44,9 @@ RESOURCE = Resource(
     plural="deviceclasses",
     singular="deviceclass",
     namespaced=False,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="Yk2PTc1Ybxk=",
+    returns_deleted=True,
+    strategy=DeviceClassStrategy(),
+    table=printing.table("DeviceClass", printing.name, printing.age),
 )

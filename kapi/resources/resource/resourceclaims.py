@@ -1,8 +1,221 @@
-"""ResourceClaim (resource.k8s.io/v1)."""
+"""ResourceClaim (resource.k8s.io/v1): devices that pods ask for; the status says which they got.
+
+Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourceclaim``."""
 
 from __future__ import annotations
 
-from kapi.resources.definition import Resource, Subresource
+import uuid
+from typing import Any, ClassVar
+
+from kapi.machinery.field import FieldError, Path, forbidden, invalid, required, too_long, too_many
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.resource import devices
+from kapi.resources.resource.claim_spec import (
+    Requests,
+    check_admin_access,
+    check_admin_namespace,
+    check_references,
+    check_request_reference,
+    default_claim_spec,
+    requests_of,
+    validate_claim_spec,
+)
+from kapi.resources.shared import printing
+from kapi.resources.shared.addresses import check_interface_address
+from kapi.resources.shared.internal import internal
+from kapi.resources.shared.metadata import validate_conditions
+from kapi.resources.shared.node_selectors import validate_node_selector
+from kapi.resources.shared.rules import Errors, not_supported, same
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+#: driver, pool, device, share
+DeviceID = tuple[str, str, str, str]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_USERS, _RESULTS, _CONDITIONS, _DATA, _ADDRESSES, _INTERFACE, _HARDWARE = 256, 32, 8, 10 * 1024, 16, 256, 128
+_UUID = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal "
+    "characters"
+)
+
+
+class ResourceClaimStrategy(PlainStrategy):
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+    create_rules_on_update = "before"
+
+    def default(self, obj: Object) -> None:
+        default_claim_spec(obj.get("spec") or {})
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        check_admin_access(obj.get("spec") or {}, ctx, errors)
+        return errors + super().validate(obj, ctx)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        validate_claim_spec(obj.get("spec") or {}, _SPEC, errors)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        if not same(obj.get("spec"), old.get("spec")):
+            shown = internal("DynamicResourceClaimSpec", obj.get("spec") or {})
+            errors.append(invalid(_SPEC, shown, "field is immutable"))
+
+
+class ResourceClaimStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("metadata", "spec")
+    keeps_metadata = True
+
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        """What was reported of devices that the claim gave back is dropped."""
+        status = obj.get("status") or {}
+        gone = allocated(old.get("status") or {}) - allocated(status)
+        kept = [device for device in status.get("devices") or [] if _id(device) not in gone]
+        status.pop("devices", None)
+        if kept:
+            status["devices"] = kept
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        if not _admin_result(old.get("status") or {}):
+            path = _admin_result(obj.get("status") or {})
+            if path is not None:
+                check_admin_namespace(path, ctx, errors)
+        return errors + super().validate_update(obj, old, ctx)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        status, before = obj.get("status") or {}, old.get("status") or {}
+        requests = requests_of(obj.get("spec") or {})
+        users, here = status.get("reservedFor") or [], _STATUS.child("reservedFor")
+        devices.check_set(
+            users, _USERS, lambda user, at: _user(user, at, errors), lambda user: user.get("uid", ""), here, errors
+        )
+        known = allocated(status)
+        devices.check_set(
+            status.get("devices") or [],
+            -1,
+            lambda device, at: _device(device, known, at, errors),
+            _id,
+            _STATUS.child("devices"),
+            errors,
+        )
+        allocation = status.get("allocation")
+        if users and allocation is None:
+            errors.append(forbidden(here, "may not be specified when `allocated` is not set"))
+        elif users and obj["metadata"].get("deletionTimestamp"):
+            if any(user not in (before.get("reservedFor") or []) for user in users):
+                detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+                errors.append(forbidden(here, detail))
+        path = _STATUS.child("allocation")
+        if allocation is None:
+            return
+        if before.get("allocation") is None:
+            _allocation(allocation, requests, path, errors)
+        elif not same(allocation, before["allocation"]):
+            errors.append(invalid(path, internal("AllocationResult", allocation), "field is immutable"))
+
+
+def _results(status: Object) -> list[Object]:
+    return ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+
+
+def _admin_result(status: Object) -> Path | None:
+    for i, result in enumerate(_results(status)):
+        if result.get("adminAccess"):
+            return _STATUS.child("allocation", "devices", "results").index(i).child("adminAccess")
+    return None
+
+
+def _id(device: Object) -> DeviceID:
+    driver, pool, name = (device.get(part, "") for part in ("driver", "pool", "device"))
+    return driver, pool, name, device.get("shareID") or ""
+
+
+def allocated(status: Object) -> set[DeviceID]:
+    """The devices that the claim has."""
+    return {_id(result) for result in _results(status)}
+
+
+def _user(user: Object, path: Path, errors: Errors) -> None:
+    errors += [required(path.child(name)) for name in ("resource", "name", "uid") if not user.get(name)]
+
+
+def _share(share: str | None, path: Path, errors: Errors) -> None:
+    if share is None:
+        return
+    try:
+        normal = str(uuid.UUID(share))
+    except ValueError:
+        errors.append(invalid(path, share, f"error validating uid: invalid UUID length: {len(share)}"))
+        return
+    if share != normal:
+        errors.append(invalid(path, share, _UUID))
+
+
+def _allocation(allocation: Object, requests: Requests, path: Path, errors: Errors) -> None:
+    given, here = allocation.get("devices") or {}, path.child("devices")
+
+    def result(value: Object, at: Path) -> None:
+        check_request_reference(value.get("request", ""), requests, at.child("request"), errors)
+        devices.check_driver(value.get("driver", ""), at.child("driver"), errors)
+        devices.check_pool(value.get("pool", ""), at.child("pool"), errors)
+        devices.check_label(value.get("device", ""), at.child("device"), errors)
+        devices.check_binding_conditions(value, at, errors)
+        _share(value.get("shareID"), at.child("shareID"), errors)
+
+    def config(value: Object, at: Path) -> None:
+        source = value.get("source", "")
+        if not source:
+            errors.append(required(at.child("source")))
+        elif source not in ("FromClaim", "FromClass"):
+            errors.append(not_supported(at.child("source"), source, ("FromClaim", "FromClass")))
+        check_references(value.get("requests") or [], requests, at.child("requests"), errors)
+        devices.check_configuration(value, at, errors)
+
+    devices.check_list(given.get("results") or [], _RESULTS, result, here.child("results"), errors)
+    devices.check_list(given.get("config") or [], 2 * devices.CONFIGS, config, here.child("config"), errors)
+    if allocation.get("nodeSelector") is not None:
+        validate_node_selector(allocation["nodeSelector"], path.child("nodeSelector"), errors)
+
+
+def _device(device: Object, known: set[DeviceID], path: Path, errors: Errors) -> None:
+    devices.check_driver(device.get("driver", ""), path.child("driver"), errors)
+    devices.check_pool(device.get("pool", ""), path.child("pool"), errors)
+    devices.check_label(device.get("device", ""), path.child("device"), errors)
+    _share(device.get("shareID"), path.child("shareID"), errors)
+    if _id(device) not in known:
+        shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), _id(device), strict=True))
+        errors.append(invalid(path, shown, "must be an allocated device in the claim"))
+    conditions = device.get("conditions") or []
+    if len(conditions) > _CONDITIONS:
+        errors.append(too_many(path.child("conditions"), len(conditions), _CONDITIONS))
+    validate_conditions(conditions, path.child("conditions"), errors)
+    if device.get("data") is not None:
+        devices.check_raw(device["data"], path.child("data"), _DATA, errors)
+    network, here = device.get("networkData") or {}, path.child("networkData")
+    for name, limit in (("interfaceName", _INTERFACE), ("hardwareAddress", _HARDWARE)):
+        if len((network.get(name) or "").encode()) > limit:
+            errors.append(too_long(here.child(name), limit))
+
+    def address(text: str, at: Path) -> None:
+        errors.extend(check_interface_address(at, text))
+
+    devices.check_set(network.get("ips") or [], _ADDRESSES, address, lambda ip: str(ip), here.child("ips"), errors)
+
+
+def _state(obj: Object, now: float) -> str:
+    status, going = obj.get("status") or {}, bool(obj["metadata"].get("deletionTimestamp"))
+    states = ["deleted"] if going else []
+    if status.get("allocation") is None:
+        if not going:
+            states.append("pending")
+    else:
+        states.append("allocated")
+        if status.get("reservedFor"):
+            states.append("reserved")
+    return ",".join(states)
+
+
+_STRATEGY = ResourceClaimStrategy()
 
 RESOURCE = Resource(
     group="resource.k8s.io",
@@ -11,10 +224,14 @@ RESOURCE = Resource(
     plural="resourceclaims",
     singular="resourceclaim",
     namespaced=True,
-    returns_deleted=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="wgAZaHcZxUg=",
     subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="ResourceClaim"),
+        Subresource(
+            "status", ("get", "patch", "update"), kind="ResourceClaim", strategy=ResourceClaimStatusStrategy(_STRATEGY)
+        ),
     ),
+    returns_deleted=True,
+    strategy=_STRATEGY,
+    table=printing.table("ResourceClaim", printing.name, _state, printing.age),
 )

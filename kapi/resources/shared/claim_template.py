@@ -20,13 +20,15 @@ _OTHER_METADATA = (
 )  # fmt: skip
 
 
-def validate_claim_template(template: dict[str, Any], path: Path, errors: Errors) -> None:
-    """Only labels and annotations may stand beside the spec."""
-    metadata = template.get("metadata") or {}
-    here = path.child("metadata")
-    validate_annotations(metadata.get("annotations") or {}, here.child("annotations"), errors)
-    validate_labels(metadata.get("labels") or {}, here.child("labels"), errors)
+def validate_template_metadata(metadata: dict[str, Any], path: Path, errors: Errors) -> None:
+    """Only labels and annotations may stand beside a template's spec."""
+    validate_annotations(metadata.get("annotations") or {}, path.child("annotations"), errors)
+    validate_labels(metadata.get("labels") or {}, path.child("labels"), errors)
     for name, shown in _OTHER_METADATA:
         if metadata.get(name):
-            errors.append(field.forbidden(here.child(shown), "cannot be set"))
+            errors.append(field.forbidden(path.child(shown), "cannot be set"))
+
+
+def validate_claim_template(template: dict[str, Any], path: Path, errors: Errors) -> None:
+    validate_template_metadata(template.get("metadata") or {}, path.child("metadata"), errors)
     validate_claim_spec(template.get("spec") or {}, path.child("spec"), errors)

@@ -24,6 +24,11 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("PodAffinity", "podAffinity", None, "PodAffinity"),
         ("PodAntiAffinity", "podAntiAffinity", None, "PodAntiAffinity"),
     ),
+    "AllocationResult": (
+        ("Devices", "devices", {}, "DeviceAllocationResult"),
+        ("NodeSelector", "nodeSelector", None, "NodeSelector"),
+        ("AllocationTimestamp", "allocationTimestamp", None, ""),
+    ),
     "AppArmorProfile": (
         ("Type", "type", "", ""),
         ("LocalhostProfile", "localhostProfile", None, ""),
@@ -46,6 +51,9 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("SecretName", "secretName", "", ""),
         ("ShareName", "shareName", "", ""),
         ("ReadOnly", "readOnly", False, ""),
+    ),
+    "CELDeviceSelector": (
+        ("Expression", "expression", "", ""),
     ),
     "CSIPersistentVolumeSource": (
         ("Driver", "driver", "", ""),
@@ -228,6 +236,78 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("Type", "type", "", ""),
         ("RollingUpdate", "rollingUpdate", None, "RollingUpdateDeployment"),
     ),
+    "DeviceAllocationConfiguration": (
+        ("Source", "source", "", ""),
+        ("Requests", "requests", None, ""),
+        ("Opaque", "opaque", None, "OpaqueDeviceConfiguration"),
+    ),
+    "DeviceAllocationResult": (
+        ("Results", "results", None, "[]DeviceRequestAllocationResult"),
+        ("Config", "config", None, "[]DeviceAllocationConfiguration"),
+    ),
+    "DeviceAttribute": (
+        ("IntValue", "int", None, ""),
+        ("BoolValue", "bool", None, ""),
+        ("StringValue", "string", None, ""),
+        ("VersionValue", "version", None, ""),
+        ("IntValues", "ints", None, ""),
+        ("BoolValues", "bools", None, ""),
+        ("StringValues", "strings", None, ""),
+        ("VersionValues", "versions", None, ""),
+    ),
+    "DeviceCapacityRequirements": (
+        ("Requests", "requests", None, ""),
+    ),
+    "DeviceClaim": (
+        ("Requests", "requests", None, "[]DeviceRequest"),
+        ("Constraints", "constraints", None, "[]DeviceConstraint"),
+        ("Config", "config", None, "[]DeviceClaimConfiguration"),
+    ),
+    "DeviceClaimConfiguration": (
+        ("Requests", "requests", None, ""),
+        ("Opaque", "opaque", None, "OpaqueDeviceConfiguration"),
+    ),
+    "DeviceConstraint": (
+        ("Requests", "requests", None, ""),
+        ("MatchAttribute", "matchAttribute", None, ""),
+        ("DistinctAttribute", "distinctAttribute", None, ""),
+    ),
+    "DeviceRequest": (
+        ("Name", "name", "", ""),
+        ("Exactly", "exactly", None, "ExactDeviceRequest"),
+        ("FirstAvailable", "firstAvailable", None, "[]DeviceSubRequest"),
+    ),
+    "DeviceRequestAllocationResult": (
+        ("Request", "request", "", ""),
+        ("Driver", "driver", "", ""),
+        ("Pool", "pool", "", ""),
+        ("Device", "device", "", ""),
+        ("AdminAccess", "adminAccess", None, ""),
+        ("Tolerations", "tolerations", None, "[]DeviceToleration"),
+        ("BindingConditions", "bindingConditions", None, ""),
+        ("BindingFailureConditions", "bindingFailureConditions", None, ""),
+        ("ShareID", "shareID", None, ""),
+        ("ConsumedCapacity", "consumedCapacity", None, ""),
+    ),
+    "DeviceSelector": (
+        ("CEL", "cel", None, "CELDeviceSelector"),
+    ),
+    "DeviceSubRequest": (
+        ("Name", "name", "", ""),
+        ("DeviceClassName", "deviceClassName", "", ""),
+        ("Selectors", "selectors", None, "[]DeviceSelector"),
+        ("AllocationMode", "allocationMode", "", ""),
+        ("Count", "count", 0, ""),
+        ("Tolerations", "tolerations", None, "[]DeviceToleration"),
+        ("Capacity", "capacity", None, "DeviceCapacityRequirements"),
+    ),
+    "DeviceToleration": (
+        ("Key", "key", "", ""),
+        ("Operator", "operator", "", ""),
+        ("Value", "value", "", ""),
+        ("Effect", "effect", "", ""),
+        ("TolerationSeconds", "tolerationSeconds", None, ""),
+    ),
     "DownwardAPIProjection": (
         ("Items", "items", None, "[]DownwardAPIVolumeFile"),
     ),
@@ -240,6 +320,13 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "DownwardAPIVolumeSource": (
         ("Items", "items", None, "[]DownwardAPIVolumeFile"),
         ("DefaultMode", "defaultMode", None, ""),
+    ),
+    "DynamicResourceClaimSpec": (
+        ("Devices", "devices", {}, "DeviceClaim"),
+    ),
+    "DynamicResourceClaimTemplateSpec": (
+        ("", "metadata", None, ""),
+        ("Spec", "spec", {}, "DynamicResourceClaimSpec"),
     ),
     "EmptyDirVolumeSource": (
         ("Medium", "medium", "", ""),
@@ -309,6 +396,15 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
     "EphemeralVolumeSource": (
         ("VolumeClaimTemplate", "volumeClaimTemplate", None, "PersistentVolumeClaimTemplate"),
+    ),
+    "ExactDeviceRequest": (
+        ("DeviceClassName", "deviceClassName", "", ""),
+        ("Selectors", "selectors", None, "[]DeviceSelector"),
+        ("AllocationMode", "allocationMode", "", ""),
+        ("Count", "count", 0, ""),
+        ("AdminAccess", "adminAccess", None, ""),
+        ("Tolerations", "tolerations", None, "[]DeviceToleration"),
+        ("Capacity", "capacity", None, "DeviceCapacityRequirements"),
     ),
     "ExecAction": (
         ("Command", "command", None, ""),
@@ -581,6 +677,10 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("APIVersion", "apiVersion", "", ""),
         ("ResourceVersion", "resourceVersion", "", ""),
         ("FieldPath", "fieldPath", "", ""),
+    ),
+    "OpaqueDeviceConfiguration": (
+        ("Driver", "driver", "", ""),
+        ("Parameters", "parameters", None, ""),
     ),
     "PersistentVolumeClaim": (
         ("", "metadata", None, ""),

@@ -79,7 +79,7 @@ class PlainStrategy(Strategy):
 class PlainStatusStrategy(Strategy):
     """A status subresource: everything but the status, and what the room says, stays as it was."""
 
-    reset_fields = ("spec",)
+    reset_fields: tuple[str, ...] = ("spec",)
     #: top-level parts a status write never changes
     kept: ClassVar[tuple[str, ...]] = ("spec",)
     #: labels, annotations, finalizers and owners stay as well

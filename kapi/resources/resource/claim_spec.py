@@ -1,0 +1,148 @@
+"""What a claim asks for: the spec of claims and templates (upstream: ``pkg/apis/resource/{v1,validation}``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kapi.machinery.field import Path, forbidden, internal, invalid, required
+from kapi.machinery.gvk import GroupResource
+from kapi.resources.definition import StrategyContext
+from kapi.resources.resource import devices
+from kapi.resources.shared.names import is_dns1123_subdomain
+from kapi.resources.shared.rules import Errors, not_supported
+
+Object = dict[str, Any]
+#: request -> its alternatives (none for a plain request)
+Requests = Mapping[str, frozenset[str]]
+_ALTERNATIVES = 8
+ADMIN_LABEL = "resource.kubernetes.io/admin-access"
+_NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+_CHOICE = "exactly one of `exactly` or `firstAvailable` is required"
+
+
+def default_claim_spec(spec: Object) -> None:
+    for request in (spec.get("devices") or {}).get("requests") or []:
+        for wish in [request.get("exactly"), *(request.get("firstAvailable") or [])]:
+            if wish is None:
+                continue
+            wish["allocationMode"] = wish.get("allocationMode") or "ExactCount"
+            if wish["allocationMode"] == "ExactCount" and not wish.get("count"):
+                wish["count"] = 1
+
+
+def requests_of(spec: Object) -> Requests:
+    return {
+        request.get("name", ""): frozenset(sub.get("name", "") for sub in request.get("firstAvailable") or [])
+        for request in (spec.get("devices") or {}).get("requests") or []
+    }
+
+
+def check_request_reference(name: str, requests: Requests, path: Path, errors: Errors) -> None:
+    """``request`` or ``request/alternative``."""
+    parts = name.split("/")
+    if len(parts) > 2:
+        errors.append(invalid(path, name, _NO_REQUEST))
+        return
+    for part in parts:
+        devices.check_label(part, path, errors)
+    if parts[0] not in requests or (len(parts) == 2 and parts[1] not in requests[parts[0]]):
+        errors.append(invalid(path, name, _NO_REQUEST))
+
+
+def check_references(names: list[str], requests: Requests, path: Path, errors: Errors) -> None:
+    def reference(name: str, here: Path) -> None:
+        check_request_reference(name, requests, here, errors)
+
+    devices.check_set(names, devices.REQUESTS, reference, lambda name: str(name), path, errors)
+
+
+def validate_claim_spec(spec: Object, path: Path, errors: Errors) -> None:
+    claim, here = spec.get("devices") or {}, path.child("devices")
+    requests = requests_of(spec)
+
+    def constraint(value: Object, at: Path) -> None:
+        check_references(value.get("requests") or [], requests, at.child("requests"), errors)
+        if value.get("matchAttribute") is not None:
+            devices.check_full_name(value["matchAttribute"], at.child("matchAttribute"), errors)
+        elif value.get("distinctAttribute") is not None:
+            devices.check_full_name(value["distinctAttribute"], at.child("distinctAttribute"), errors)
+        else:
+            detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+            errors.append(required(at, detail))
+
+    def config(value: Object, at: Path) -> None:
+        check_references(value.get("requests") or [], requests, at.child("requests"), errors)
+        devices.check_configuration(value, at, errors)
+
+    def name(request: Object) -> str:
+        return str(request.get("name", ""))
+
+    asked = claim.get("requests") or []
+    devices.check_set(
+        asked, devices.REQUESTS, lambda value, at: _request(value, at, errors), name, here.child("requests"), errors
+    )
+    constraints = claim.get("constraints") or []
+    devices.check_list(constraints, devices.CONSTRAINTS, constraint, here.child("constraints"), errors)
+    devices.check_list(claim.get("config") or [], devices.CONFIGS, config, here.child("config"), errors)
+
+
+def _request(request: Object, path: Path, errors: Errors) -> None:
+    devices.check_label(request.get("name", ""), path.child("name"), errors)
+    exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
+    if exactly is not None and alternatives:
+        errors.append(invalid(path, None, f"{_CHOICE}, but multiple fields are set"))
+    elif exactly is not None:
+        _wish(exactly, path.child("exactly"), errors)
+    elif alternatives:
+
+        def alternative(value: Object, here: Path) -> None:
+            devices.check_label(value.get("name", ""), here.child("name"), errors)
+            _wish(value, here, errors)
+
+        here = path.child("firstAvailable")
+        devices.check_set(alternatives, _ALTERNATIVES, alternative, lambda sub: sub.get("name", ""), here, errors)
+    else:
+        errors.append(required(path, _CHOICE))
+
+
+def _wish(wish: Object, path: Path, errors: Errors) -> None:
+    """What an exact request and an alternative have in common."""
+    name, here = wish.get("deviceClassName", ""), path.child("deviceClassName")
+    if not name:
+        errors.append(required(here))
+    else:
+        errors += [invalid(here, name, problem) for problem in is_dns1123_subdomain(name)]
+    devices.check_selectors(wish.get("selectors") or [], path.child("selectors"), errors)
+    mode, count = wish.get("allocationMode", ""), wish.get("count", 0)
+    if mode == "All":
+        if count:
+            detail = "must not be specified when allocationMode is 'All'"
+            errors.append(invalid(path.child("count"), count, detail))
+    elif mode == "ExactCount":
+        if count <= 0:
+            errors.append(invalid(path.child("count"), count, "must be greater than zero"))
+    else:
+        errors.append(not_supported(path.child("allocationMode"), mode, ("All", "ExactCount")))
+    for i, toleration in enumerate(wish.get("tolerations") or []):
+        devices.check_toleration(toleration, path.child("tolerations").index(i), errors)
+
+
+def check_admin_access(spec: Object, ctx: StrategyContext, errors: Errors) -> None:
+    """Admin access is for namespaces that say so."""
+    for i, request in enumerate((spec.get("devices") or {}).get("requests") or []):
+        if (request.get("exactly") or {}).get("adminAccess"):
+            path = Path("spec").child("devices", "requests").index(i).child("adminAccess")
+            check_admin_namespace(path, ctx, errors)
+            return
+
+
+def check_admin_namespace(path: Path, ctx: StrategyContext, errors: Errors) -> None:
+    lister = ctx.listers.get(GroupResource("", "namespaces"))
+    namespace = None if lister is None else lister.get("", ctx.namespace)
+    if namespace is None:
+        text = f'could not retrieve namespace to verify admin access: namespaces "{ctx.namespace}" not found'
+        errors.append(internal(path, text))
+    elif (namespace["metadata"].get("labels") or {}).get(ADMIN_LABEL) != "true":
+        detail = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+        errors.append(forbidden(path, detail))

@@ -1,0 +1,180 @@
+"""Rules about devices that claims, classes and slices share (upstream: ``pkg/apis/resource/validation``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_long, too_many
+from kapi.resources.resource.expressions import check_expression
+from kapi.resources.shared.metadata import validate_label_name
+from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
+from kapi.resources.shared.persistent_volumes import check_csi_driver_name
+from kapi.resources.shared.rules import Errors, not_supported
+
+Object = dict[str, Any]
+Item = Callable[[Any, Path], None]
+SELECTORS = REQUESTS = CONSTRAINTS = CONFIGS = 32
+_PARAMETERS = 10 * 1024
+_EXPRESSION = 10 * 1024
+_CONDITIONS = 4
+_POOL = 253
+_IDENTIFIER = 32
+_EFFECTS = ("NoExecute", "NoSchedule", "None")
+
+
+def check_list(items: list[Any], limit: int, item: Item, path: Path, errors: Errors) -> bool:
+    """Every item, unless there are too many; True when the items were looked at.  A negative limit is none."""
+    if 0 <= limit < len(items):
+        errors.append(too_many(path, len(items), limit))
+        return False
+    for i, value in enumerate(items):
+        item(value, path.index(i))
+    return True
+
+
+def check_set(
+    items: list[Any], limit: int, item: Item, key: Callable[[Any], Hashable], path: Path, errors: Errors
+) -> None:
+    """A list whose items differ by their key."""
+    if not check_list(items, limit, item, path, errors):
+        return
+    seen: set[Hashable] = set()
+    for i, value in enumerate(items):
+        if key(value) in seen:
+            errors.append(duplicate(path.index(i), key(value)))
+        seen.add(key(value))
+
+
+def check_label(name: str, path: Path, errors: Errors) -> None:
+    errors += [invalid(path, name, problem) for problem in is_dns1123_label(name)]
+
+
+def check_driver(name: str, path: Path, errors: Errors) -> None:
+    errors += check_csi_driver_name(name, path)
+
+
+def check_pool(name: str, path: Path, errors: Errors) -> None:
+    if not name:
+        errors.append(required(path))
+        return
+    if len(name) > _POOL:
+        errors.append(too_long(path, _POOL))
+    for part in name.split("/"):
+        errors += [invalid(path, part, problem) for problem in is_dns1123_subdomain(part)]
+
+
+def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
+    """``identifier`` or ``domain/identifier``."""
+    parts = name.split("/")
+    if len(parts) > 2:
+        return  # upstream overlooks these
+    if len(parts) == 2:
+        if not parts[0]:
+            errors.append(invalid(path, "", "the domain must not be empty"))
+        else:
+            check_driver(parts[0], path, errors)
+        if not parts[1]:
+            errors.append(invalid(path, "", "the name must not be empty"))
+            return
+    identifier = parts[-1]
+    if len(identifier) > _IDENTIFIER:
+        errors.append(too_long(path, _IDENTIFIER))
+    errors += [invalid(path, identifier, problem) for problem in is_c_identifier(identifier)]
+
+
+def check_full_name(name: str, path: Path, errors: Errors) -> None:
+    check_qualified_name(name, path, errors)
+    if "/" not in name:
+        detail = "a fully qualified name must be a domain and a name separated by a slash"
+        errors.append(invalid(path, name, detail))
+
+
+def check_selectors(selectors: list[Object], path: Path, errors: Errors) -> None:
+    def selector(value: Object, here: Path) -> None:
+        expression = value.get("cel")
+        if expression is None:
+            errors.append(required(here.child("cel")))
+            return
+        text, place = expression.get("expression", ""), here.child("cel", "expression")
+        if len(text) > _EXPRESSION:
+            errors.append(too_long(place, _EXPRESSION))
+            return
+        problem, costly = check_expression(text)
+        if problem:
+            errors.append(invalid(place, text, problem))
+        elif costly:
+            errors.append(forbidden(place, "too complex, exceeds cost limit"))
+
+    check_list(selectors, SELECTORS, selector, path, errors)
+
+
+def check_configuration(config: Object, path: Path, errors: Errors) -> None:
+    opaque, here = config.get("opaque"), path.child("opaque")
+    if opaque is None:
+        errors.append(required(here))
+        return
+    check_driver(opaque.get("driver", ""), here.child("driver"), errors)
+    check_raw(opaque.get("parameters"), here.child("parameters"), _PARAMETERS, errors)
+
+
+def check_raw(value: Any, path: Path, limit: int, errors: Errors) -> None:
+    """An object of somebody else's kind."""
+    if value is None:
+        errors.append(required(path))
+    elif len(json.dumps(value, separators=(",", ":"))) > limit:
+        errors.append(too_long(path, limit))
+    elif not isinstance(value, dict):
+        errors.append(invalid(path, "<value omitted>", "must be a valid JSON object"))
+
+
+def check_taint(taint: Object, path: Path, errors: Errors) -> None:
+    validate_label_name(taint.get("key", ""), path.child("key"), errors)
+    value, effect = taint.get("value", ""), taint.get("effect", "")
+    errors += [invalid(path.child("value"), value, problem) for problem in (is_label_value(value) if value else ())]
+    if not effect:
+        errors.append(required(path.child("effect")))
+    elif effect not in _EFFECTS:
+        errors.append(not_supported(path.child("effect"), effect, _EFFECTS))
+
+
+def check_toleration(toleration: Object, path: Path, errors: Errors) -> None:
+    key, operator, value = (toleration.get(name, "") for name in ("key", "operator", "value"))
+    if key:
+        validate_label_name(key, path.child("key"), errors)
+    if operator == "Exists":
+        if value:
+            errors.append(invalid(path.child("value"), value, "must be empty for operator `Exists`"))
+    elif operator == "Equal":
+        errors += [invalid(path.child("value"), value, problem) for problem in is_label_value(value)]
+    elif not operator:
+        errors.append(required(path.child("operator")))
+    else:
+        errors.append(not_supported(path.child("operator"), operator, ("Equal", "Exists")))
+    effect = toleration.get("effect", "")
+    if effect and effect not in _EFFECTS:
+        errors.append(not_supported(path.child("effect"), effect, _EFFECTS))
+
+
+def check_binding_conditions(obj: Object, path: Path, errors: Errors) -> None:
+    """``bindingConditions`` and ``bindingFailureConditions``: both or none, without doubles."""
+    good, bad = obj.get("bindingConditions") or [], obj.get("bindingFailureConditions") or []
+    good_path, bad_path = path.child("bindingConditions"), path.child("bindingFailureConditions")
+    for names, here in ((good, good_path), (bad, bad_path)):
+        check_list(names, _CONDITIONS, lambda name, place: validate_label_name(name, place, errors), here, errors)
+    for i, name in enumerate(good):
+        if name in good[:i]:
+            errors.append(duplicate(good_path.index(i), name))
+    for i, name in enumerate(bad):
+        if name in bad[:i]:
+            errors.append(duplicate(bad_path.index(i), name))
+        if name in good:
+            detail = "bindingFailureConditions must not overlap with bindingConditions"
+            errors.append(invalid(bad_path.index(i), name, detail))
+    if bad and not good:
+        detail = "bindingConditions are required to use bindingFailureConditions"
+        errors.append(invalid(good_path, obj.get("bindingConditions"), detail))
+    if good and not bad:
+        detail = "bindingFailureConditions are required to use bindingConditions"
+        errors.append(invalid(bad_path, obj.get("bindingFailureConditions"), detail))
