@@ -104,6 +104,8 @@ class ResourceTable:
         assert info is not None
         verbs = resource.verbs
         if resource.handler:
+            if len(info.parts) > 1 and "get" not in verbs:
+                raise status.no_such_resource()  # what is only created has no objects
             if _METHODS.get(method) not in verbs:
                 raise status.method_not_allowed()
             special = self.handlers.get(resource.handler)
