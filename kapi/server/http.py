@@ -6,11 +6,14 @@ the time for a header and for a body, idle time, streams of an HTTP/2 connection
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hyperframe.frame import GoAwayFrame
 from twisted.internet import protocol
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+from twisted.protocols import basic
 from twisted.web import http
 from twisted.web._http2 import H2Connection
 
@@ -25,58 +28,115 @@ HANDSHAKE_TIMEOUT = 32.0
 HEADER_BYTES = 1 << 20  # request line and headers; upstream's default
 HEADERS = 500
 LINE_BYTES = 64 * 1024  # of a request line or one header
+_SWEEP = 1.0  # seconds
+_BODYLESS = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+#: headers that change how the request is read: such requests take the careful way
+_PARTICULAR = frozenset(
+    variant
+    for name in (b"content-length", b"transfer-encoding", b"connection", b"expect", b"upgrade")
+    for variant in (name, name.title(), name.upper())
+)
+_NAME = re.compile(
+    rb"(?!(?i:content-length|transfer-encoding|connection|expect|upgrade)\Z)[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z"
+).match
 STREAMS = 100  # concurrent streams of an HTTP/2 connection
 
 
-class Channel(http.HTTPChannel):  # type: ignore[misc]
-    """HTTP/1.1, with a deadline for each part of a request and none for its answer."""
+class Channel(http.HTTPChannel):
+    """HTTP/1.1, with a deadline for each part of a request and none for its answer.
+
+    The stock channel arms and cancels a timer several times a request; here a connection only notes since when it waits for
+    what, and one sweep over all connections looks at that.
+    """
 
     MAX_LENGTH = LINE_BYTES
     totalHeadersSize = HEADER_BYTES
     maxHeaders = HEADERS
     requestFactory: type[APIRequest]
     owner: Connections
-    _deadline: Any = None
+    _since = 0.0  # reactor seconds; 0 while a request is being answered
+    _patience = IDLE_TIMEOUT
+
+    def connectionMade(self) -> None:  # noqa: N802
+        self.timeOut = None
+        self._since = self.owner.now
+        super().connectionMade()
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
-        if self._deadline is None and not self._handlingRequest:
-            self._deadline = self.callLater(HEAD_TIMEOUT, self._too_slow)
-        super().dataReceived(data)
+        if not self._handlingRequest:
+            if self._patience == IDLE_TIMEOUT:
+                self._since, self._patience = self.owner.now, HEAD_TIMEOUT
+            if not self._buffer and self.line_mode and not self.requests and data[-4:] == b"\r\n\r\n":
+                if self._whole_head(data):
+                    return
+        # the stock method would re-arm its timer first
+        basic.LineReceiver.dataReceived(self, data)
+
+    def _whole_head(self, data: bytes) -> bool:
+        """A request without body that came in one piece; False leaves it to the line by line way, errors included."""
+        lines = data[:-4].split(b"\r\n")
+        parts = lines[0].split(b" ")
+        if (
+            len(parts) != 3
+            or parts[0] not in _BODYLESS
+            or parts[2] != b"HTTP/1.1"
+            or not self.persistent
+            or len(lines) > HEADERS
+            or len(data) > LINE_BYTES
+            or not parts[1].startswith(b"/")
+        ):
+            return False
+        names = []
+        for line in lines[1:]:
+            name, mark, value = line.partition(b":")
+            if not mark or name in _PARTICULAR or not _NAME(name) or b"\n" in value or b"\r" in value or b"\0" in value:
+                return False
+            names.append((name, value.strip(b" \t")))
+        request = self.requestFactory(self, False)
+        add = request.requestHeaders.addRawHeader
+        for name, value in names:
+            add(name, value)
+        self.requests.append(request)
+        request.gotLength(0)
+        self._since = 0.0
+        self._begin(request)
+        self._handlingRequest = True
+        self.setRawMode()
+        request.requestReceived(parts[0], parts[1], parts[2])
+        return True
+
+    def _begin(self, request: APIRequest) -> None:
+        if self.owner.closing:
+            self.persistent = False
+            request.responseHeaders.setRawHeaders(b"connection", [b"close"])
 
     def allHeadersReceived(self) -> None:  # noqa: N802
-        self._set_deadline(BODY_TIMEOUT)
+        self._since, self._patience = self.owner.now, BODY_TIMEOUT
         super().allHeadersReceived()
 
     def allContentReceived(self) -> None:  # noqa: N802
-        self._set_deadline(0)
-        if self.owner.closing:
-            self.persistent = False
-            self.requests[-1].responseHeaders.setRawHeaders(b"connection", [b"close"])
+        self._since = 0.0
+        self._begin(self.requests[-1])
         super().allContentReceived()
 
-    def _set_deadline(self, seconds: float) -> None:
-        if self._deadline is not None:
-            if self._deadline.active():
-                self._deadline.cancel()
-            self._deadline = None
-        if seconds:
-            self._deadline = self.callLater(seconds, self._too_slow)
+    def requestDone(self, request: APIRequest) -> None:  # noqa: N802
+        self._since, self._patience = self.owner.now, IDLE_TIMEOUT
+        super().requestDone(request)
 
-    def _too_slow(self) -> None:
-        self._deadline = None
-        if self.transport is not None:
+    def sweep(self, now: float) -> None:
+        """Ends the connection when its client has taken too long."""
+        if not self._since or now - self._since < self._patience or self.transport is None:
+            return
+        self._since = 0.0
+        if self._patience != IDLE_TIMEOUT:
             self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-            self.timeoutConnection()
+        self.timeoutConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802
         self.transport.write(
             b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         )
         self.loseConnection()
-
-    def connectionLost(self, reason: Any) -> None:  # noqa: N802
-        self._set_deadline(0)
-        super().connectionLost(reason)
 
     @property
     def busy(self) -> bool:
@@ -197,7 +257,24 @@ class Connections(protocol.ServerFactory):
         self.max_streams = max_streams or STREAMS
         self.open: set[Negotiator] = set()
         self.closing = False
+        #: reactor seconds, as of the last sweep
+        self.now = runner.reactor.seconds()
+        self._sweeper = LoopingCall(self._sweep)
+        self._sweeper.clock = runner.reactor
         self.request_class = type("BoundRequest", (APIRequest,), {"runner": runner})
+
+    def startFactory(self) -> None:  # noqa: N802
+        self._sweeper.start(_SWEEP)
+
+    def stopFactory(self) -> None:  # noqa: N802
+        if self._sweeper.running:
+            self._sweeper.stop()
+
+    def _sweep(self) -> None:
+        self.now = now = self.runner.reactor.seconds()
+        for connection in list(self.open):
+            if type(connection.channel) is Channel:
+                connection.channel.sweep(now)
 
     def buildProtocol(self, addr: Any) -> Negotiator:  # noqa: N802
         connection = Negotiator(self)

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from twisted.web import http
+from twisted.web.http_headers import Headers
 
 from kapi.server.runner import RequestRunner
 
@@ -25,12 +26,27 @@ class APIRequest(http.Request):
     def body_too_large(self) -> bool:
         return self.body_size > MAX_BODY
 
-    def __init__(self, channel: Any, *more: Any, **named: Any) -> None:
-        super().__init__(channel, *more, **named)
+    def __init__(self, channel: Any, queued: bool = False) -> None:
+        # the base class asks the socket for both addresses on every request; here they are looked up when asked for
+        self.notifications = []
+        self.channel = channel
+        self.requestHeaders = Headers()
+        self.responseHeaders = Headers()
+        self.received_cookies = {}
+        self.cookies = []
+        self.queued = False
+        self._parsePOSTFormSubmission = False
         connection = getattr(channel, "_conn", None)
-        if connection is not None:
-            # an HTTP/2 stream: the client's certificate is known to the connection's transport only
-            self.transport = connection.transport
+        # an HTTP/2 stream: the client's certificate is known to the connection's transport only
+        self.transport = channel.transport if connection is None else connection.transport
+
+    @property
+    def client(self) -> Any:
+        return self.channel.getPeer()
+
+    @property
+    def host(self) -> Any:
+        return self.channel.getHost()
 
     def parseCookies(self) -> None:  # noqa: N802
         """Nobody reads cookies here."""

@@ -6,7 +6,10 @@ on, since a torn write would leave others (allocations, quota) with half of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import functools
+import inspect
+import types
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -22,6 +25,32 @@ from kapi.registry.metadata import new_uid
 from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
 from kapi.request.response import Response
+
+
+async def _rest(coroutine: Coroutine[Any, Any, Response], first: Any) -> Response:
+    """Goes on with a coroutine that has stopped at ``first``."""
+    return await _driven(coroutine, first)
+
+
+@types.coroutine
+def _driven(coroutine: Coroutine[Any, Any, Response], first: Any) -> Generator[Any, Any, Response]:
+    waiting = first
+    while True:
+        try:
+            value = yield waiting
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as error:
+            step = functools.partial(coroutine.throw, error)
+        else:
+            step = functools.partial(coroutine.send, value)
+        try:
+            waiting = step()
+        except StopIteration as stop:
+            result: Response = stop.value
+            return result
+
 
 _READS = frozenset(["GET", "HEAD", "OPTIONS"])
 
@@ -48,6 +77,19 @@ class RequestRunner:
         if isinstance(answer, Response):
             self._write(ctx, answer)
             return
+        if inspect.iscoroutine(answer):
+            # most answers come from memory: a coroutine that does not wait costs no Deferred and no timer
+            try:
+                first = answer.send(None)
+            except StopIteration as stop:
+                self._write(ctx, stop.value)
+                return
+            except Exception:
+                refusal = self._refuse(ctx, Failure())
+                if refusal is not None:
+                    self._write(ctx, refusal)
+                return
+            answer = _rest(answer, first)
         self._wait(ctx, answer)
 
     @staticmethod
