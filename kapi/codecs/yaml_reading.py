@@ -26,7 +26,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-MAX_DEPTH = 1000
+MAX_DEPTH = 300
 #: nodes that aliases may add to a document, beside ten times its own
 MAX_ALIASED = 100_000
 
@@ -97,7 +97,7 @@ class _Builder:
 
     def node(self, event: Any, depth: int) -> Any:
         if depth > MAX_DEPTH:
-            raise YAMLError("yaml: exceeded max depth of 1000")
+            raise YAMLError(f"yaml: exceeded max depth of {MAX_DEPTH}")
         self.nodes += 1
         if isinstance(event, AliasEvent):
             return self.alias(event)
@@ -183,7 +183,7 @@ def _scalar(event: ScalarEvent) -> Any:
     if tag in (None, "!") or event.implicit[0]:
         if not event.implicit[0]:
             return text
-        return _resolve(text)
+        return resolve(text)
     tag = tag.removeprefix(_PREFIX)
     if tag == "str":
         return text
@@ -192,7 +192,7 @@ def _scalar(event: ScalarEvent) -> Any:
             return base64.b64decode(text, validate=False).decode("utf-8", "replace")
         except (binascii.Error, ValueError):
             raise YAMLError("yaml: !!binary value contains invalid base64 data") from None
-    value = _resolve(text)
+    value = resolve(text)
     wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(tag)
     if wanted is None:
         return text
@@ -201,7 +201,7 @@ def _scalar(event: ScalarEvent) -> Any:
     return value
 
 
-def _resolve(text: str) -> Any:
+def resolve(text: str) -> Any:
     """A plain scalar as go-yaml v2 takes it: YAML 1.1 with its booleans and octals."""
     if text in _NULL:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from yaml.resolver import Resolver
 
-from kapi.codecs.yaml_reading import _resolve
+from kapi.codecs.yaml_reading import YAMLError, resolve
 
 _NATURAL = re.compile(r"([0-9]+)")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:$|[Tt ]|[ \t]+[0-9])")
@@ -34,7 +34,11 @@ def _represent_text(dumper: Any, text: str) -> Any:
 
 def _needs_quotes(text: str) -> bool:
     """Whether a plain scalar of this text would be read as something else."""
-    return not isinstance(_resolve(text), str) or bool(_TIMESTAMP.match(text) or _BASE60.match(text)) or text in "=<<"
+    try:
+        plain = isinstance(resolve(text), str)
+    except YAMLError:  # infinity and its kin
+        return True
+    return not plain or text in ("=", "<<") or bool(_TIMESTAMP.match(text) or _BASE60.match(text))
 
 
 def _sort_key(name: str) -> list[tuple[int, Any]]:

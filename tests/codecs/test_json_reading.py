@@ -1,0 +1,73 @@
+"""JSON: Go's words for what is malformed, duplicates, limits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kapi.codecs import json_reading
+
+_TREES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "unexpected end of JSON input"),
+        ("{", "unexpected end of JSON input"),
+        ('{"a":', "unexpected end of JSON input"),
+        ('{"a":"b', "unexpected end of JSON input"),
+        ('{"a":1,}', "invalid character '}' looking for beginning of object key string"),
+        ("{'a':1}", r"invalid character '\'' looking for beginning of object key string"),
+        ("[1,]", "invalid character ']' looking for beginning of value"),
+        ("[1 2]", "invalid character '2' after array element"),
+        ('{"a":1 "b":2}', "invalid character '\"' after object key:value pair"),
+        ('{"a" 1}', "invalid character '1' after object key"),
+        ("{} x", "invalid character 'x' after top-level value"),
+        ("NaN", "invalid character 'N' looking for beginning of value"),
+        ("nul", "unexpected end of JSON input"),
+        ("nulx", "invalid character 'x' in literal null (expecting 'l')"),
+        ("apiVersion: v1", "invalid character 'a' looking for beginning of value"),
+        ('"\\x"', "invalid character 'x' in string escape code"),
+        ('"a\nb"', "invalid character '\\n' in string literal"),
+    ],
+)
+def test_malformed_json_is_explained_as_go_does(text: str, why: str) -> None:
+    with pytest.raises(json_reading.JSONError) as caught:
+        json_reading.loads(text.encode())
+    assert str(caught.value) == why
+
+
+def test_deep_nesting_is_refused_and_not_a_crash() -> None:
+    with pytest.raises(json_reading.JSONError, match="exceeded max depth"):
+        json_reading.loads(b"[" * 200_000 + b"]" * 200_000)
+
+
+def test_invalid_utf8_and_half_surrogates_are_replaced() -> None:
+    assert json_reading.loads(b'{"a":"\xff"}') == {"a": "\ufffd"}
+    assert json_reading.loads(b'{"a":"\\ud800"}') == {"a": "\ufffd"}
+
+
+@given(_TREES, st.sampled_from([None, 2]))
+def test_a_tree_without_duplicates_is_never_said_to_have_them(tree: object, indent: int | None) -> None:
+    text = json.dumps(tree, indent=indent).encode()
+    assert json_reading.loads(text) == tree
+    assert list(json_reading.duplicates(json_reading.loads_exactly(text))) == []
+
+
+@given(st.dictionaries(st.text(max_size=4), _TREES, min_size=1, max_size=4), st.sampled_from([":", " : ", "\t:\n"]))
+def test_a_duplicate_is_never_overlooked(tree: dict[str, object], colon: str) -> None:
+    pairs = [(key, value) for key, value in tree.items()] * 2
+    text = "{" + ",".join(json.dumps(key) + colon + json.dumps(value) for key, value in pairs) + "}"
+    parsed = json_reading.loads(text.encode())
+    assert json_reading.may_have_duplicates(text.encode(), json_reading.count_keys(parsed))
+    found = json_reading.loads_exactly(text.encode())
+    assert isinstance(found, json_reading.Duplicated)
+    assert set(tree) <= set(json_reading.duplicates(found))

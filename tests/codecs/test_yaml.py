@@ -1,0 +1,95 @@
+"""YAML: go-yaml's reading of plain scalars, its limits, and writing that reads back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kapi.codecs import yaml_reading
+from kapi.codecs.yaml_writing import dump_yaml
+
+_TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\ufeff\u2028\u2029\x85"), max_size=30)
+_TREES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | _TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+def load(text: str) -> Any:
+    return yaml_reading.loads(text.encode())[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", True), ("n", False), ("Off", False), ("~", None), ("", None), ("1_000", 1000), ("017", 15),
+        ("0x1f", 31), ("0b11", 3), ("1e3", 1000), (".5", 0.5), ("12:30", "12:30"), ("2020-01-01", "2020-01-01"),
+        ('"yes"', "yes"), ("'1'", "1"), ("!!str 1", "1"), ("08", 8), ("v1", "v1"), ("-", None),
+    ],
+)  # fmt: skip
+def test_plain_scalars_are_yaml_1_1(text: str, value: object) -> None:
+    expected = [None] if text == "-" else value
+    assert load(text) == expected
+
+
+def test_only_the_first_document_counts() -> None:
+    assert load("a: 1\n---\nb: 2\n") == {"a": 1}
+
+
+def test_keys_become_text_and_mappings_sorted() -> None:
+    assert list(load("z: 1\nn: 2\n1: 3\n").items()) == [("1", 3), ("false", 2), ("z", 1)]
+
+
+def test_merge_keys_are_merged() -> None:
+    assert load("base: &b {a: 1, b: 2}\nx:\n  <<: *b\n  b: 3\n")["x"] == {"a": 1, "b": 3}
+
+
+def test_duplicate_keys_are_reported_with_their_line() -> None:
+    tree, duplicates = yaml_reading.loads(b"a: 1\nb:\n  k: 1\n  k: 2\n")
+    assert tree == {"a": 1, "b": {"k": 2}}
+    assert duplicates == ['line 4: key "k" already set in map']
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("metadata:\n  name: k\n data: {}\n", "yaml: line 2: did not find expected key"),
+        ("metadata:\n\tname: k\n", "yaml: line 2: found character that cannot start any token"),
+        ('{"a": ', "yaml: line 1: did not find expected node content"),
+        ("a: *x\n", "yaml: unknown anchor 'x' referenced"),
+        ("? [a]\n: b\n", "yaml: invalid map key"),
+        ("a: .nan\n", "json: unsupported value: NaN"),
+    ],
+)
+def test_malformed_yaml_is_explained_as_upstream_does(text: str, why: str) -> None:
+    with pytest.raises(yaml_reading.YAMLError) as caught:
+        load(text)
+    assert str(caught.value).startswith(why)
+
+
+def test_a_billion_laughs_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    with pytest.raises(yaml_reading.YAMLError, match="excessive aliasing"):
+        load("\n".join(lines))
+
+
+def test_deep_nesting_is_refused() -> None:
+    with pytest.raises(yaml_reading.YAMLError):
+        load("[" * 100_000)
+
+
+@given(_TREES)
+def test_what_is_written_is_read_again(tree: Any) -> None:
+    assert load(dump_yaml(tree).decode()) == tree
+
+
+def test_the_layout_is_upstreams() -> None:
+    tree = {"b": [{"x": 1}], "a": {"n": "true"}, "text": "one\ntwo\n", "empty": {}, "k10": 1, "k9": 2, "none": None}
+    assert dump_yaml(tree).decode() == (
+        'a:\n  "n": "true"\nb:\n- x: 1\nempty: {}\nk9: 2\nk10: 1\nnone: null\ntext: |\n  one\n  two\n'
+    )

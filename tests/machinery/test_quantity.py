@@ -1,0 +1,58 @@
+"""Quantities: canonical form, what keeps its text, what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kapi.machinery.quantity import QuantityError, canonical
+from kapi.resources.shared import quantities
+
+
+@pytest.mark.parametrize(
+    ("given_text", "stored"),
+    [
+        ("1000m", "1"), ("0.1", "100m"), ("1e3", "1e3"), ("1.5", "1500m"), (".5", "500m"), ("1E2", "100"),
+        ("0.5k", "500"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"), ("0.5Gi", "512Mi"), ("1000000", "1M"),
+        ("1e20", "100e18"), ("9223372036854775807", "9223372036854775807"), ("100000000000", "100G"), ("0", "0"),
+        ("0Gi", "0"), ("-1500m", "-1500m"), ("0.0001n", "1n"), ("1Ki", "1Ki"), ("1000Ki", "1000Ki"),
+    ],
+)  # fmt: skip
+def test_a_quantity_takes_its_canonical_form(given_text: str, stored: str) -> None:
+    assert canonical(given_text) == stored
+
+
+@pytest.mark.parametrize("text", ["+1", "001", "1.", "1e-3", "2500m", "129M", "123Mi", "128974848"])
+def test_a_text_that_upstream_takes_for_canonical_stays(text: str) -> None:
+    assert canonical(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1 Gi", "1gi", "1.2.3", "1Kib", "0x10", "--1", "true", "1e+"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(QuantityError):
+        canonical(text)
+
+
+def test_a_huge_exponent_costs_nothing() -> None:
+    with pytest.raises(QuantityError):
+        canonical("1e999999999999")
+
+
+_SUFFIXES = st.sampled_from(["n", "u", "m", "", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"])
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(0, 999), _SUFFIXES)
+def test_the_canonical_form_has_the_same_value_and_is_stable(whole: int, part: int, suffix: str) -> None:
+    text = f"{whole}.{part:03}{suffix}"
+    once = canonical(text)
+    assert canonical(once) == once
+    before, after = quantities.parse(text).value, quantities.parse(once).value
+    assert abs(after) - abs(before) < Fraction(1, 10**9)
+    assert abs(after) >= abs(before)
+
+
+def test_a_binary_amount_is_capped_at_the_largest_int64() -> None:
+    assert canonical("8388608.0Ti") == "9223372036854775807"

@@ -1,0 +1,56 @@
+"""Times as Go reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kapi.machinery import time
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("2020-01-01T10:00:00.5+02:00", "2020-01-01T08:00:00Z"),
+        ("2020-12-31T23:30:00-01:00", "2021-01-01T00:30:00Z"),
+        ("2020-01-01T1:00:00Z", "2020-01-01T01:00:00Z"),
+    ],
+)
+def test_a_time_is_answered_in_utc_and_whole_seconds(text: str, stored: str) -> None:
+    assert time.time(text) == stored
+
+
+def test_the_zero_time_is_null() -> None:
+    assert time.time("0001-01-01T00:00:00Z") is None
+    assert time.micro_time("0001-01-01T00:00:00.000000Z") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("yesterday", 'as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"'),
+        ("2020-01-01", 'cannot parse "" as "T"'),
+        ("2020-13-01T00:00:00Z", "month out of range"),
+        ("2020-02-30T00:00:00Z", "day out of range"),
+        ("2020-01-01T00:00:00Zx", 'extra text: "x"'),
+        ("", 'cannot parse "" as "2006"'),
+    ],
+)
+def test_what_is_no_time_is_refused_with_gos_words(text: str, why: str) -> None:
+    with pytest.raises(time.TimeError, match=f"^parsing time \"{text}\"") as caught:
+        time.time(text)
+    assert why in str(caught.value)
+
+
+def test_a_micro_time_needs_its_decimals() -> None:
+    with pytest.raises(time.TimeError, match='cannot parse "Z" as ".000000"'):
+        time.micro_time("2020-01-01T00:00:00Z")
+
+
+@given(st.datetimes(timezones=st.just(timezone.utc), min_value=datetime(2, 1, 1)))
+def test_what_is_written_is_read_again(moment: datetime) -> None:
+    assert time.time(time.format_seconds(moment)) == time.format_seconds(moment)
+    assert time.micro_time(time.format_micros(moment)) == time.format_micros(moment)

@@ -1,0 +1,73 @@
+"""The derived types: shapes that OpenAPI alone does not tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.resources.catalogue import BUILT_IN
+from kapi.schema import builtin, derive
+from kapi.schema.types import Kind
+
+
+@pytest.mark.parametrize("row", BUILT_IN, ids=lambda row: f"{row.group}/{row.plural}")
+def test_every_served_kind_has_a_type(row) -> None:  # type: ignore[no-untyped-def]
+    type_ = builtin.type_of(GroupVersionKind(row.group, row.version, row.kind))
+    assert type_.kind is Kind.STRUCT
+    assert "metadata" in type_.fields
+
+
+def test_special_types_have_their_kinds() -> None:
+    port = builtin.definition("io.k8s.api.core.v1.ServicePort")
+    assert port.fields["targetPort"].type.kind is Kind.INT_OR_STRING
+    requirements = builtin.definition("io.k8s.api.core.v1.ResourceRequirements")
+    limits = requirements.fields["limits"].type
+    assert (limits.kind, limits.go_type) == (Kind.MAP, "v1.ResourceList")
+    assert limits.elem is not None and limits.elem.kind is Kind.QUANTITY
+    meta = builtin.definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+    assert meta.fields["creationTimestamp"].type.kind is Kind.TIME
+    assert not meta.fields["creationTimestamp"].pointer
+    assert meta.fields["creationTimestamp"].omitzero
+    assert meta.fields["deletionTimestamp"].pointer
+
+
+def test_lists_know_how_they_are_merged() -> None:
+    ports = builtin.definition("io.k8s.api.core.v1.Container").fields["ports"]
+    assert ports.type.list_type == "map"
+    assert ports.type.list_map_keys == ("containerPort", "protocol")
+    assert (ports.patch_strategy, ports.patch_merge_key) == ("merge", "containerPort")
+    assert ports.type.elem is not None
+    assert ports.type.elem.fields["protocol"].default == "TCP"
+
+
+def test_a_type_may_contain_itself() -> None:
+    schema = builtin.definition("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    properties = schema.fields["properties"].type
+    assert properties.elem is schema
+    assert "JSONSchemaProps" in repr(properties.elem)
+
+
+def test_unknown_kinds_raise() -> None:
+    with pytest.raises(KeyError):
+        builtin.type_of(GroupVersionKind("", "v1", "Nothing"))
+
+
+def test_the_derived_files_are_written_whole(tmp_path: Path) -> None:
+    derive.write(tmp_path)
+    types = json.loads((tmp_path / derive.TYPES).read_text())
+    texts = json.loads((tmp_path / derive.TEXTS).read_text())
+    assert set(types) == set(texts)
+    pod = types["io.k8s.api.core.v1.Pod"]
+    assert "description" not in pod
+    assert pod["properties"]["metadata"]["$ref"].startswith("#/definitions/")
+    assert "enum" not in pod["properties"]["kind"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([derive.TYPES, derive.TEXTS])
+
+
+def test_every_fact_is_about_a_field_that_exists() -> None:
+    definitions = builtin.definitions()
+    for name, fields in derive.read_facts(derive.FACTS.read_text()).items():
+        assert set(fields) == set(definitions[name].get("properties", {})), name

@@ -1,0 +1,226 @@
+"""Decoding: what Go's decoder and encoder make of a body, by the fast walk and by the exact one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kapi.codecs.reading import DecodingError, read_body
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.schema import builtin
+from kapi.schema.decode import decode, decode_tree
+from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.decode_fast import walk_of
+from kapi.schema.types import Kind, Type
+from kapi.schema.zero import zero
+
+CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
+POD = GroupVersionKind("", "v1", "Pod")
+DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
+
+
+def decoded(
+    text: str | bytes, kind: GroupVersionKind = CONFIG_MAP, validation: str = "Warn", media: str = "application/json"
+) -> tuple[Any, list[str]]:
+    data = text if isinstance(text, bytes) else text.encode()
+    warnings: list[str] = []
+    obj = decode(read_body(data, media, kind, validation), kind, builtin.type_of(kind), validation, warnings.append)
+    return obj, warnings
+
+
+def refusal(text: str, kind: GroupVersionKind = CONFIG_MAP, validation: str = "Warn") -> str:
+    with pytest.raises(DecodingError) as caught:
+        decoded(text, kind, validation)
+    return caught.value.message
+
+
+def test_kind_and_version_are_filled_in() -> None:
+    assert decoded('{"metadata":{"name":"a"}}')[0] == {
+        "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"},
+    }  # fmt: skip
+
+
+def test_nulls_and_empty_values_disappear_as_go_has_it() -> None:
+    obj, _ = decoded('{"metadata":{"name":"a","labels":{}},"data":{"k":null},"immutable":false,"binaryData":null}')
+    assert obj["metadata"] == {"name": "a"}
+    assert obj["data"] == {"k": ""}
+    assert obj["immutable"] is False, "a pointer keeps its zero value"
+    assert "binaryData" not in obj
+
+
+def test_what_go_always_writes_appears() -> None:
+    obj, _ = decoded('{"spec":{"selector":null}}', DEPLOYMENT)
+    assert obj["spec"] == {"selector": None, "strategy": {}, "template": {"metadata": {}, "spec": {"containers": None}}}
+    assert obj["status"] == {}
+    assert obj["metadata"] == {}
+
+
+def test_quantities_and_times_take_their_canonical_form() -> None:
+    obj, _ = decoded(
+        '{"metadata":{"deletionTimestamp":"2020-01-01T02:00:00+02:00"},'
+        '"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":0.25,"memory":"1024Mi"}}}]}}',
+        POD,
+    )
+    assert obj["metadata"]["deletionTimestamp"] == "2020-01-01T00:00:00Z"
+    assert obj["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "250m", "memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"data":[]}', "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string"),
+        ('{"data":{"k":1}}', "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"),
+        ('{"metadata":{"name":1}}', "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string"),
+        ('{"metadata":"x"}', "json: cannot unmarshal string into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
+        ('{"binaryData":{"k":"***"}}', "illegal base64 data at input byte 0"),
+        ('{"binaryData":{"k":"YQ="}}', "illegal base64 data at input byte 3"),
+        ('{"immutable":"true"}', "json: cannot unmarshal string into Go struct field ConfigMap.immutable of type bool"),
+    ],
+)  # fmt: skip
+def test_wrong_types_are_refused_with_gos_words(text: str, why: str) -> None:
+    assert refusal(text) == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {why}'
+
+
+@pytest.mark.parametrize("number", ["80.5", "1e2", "3000000000", "99999999999999999999"])
+def test_numbers_that_do_not_fit_are_quoted_as_they_were_written(number: str) -> None:
+    text = '{"spec":{"containers":[{"name":"c","ports":[{"containerPort":%s}]}]}}' % number
+    why = f"number {number} into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32"
+    assert refusal(text, POD).endswith(why)
+
+
+BOTH = (
+    '{"metadata":{"name":"d","bogusMeta":1},"spec":{"bogusSpec":{"x":1,"x":2},"replicas":1,"replicas":2,'
+    '"template":{"spec":{"containers":[{"name":"c","image":"i","imagee":"z","image":"j"}]}}},"metadata":{"name":"e"}}'
+)
+FOUND = [
+    'unknown field "metadata.bogusMeta"',
+    'unknown field "spec.bogusSpec"',
+    'duplicate field "spec.replicas"',
+    'unknown field "spec.template.spec.containers[0].imagee"',
+    'duplicate field "spec.template.spec.containers[0].image"',
+    'duplicate field "metadata"',
+    'duplicate field "metadata.name"',
+]
+
+
+def test_unknown_and_duplicate_fields_are_reported_in_the_order_of_the_text() -> None:
+    obj, warnings = decoded(BOTH, DEPLOYMENT)
+    assert warnings == FOUND
+    assert obj["spec"]["replicas"] == 2
+    assert obj["spec"]["template"]["spec"]["containers"][0]["image"] == "j"
+    assert obj["metadata"]["name"] == "e"
+
+
+def test_strict_refuses_and_names_all_of_them() -> None:
+    assert refusal(BOTH, DEPLOYMENT, "Strict").endswith("strict decoding error: " + ", ".join(FOUND))
+
+
+def test_ignore_says_nothing() -> None:
+    assert decoded(BOTH, DEPLOYMENT, "Ignore")[1] == []
+
+
+def test_field_names_are_case_sensitive() -> None:
+    assert decoded('{"Metadata":{"name":"a"}}')[1] == ['unknown field "Metadata"']
+
+
+def test_duplicates_of_map_keys_are_found_even_when_spaced() -> None:
+    assert decoded('{"data" : {"a" :"1", "a"\n:"2"}}')[1] == ['duplicate field "data.a"']
+
+
+def test_text_that_looks_like_keys_is_no_duplicate() -> None:
+    obj, warnings = decoded('{"data":{"a":"{\\"a\\":1,\\"a\\":2}"}}')
+    assert warnings == []
+    assert obj["data"] == {"a": '{"a":1,"a":2}'}
+
+
+def test_yaml_reports_its_own_duplicates_first() -> None:
+    text = "metadata: {name: a}\ndata:\n  k: a\n  k: b\nzz: 1\n"
+    _, warnings = decoded(text, media="application/yaml")
+    assert warnings == ['line 4: key "k" already set in map', 'unknown field "zz"']
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "why"),
+    [
+        ('{"apiVersion":"v1","kind":"Secret"}', CONFIG_MAP, 'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion'),
+        ('{"apiVersion":"v2","kind":"ConfigMap"}', CONFIG_MAP, 'ConfigMap in version "v2" cannot be handled as a ConfigMap: no kind "ConfigMap" is registered for version "v2" in scheme "pkg/api/legacyscheme/scheme.go:30"'),
+        ('{"apiVersion":"extensions/v1beta1","kind":"Deployment"}', DEPLOYMENT, "the API version in the data (extensions/v1beta1) does not match the expected API version (apps/v1)"),
+        ('{"apiVersion":"a/b/c","kind":"ConfigMap"}', CONFIG_MAP, 'the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({"apiVersion":"a/b/c","kind":" ...)'),
+        ("", CONFIG_MAP, "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"),
+    ],
+)  # fmt: skip
+def test_objects_of_other_kinds_are_refused(text: str, kind: GroupVersionKind, why: str) -> None:
+    assert refusal(text, kind) == why
+
+
+def test_deeply_nested_schemas_do_not_crash() -> None:
+    crd = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    schema = '{"properties":{"a":' * 500 + "{}" + "}}" * 500
+    text = '{"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":' + schema + "}}]}}"
+    try:
+        decoded(text, crd)
+    except DecodingError as error:
+        assert "max depth" in error.message
+
+
+def _values(type_: Type, depth: int) -> st.SearchStrategy[Any]:
+    """Any body of a type, empty values and nulls included."""
+    kind = type_.kind
+    if kind is Kind.STRUCT:
+        if depth <= 0 or not type_.fields:
+            return st.just({})
+        names = st.lists(st.sampled_from(sorted(type_.fields)), unique=True, max_size=3)
+        return names.flatmap(
+            lambda chosen: st.fixed_dictionaries(
+                {name: st.none() | _values(type_.fields[name].type, depth - 1) for name in chosen}
+            )
+        )
+    if kind is Kind.MAP:
+        assert type_.elem is not None
+        return st.dictionaries(st.sampled_from(["a", "b"]), _values(type_.elem, depth - 1), max_size=2)
+    if kind is Kind.LIST:
+        assert type_.elem is not None
+        return st.lists(_values(type_.elem, depth - 1), max_size=2)
+    plain: dict[Kind, st.SearchStrategy[Any]] = {
+        Kind.STRING: st.sampled_from(["", "x", "é"]),
+        Kind.DURATION: st.just("1s"),
+        Kind.INTEGER: st.sampled_from([0, 1, -1]),
+        Kind.NUMBER: st.sampled_from([0, 1.5]),
+        Kind.BOOLEAN: st.booleans(),
+        Kind.QUANTITY: st.sampled_from(["0", "1Gi", "1000m", 3]),
+        Kind.INT_OR_STRING: st.sampled_from([0, 80, "", "http"]),
+        Kind.TIME: st.just("2020-01-01T01:00:00+01:00"),
+        Kind.MICRO_TIME: st.just("2020-01-01T00:00:00.000001Z"),
+        Kind.BYTES: st.sampled_from(["", "YQ=="]),
+        Kind.ANY: st.just({}) if type_.unions else st.sampled_from([{"a": {"b": [1]}}, {}]),
+    }
+    return plain[kind]
+
+
+_KINDS = sorted(builtin.names_by_kind(), key=str)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(_KINDS).flatmap(lambda kind: st.tuples(st.just(kind), _values(builtin.type_of(kind), 4))))
+def test_decoding_is_stable_and_both_walks_agree(case: tuple[GroupVersionKind, Any]) -> None:
+    kind, body = case
+    type_ = builtin.type_of(kind)
+    exact = ExactDecoder()
+    once = exact.decode(body, type_)
+    assert exact.problems == []
+    assert ExactDecoder().decode(once, type_) == once, "what was written is read as itself"
+    raw = orjson.dumps(body)
+    assert decode_tree(orjson.loads(raw), type_, strict=True) == (once, [])
+
+
+@pytest.mark.parametrize("name", sorted(builtin.definitions()))
+def test_every_definition_has_a_zero_value_that_decodes_to_itself(name: str) -> None:
+    type_ = builtin.definition(name)
+    empty = zero(type_)
+    if type_.kind is Kind.STRUCT:
+        assert ExactDecoder().decode({}, type_) == empty
+        assert walk_of(type_)({}, [0]) == empty
