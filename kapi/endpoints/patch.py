@@ -209,7 +209,9 @@ def applied(
     declared, problems = read_apply_body(data)
     new = fields.apply(live, declared, options.field_manager, bool(options.force), now)
     if problems and options.field_validation == "Strict":
-        raise status.bad_request(f"error strict decoding YAML: {problems[0]}")
+        listed = "\n  ".join(problems)
+        text = f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {listed}"
+        raise status.bad_request(text)
     if options.field_validation == "Warn":
         for problem in problems:
             ctx.warn(problem)

@@ -68,8 +68,8 @@ def decode_tree(tree: Object, type_: Type, *, strict: bool) -> tuple[Object, lis
     keys = [0]
     try:
         result: Object = walk_of(type_)(plain, keys)
-        if not strict or raw is None or not may_have_duplicates(raw, keys[0]):
-            return result, []
+        if raw is None or not may_have_duplicates(raw, keys[0]):
+            return result, []  # else even when nobody is told: Go decodes a second value into the first
     except (Unusual, RecursionError):
         pass
     decoder = ExactDecoder()

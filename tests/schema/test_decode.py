@@ -123,6 +123,12 @@ def test_ignore_says_nothing() -> None:
     assert decoded(BOTH, DEPLOYMENT, "Ignore")[1] == []
 
 
+def test_a_second_map_is_decoded_into_the_first() -> None:
+    for validation in ("Ignore", "Warn"):
+        obj, _ = decoded('{"data":{"x":"1"},"data":{"y":"2"}}', validation=validation)
+        assert obj["data"] == {"x": "1", "y": "2"}
+
+
 def test_field_names_are_case_sensitive() -> None:
     assert decoded('{"Metadata":{"name":"a"}}')[1] == ['unknown field "Metadata"']
 
