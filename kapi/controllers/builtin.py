@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kapi.client.interface import Client
+from kapi.controllers.clusterroleaggregation.controller import MANAGER, ClusterRoleAggregationController
 from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
 from kapi.controllers.namespaces.controller import NamespaceController
 from kapi.controllers.rootca.controller import RootCAController
@@ -30,7 +31,7 @@ class Controller(Protocol):
 
 #: what ``--controllers`` may name
 KNOWN = frozenset(
-    {NamespaceController.name, ServiceAccountController.name, RootCAController.name},
+    {NamespaceController.name, ServiceAccountController.name, RootCAController.name, ClusterRoleAggregationController.name},
 )
 
 
@@ -58,5 +59,6 @@ def manager_controllers(
         NamespaceController(own, reactor, now),
         ServiceAccountController(own, reactor),
         RootCAController(own, reactor, root_ca),
+        ClusterRoleAggregationController(client.named(MANAGER), reactor),
     ]
     return [controller for controller in made if enabled(controller.name)]
