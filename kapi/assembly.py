@@ -27,6 +27,8 @@ from kapi.authorization.build import AuthorizationSettings, build_authorization
 from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.builtin import manager_controllers, server_controllers
+from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
+from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
 from kapi.endpoints.dispatch import ResourceTable
@@ -188,6 +190,12 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     ):
         core.add_post_start_hook(controller.name, controller.start)
         core.add_pre_shutdown_hook(controller.name, controller.stop)
+    published = ClusterAuthenticationController(
+        registry.client.named("kube-apiserver"), reactor, lambda: _trusted(options, files)
+    )
+    core.add_post_start_hook(published.name, published.start)
+    core.add_pre_shutdown_hook(published.name, published.stop)
+    made.reloaders.append(published.refresh)
     if "RBAC" in options.authorization.modes:
         core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
 
@@ -268,6 +276,24 @@ class Identity:
         self.tokens = tokens
         self.issuer = issuer
         self.paths = paths
+
+
+def _trusted(options: Options, files: Files) -> TrustedIdentities:
+    """What extension API servers may rely on, as the files are now."""
+    flags = options.authentication
+
+    def bundle(path: str, flag: str) -> str:
+        return read_file(path, flag).decode() if path else ""
+
+    return TrustedIdentities(
+        files.ca.read_text() + bundle(flags.client_ca_file, "client-ca-file"),
+        bundle(flags.requestheader_client_ca_file, "requestheader-client-ca-file"),
+        flags.requestheader_username_headers or ["X-Remote-User"],
+        flags.requestheader_uid_headers,
+        flags.requestheader_group_headers or ["X-Remote-Group"],
+        flags.requestheader_extra_headers_prefix or ["X-Remote-Extra-"],
+        flags.requestheader_allowed_names,
+    )
 
 
 def _authority(path: str, flag: str, made: Assembly, more: bytes = b"") -> CertificateAuthority:
