@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import inspect
 from collections.abc import Awaitable
 
 from kapi.authentication.interface import (
@@ -41,9 +40,9 @@ class _TokenRequests:
         if not token:
             return None
         answer = self.tokens.authenticate_token(token)
-        if inspect.isawaitable(answer):
-            return self._wait(ctx, answer)
-        return self._user(ctx, answer)
+        if answer is None or isinstance(answer, Authenticated):
+            return self._user(ctx, answer)
+        return self._wait(ctx, answer)
 
     async def _wait(self, ctx: RequestContext, waiting: Awaitable[TokenAnswer]) -> UserInfo:
         return self._user(ctx, await waiting)

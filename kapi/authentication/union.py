@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Awaitable, Sequence
 
 from kapi.authentication.interface import (
+    Authenticated,
     AuthenticationError,
     Authenticator,
     RequestAnswer,
@@ -14,6 +15,9 @@ from kapi.authentication.interface import (
     with_authenticated_group,
 )
 from kapi.request.context import RequestContext
+from kapi.request.user import UserInfo
+
+_REMEMBERED = 1024
 
 
 class UnionAuthenticator:
@@ -25,6 +29,18 @@ class UnionAuthenticator:
     def __init__(self, authenticators: Sequence[Authenticator], anonymous: Authenticator | None = None) -> None:
         self.authenticators = tuple(authenticators)
         self.anonymous = anonymous
+        self._members: dict[int, tuple[UserInfo, UserInfo]] = {}  # id of a user -> (it, the same with the group)
+
+    def _member(self, user: UserInfo) -> UserInfo:
+        """The user as a member of all authenticated ones; made once for users that authenticators keep."""
+        known = self._members.get(id(user))
+        if known is not None and known[0] is user:
+            return known[1]
+        member = with_authenticated_group(user)
+        if len(self._members) >= _REMEMBERED:
+            self._members.clear()
+        self._members[id(user)] = (user, member)
+        return member
 
     def authenticate(self, ctx: RequestContext) -> RequestAnswer | Awaitable[RequestAnswer]:
         errors: list[str] = []
@@ -36,9 +52,9 @@ class UnionAuthenticator:
                 continue
             if answer is None:
                 continue
-            if inspect.isawaitable(answer):
-                return self._resume(ctx, answer, position, errors)
-            return with_authenticated_group(answer)
+            if isinstance(answer, UserInfo):
+                return self._member(answer)
+            return self._resume(ctx, answer, position, errors)
         return self._end(ctx, errors)
 
     async def _resume(
@@ -86,9 +102,9 @@ class UnionTokenAuthenticator:
                 continue
             if answer is None:
                 continue
-            if inspect.isawaitable(answer):
-                return self._resume(token, audiences, answer, position, errors)
-            return answer
+            if isinstance(answer, Authenticated):
+                return answer
+            return self._resume(token, audiences, answer, position, errors)
         if errors:
             raise AuthenticationError(*errors)
         return None

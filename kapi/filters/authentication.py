@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 
 from twisted.logger import Logger
@@ -12,6 +11,7 @@ from kapi.filters.chain import Filter
 from kapi.machinery.status import Unauthorized
 from kapi.request.context import RequestContext
 from kapi.request.headers import remove_header
+from kapi.request.user import UserInfo
 
 _log = Logger()
 #: called with the request and "success", "failure" or "error"
@@ -50,9 +50,9 @@ def authentication(authenticator: Authenticator | None, record: Recorder | None 
             answer = authenticator.authenticate(ctx)
         except AuthenticationError as error:
             raise refuse(ctx, "error", str(error)) from None
-        if inspect.isawaitable(answer):
-            return wait(ctx, answer)
-        accept(ctx, answer)
-        return None
+        if answer is None or isinstance(answer, UserInfo):
+            accept(ctx, answer)
+            return None
+        return wait(ctx, answer)
 
     return check

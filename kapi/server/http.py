@@ -54,6 +54,7 @@ class Channel(http.HTTPChannel):
     maxHeaders = HEADERS
     requestFactory: type[APIRequest]
     owner: Connections
+    single_write = True  # see APIRequest.write
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _patience = IDLE_TIMEOUT
 

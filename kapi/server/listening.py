@@ -9,7 +9,7 @@ import socket
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
-from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 
 from kapi.server.http import Connections
 from kapi.server.tls import ServerContexts
@@ -66,6 +66,8 @@ class Port:
         listener.listen(BACKLOG)
         factory = TLSMemoryBIOFactory(contexts, False, connections, reactor)
         factory.noisy = False
+        # answers are written in one piece: gathering small writes until the next turn would only delay them
+        factory.protocol = TLSMemoryBIOProtocol
         self._port = reactor.adoptStreamPort(listener.fileno(), listener.family, factory)
         listener.close()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from typing import Any
 
 from twisted.web import http
-from twisted.web.http_headers import Headers
 
+from kapi.server.headers import FastHeaders
 from kapi.server.runner import RequestRunner
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
@@ -30,8 +31,8 @@ class APIRequest(http.Request):
         # the base class asks the socket for both addresses on every request; here they are looked up when asked for
         self.notifications = []
         self.channel = channel
-        self.requestHeaders = Headers()
-        self.responseHeaders = Headers()
+        self.requestHeaders = FastHeaders()
+        self.responseHeaders = FastHeaders()
         self.received_cookies = {}
         self.cookies = []
         self.queued = False
@@ -70,3 +71,39 @@ class APIRequest(http.Request):
 
     def process(self) -> None:
         self.runner.serve(self)
+
+    def write(self, data: bytes) -> None:
+        """As the base class does, but headers and first data leave in one piece."""
+        channel = self.channel
+        if self.startedWriting or self.finished or self._disconnected or not getattr(channel, "single_write", False):
+            super().write(data)
+            return
+        self.startedWriting = 1
+        headers = self.responseHeaders
+        bodyless = self.method == b"HEAD" or self.code in http.NO_BODY_CODES
+        if not bodyless and self.clientproto == b"HTTP/1.1" and not headers.hasHeader(b"content-length"):
+            headers.setRawHeaders(b"transfer-encoding", [b"chunked"])
+            self.chunked = 1
+        out = [_status_line(self.clientproto, self.code, self.code_message)]
+        for name, values in headers.getAllRawHeaders():
+            for value in values:
+                out += (name, b": ", value, b"\r\n")
+        out.append(b"\r\n")
+        if bodyless:
+            self.write = _discard  # type: ignore[method-assign]
+        elif data:
+            self.sentLength += len(data)
+            if self.chunked:
+                out += (b"%x\r\n" % len(data), data, b"\r\n")
+            else:
+                out.append(data)
+        channel.transport.write(b"".join(out))
+
+
+def _discard(data: bytes) -> None:
+    """The body of an answer that may not have one."""
+
+
+@functools.lru_cache(maxsize=256)
+def _status_line(version: bytes, code: int, message: bytes) -> bytes:
+    return b"%s %d %s\r\n" % (version, code, message)
