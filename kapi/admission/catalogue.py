@@ -44,16 +44,22 @@ PLUGINS: dict[str, tuple[str, bool]] = {
     "DefaultIngressClass": ("plugins.default_ingress_class", True),
     "DenyServiceExternalIPs": ("plugins.deny_service_external_ips", False),
     "PodTopologyLabels": ("plugins.pod_topology_labels", True),
-    "MutatingAdmissionPolicy": ("policy.mutating", False),
+    "MutatingAdmissionPolicy": ("policy.mutating", True),
     "MutatingAdmissionWebhook": ("webhook.mutating", True),
-    "ValidatingAdmissionPolicy": ("policy.validating", False),
+    "ValidatingAdmissionPolicy": ("policy.validating", True),
     "ValidatingAdmissionWebhook": ("webhook.validating", True),
     "ResourceQuota": ("quota.plugin", True),
     "AlwaysDeny": ("plugins.always_deny", False),
 }
 
 #: Names that upstream knows, whose feature is off here: enabling them is no error and does nothing.
-INACTIVE = ("PodGroupProtection", "PodGroupWorkloadExists", "NodeDeclaredFeatureValidator", "JobValidation", "PodResizeValidator")
+INACTIVE = (
+    "PodGroupProtection",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+)
 
 
 class UnknownPlugin(ValueError):

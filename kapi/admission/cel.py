@@ -17,9 +17,7 @@ from kapi.resources.admissionregistration.expressions import Expression
 Object = dict[str, Any]
 
 
-def request_object(
-    attributes: Attributes, kind: GroupVersionKind, resource: GroupVersionResource
-) -> Object:
+def request_object(attributes: Attributes, kind: GroupVersionKind, resource: GroupVersionResource) -> Object:
     """What ``request`` is: the AdmissionRequest without its objects."""
     user = attributes.user
     asked: Object = {
@@ -109,7 +107,9 @@ class Questions:
         if question.label_selector is not None:
             try:
                 labels = parse_labels(question.label_selector).requirements
-                asked.label_requirements = tuple((term.key, term.operator, tuple(sorted(term.values))) for term in labels)
+                asked.label_requirements = tuple(
+                    (term.key, term.operator, tuple(sorted(term.values))) for term in labels
+                )
             except SelectorError as error:
                 asked.label_selector_error = str(error)
         return asked
@@ -149,7 +149,9 @@ class Bindings:
             ),
         }
 
-    async def evaluate(self, expression: Expression, budget: int, values: Mapping[str, Any] | None = None) -> tuple[Any, int]:
+    async def evaluate(
+        self, expression: Expression, budget: int, values: Mapping[str, Any] | None = None
+    ) -> tuple[Any, int]:
         """The value and what it cost.  Raises EvaluationError."""
         while True:
             try:
@@ -170,8 +172,11 @@ def namespace_object(namespace: Object | None) -> Object | None:
         return None
     metadata = namespace["metadata"]
     return {
-        "metadata": {field: metadata[field.lower() if field == "UID" else field]
-                     for field in _NAMESPACE_METADATA if (field.lower() if field == "UID" else field) in metadata},
+        "metadata": {
+            field: metadata[field.lower() if field == "UID" else field]
+            for field in _NAMESPACE_METADATA
+            if (field.lower() if field == "UID" else field) in metadata
+        },
         "spec": namespace.get("spec") or {},
         "status": namespace.get("status") or {},
     }

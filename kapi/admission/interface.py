@@ -21,8 +21,23 @@ class Attributes:
     """
 
     __slots__ = (
-        "operation", "kind", "resource", "subresource", "namespace", "name", "obj", "old", "options", "dry_run",
-        "user", "warnings", "annotations", "reinvocation", "request_kind", "request_resource", "extra",
+        "operation",
+        "kind",
+        "resource",
+        "subresource",
+        "namespace",
+        "name",
+        "obj",
+        "old",
+        "options",
+        "dry_run",
+        "user",
+        "warnings",
+        "annotations",
+        "reinvocation",
+        "request_kind",
+        "request_resource",
+        "extra",
     )
 
     def __init__(

@@ -27,6 +27,12 @@ class PatchError(ValueError):
     """An operation that does not apply; the text is the library's."""
 
 
+class TestFailed(PatchError):
+    """A test operation found another value."""
+
+    __test__ = False
+
+
 def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """Checks a parsed patch document; returns the operations and the strict errors (without their prefix).
 
@@ -185,7 +191,7 @@ class _Run:
                 raise PatchError(f"test operation does not apply: is missing path: {path}: missing value")
             found = _wrapped(f"error in test for path: '{path}'", _get, container, key)
         if not same(found, operation.get("value")):
-            raise PatchError(f"testing value {path} failed: test failed")
+            raise TestFailed(f"testing value {path} failed: test failed")
 
     def copy(self, operation: dict[str, Any]) -> None:
         source = _member(

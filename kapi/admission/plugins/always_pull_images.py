@@ -32,7 +32,9 @@ class AlwaysPullImages(Plugin):
         spec = attributes.obj.get("spec") or {}
         path = Path("spec")
         wrong = [
-            not_supported(path.child(field).index(i).child("imagePullPolicy"), container.get("imagePullPolicy", ""), ["Always"])
+            not_supported(
+                path.child(field).index(i).child("imagePullPolicy"), container.get("imagePullPolicy", ""), ["Always"]
+            )
             for field, i, container in containers(spec)
             if container.get("imagePullPolicy") != "Always"
         ]

@@ -31,7 +31,9 @@ class CertificateSubjectRestriction(Plugin):
             request = x509.load_pem_x509_csr(pem)
         except (ValueError, binascii.Error) as error:
             raise denied(attributes, f"failed to parse CSR: {error}") from None
-        if any(part.value == "system:masters" for part in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):
+        if any(
+            part.value == "system:masters" for part in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        ):
             raise denied(attributes, f"use of {_SIGNER} signer with system:masters group is not allowed")
 
 

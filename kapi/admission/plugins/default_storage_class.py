@@ -24,7 +24,10 @@ class DefaultStorageClass(Plugin):
             return
         assert attributes.obj is not None
         spec = attributes.obj.setdefault("spec", {})
-        if _BETA_CLASS in (attributes.obj["metadata"].get("annotations") or {}) or spec.get("storageClassName") is not None:
+        if (
+            _BETA_CLASS in (attributes.obj["metadata"].get("annotations") or {})
+            or spec.get("storageClassName") is not None
+        ):
             return
         newest = newest_default(self.initializer.lister("storage.k8s.io", "storageclasses").list(), *_DEFAULT)
         if newest:

@@ -60,7 +60,9 @@ class RuntimeClass(Plugin):
         if _class_name(attributes):
             return self._validate(attributes)
         if attributes.obj.get("spec", {}).get("overhead") is not None:
-            raise denied(attributes, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            raise denied(
+                attributes, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            )
         return None
 
     async def _validate(self, attributes: Attributes) -> None:
@@ -70,7 +72,9 @@ class RuntimeClass(Plugin):
             if not _same(found["overhead"].get("podFixed"), overhead):
                 raise denied(attributes, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         elif overhead is not None:
-            raise denied(attributes, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            raise denied(
+                attributes, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            )
 
     async def _find(self, attributes: Attributes) -> Object:
         name = _class_name(attributes)

@@ -231,7 +231,9 @@ def _seccomp_annotations(metadata: Object, spec: Object) -> Finding:
             and not annotations[key].startswith("localhost/")
         }
     )
-    return ("seccompProfile", f"forbidden {_plural('annotation', 'annotations', bad)} {', '.join(bad)}") if bad else None
+    return (
+        ("seccompProfile", f"forbidden {_plural('annotation', 'annotations', bad)} {', '.join(bad)}") if bad else None
+    )
 
 
 def _seccomp(required: bool) -> Rule:
@@ -398,7 +400,12 @@ CHECKS = (
     Check(
         "sysctls",
         BASELINE,
-        ((0, _sysctls(_SYSCTLS_0)), (27, _sysctls(_SYSCTLS_27)), (29, _sysctls(_SYSCTLS_29)), (32, _sysctls(_SYSCTLS_32))),
+        (
+            (0, _sysctls(_SYSCTLS_0)),
+            (27, _sysctls(_SYSCTLS_27)),
+            (29, _sysctls(_SYSCTLS_29)),
+            (32, _sysctls(_SYSCTLS_32)),
+        ),
     ),
     Check("windowsHostProcess", BASELINE, ((0, _windows_host_process),)),
     Check(

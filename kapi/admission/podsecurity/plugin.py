@@ -25,9 +25,7 @@ Object = dict[str, Any]
 
 _MAX_PODS = 3000
 _MAX_SECONDS = 1.0
-_IGNORED_SUBRESOURCES = frozenset(
-    {"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"}
-)
+_IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
 #: resource -> where its pod template is
 _TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "replicationcontrollers"): ("spec", "template"),
@@ -58,7 +56,8 @@ class Configuration:
 
         def mode(name: str) -> LevelVersion:
             return LevelVersion(
-                parse_level(defaults.get(name) or PRIVILEGED), parse_version(defaults.get(f"{name}-version") or "latest")
+                parse_level(defaults.get(name) or PRIVILEGED),
+                parse_version(defaults.get(f"{name}-version") or "latest"),
             )
 
         exemptions = document.get("exemptions") or {}
@@ -223,7 +222,9 @@ class PodSecurity(Plugin):
                 f"new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"
             )
         if found:
-            warnings.append(f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"')
+            warnings.append(
+                f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"'
+            )
         lines = []
         for reasons, names in found.items():
             others = len(names) - 1

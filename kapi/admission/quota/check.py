@@ -37,9 +37,7 @@ def check(
     obj = attributes.obj
     if obj is None or not evaluator.handles(attributes):
         return quotas
-    limited_scopes = [
-        found for entry in limited for found in evaluator.matching(entry.get("matchScopes") or (), obj)
-    ]
+    limited_scopes = [found for entry in limited for found in evaluator.matching(entry.get("matchScopes") or (), obj)]
     limited_names = _limited_names(attributes, evaluator, limited, obj, now)
 
     interesting: list[int] = []
@@ -141,6 +139,11 @@ def _charged(quota: Object, delta: Amounts, attributes: Attributes) -> Object:
 
 
 def _show_scopes(scopes: Sequence[Requirement]) -> str:
-    return "[" + " ".join(
-        "{" + f"{scope.get('scopeName')} {scope.get('operator')} {gotext.text(scope.get('values') or [])}" + "}" for scope in scopes
-    ) + "]"
+    return (
+        "["
+        + " ".join(
+            "{" + f"{scope.get('scopeName')} {scope.get('operator')} {gotext.text(scope.get('values') or [])}" + "}"
+            for scope in scopes
+        )
+        + "]"
+    )

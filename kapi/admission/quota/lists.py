@@ -43,11 +43,7 @@ def negative(amounts: Amounts) -> list[str]:
 
 def exceeding(amounts: Amounts, bounds: Amounts) -> list[str]:
     """Names of which there is more than the bound."""
-    return [
-        name
-        for name, bound in bounds.items()
-        if name in amounts and quantities.compare(amounts[name], bound) > 0
-    ]
+    return [name for name, bound in bounds.items() if name in amounts and quantities.compare(amounts[name], bound) > 0]
 
 
 def equal(one: Amounts, other: Amounts) -> bool:

@@ -37,7 +37,9 @@ def pod_matches(requirement: Requirement, obj: Object) -> bool:
             return bool(name)
         return _selects(requirement, [name] if name else [])
     if scope == "CrossNamespacePodAffinity":
-        return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(spec))
+        return any(
+            term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(spec)
+        )
     return False
 
 

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.metrics import Meter
+from kapi.admission.versions import in_version
 from kapi.admission.webhook.client import CallError, WebhookClient
 from kapi.admission.webhook.conditions import conditions_hold
 from kapi.admission.webhook.credentials import CredentialStore
@@ -18,7 +19,6 @@ from kapi.admission.webhook.hooks import HookSource
 from kapi.admission.webhook.matching import Invocation
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.admission.webhook.review import Answer, BadReview, make_review, read_answer, rejection
-from kapi.admission.versions import in_version
 from kapi.machinery.status import BadRequest, StatusError, internal
 
 Object = dict[str, Any]

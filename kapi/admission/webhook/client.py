@@ -20,12 +20,12 @@ from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, HTTPConnectionPool, ResponseFailed, ResponseNeverReceived, URI
+from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseFailed, ResponseNeverReceived
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
-from kapi.admission.webhook.credentials import CredentialStore, Credentials
+from kapi.admission.webhook.credentials import Credentials, CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 
 Object = dict[str, Any]

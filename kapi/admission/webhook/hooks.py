@@ -76,7 +76,9 @@ class Hook:
             timeout=int(webhook.get("timeoutSeconds") or 10),
             side_effects=webhook.get("sideEffects") or "",
             review_versions=tuple(webhook.get("admissionReviewVersions") or ()),
-            conditions=tuple((c.get("name", ""), c.get("expression", "")) for c in webhook.get("matchConditions") or ()),
+            conditions=tuple(
+                (c.get("name", ""), c.get("expression", "")) for c in webhook.get("matchConditions") or ()
+            ),
             reinvoke=webhook.get("reinvocationPolicy") == "IfNeeded",
         )
 

@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 
 @dataclass(slots=True)
-class _Passes:
+class Passes:
     """What the second pass has to know of the first: who may be called again, and for whom there is a reason."""
 
     last_output: Object | None = None
@@ -49,7 +49,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
 
     async def _dispatch(self, hooks: tuple[Hook, ...], attributes: Attributes) -> None:
         reinvocation = attributes.reinvocation
-        passes: _Passes = _Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, _Passes())
+        passes: Passes = Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, Passes())
         again = reinvocation is not None and reinvocation.again
         if again and passes.last_output != attributes.obj:
             passes.require()
@@ -114,7 +114,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             patched = jsonpatch.patched(versioned, operations)
         except jsonpatch.PatchError as error:
             raise internal(error) from None
-        new = self._decoded(patched, invocation.kind, attributes)
+        new = decoded(patched, invocation.kind, attributes)
         said = {
             "configuration": hook.configuration,
             "webhook": hook.name,
@@ -127,24 +127,25 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             attributes.obj = to_storage(new, invocation.kind, attributes.obj)
         return changed
 
-    def _decoded(self, obj: Any, kind: GroupVersionKind, attributes: Attributes) -> Object:
-        """The patched object read and defaulted like a request's body.  Raises InternalError."""
-        if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
-            raise internal("the patched object is of another kind")
-        reader = attributes.extra.get("decode")
-        try:
-            if reader is not None:
-                result: Object = reader(obj, kind)
-            elif kind in names_by_kind():
-                result = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
-            else:
-                return obj
-        except StatusError as error:
-            raise internal(error.message) from None
-        row = row_of(kind)
-        if row is not None:
-            row.strategy.default(result)
-        return result
+
+def decoded(obj: Any, kind: GroupVersionKind, attributes: Attributes) -> Object:
+    """A patched object read and defaulted like a request's body.  Raises InternalError."""
+    if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
+        raise internal("the patched object is of another kind")
+    reader = attributes.extra.get("decode")
+    try:
+        if reader is not None:
+            result: Object = reader(obj, kind)
+        elif kind in names_by_kind():
+            result = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
+        else:
+            return obj
+    except StatusError as error:
+        raise internal(error.message) from None
+    row = row_of(kind)
+    if row is not None:
+        row.strategy.default(result)
+    return result
 
 
 def make(initializer: Initializer, configuration: Any) -> Plugin:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kapi.cel import errors as cel_errors
-from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program
+from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program, kubernetes_functions
+from kapi.cel.evaluator import Frame
+from kapi.cel.functions import declarer, table
 from kapi.cel.library.authorizer import AUTHORIZER_TYPE, RESOURCE_CHECK
 from kapi.cel.types import (
     BOOL,
@@ -22,6 +24,8 @@ from kapi.cel.types import (
     map_of,
 )
 
+OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
 
 class CompileError(ValueError):
     """An expression that cannot be used; the text is upstream's."""
@@ -30,9 +34,10 @@ class CompileError(ValueError):
 class EvaluationError(ValueError):
     """An expression that failed for this request.  ``fatal``: the cost limit was hit and nothing more is evaluated."""
 
-    def __init__(self, text: str, fatal: bool = False) -> None:
+    def __init__(self, text: str, fatal: bool = False, cost: int = 0) -> None:
         super().__init__(text)
         self.fatal = fatal
+        self.cost = cost
 
 
 def _struct(name: str, /, **fields: CelType) -> StructType:
@@ -130,6 +135,16 @@ JSON_PATCH = StructType(
 )
 
 
+_JSON_PATCH_FUNCTIONS = [
+    declarer()(
+        "jsonpatch.escapeKey",
+        "string_jsonpatch_escapeKey_string",
+        "(string) string",
+        lambda key: key.replace("~", "~0").replace("/", "~1"),
+    )
+]
+
+
 def environment(
     *,
     params: bool = False,
@@ -155,9 +170,10 @@ def environment(
     if variables is not None:
         types["variables"] = variables
     structs = {struct.name: struct for struct in _STRUCTS}
-    if patches:
-        structs = _Structs({**structs, JSON_PATCH.name: JSON_PATCH})
-    return Environment(types, structs=structs)
+    if not patches:
+        return Environment(types, structs=structs)
+    functions = {**kubernetes_functions(), **table(_JSON_PATCH_FUNCTIONS)}
+    return Environment(types, structs=_Structs({**structs, JSON_PATCH.name: JSON_PATCH}), functions=functions)
 
 
 class Expression:
@@ -171,19 +187,18 @@ class Expression:
 
     def evaluate(self, values: Mapping[str, Any], budget: int) -> tuple[Any, int]:
         """The value and what it cost.  Raises EvaluationError."""
+        frame = Frame(values, 0, min(budget, PER_CALL_LIMIT), 0.0)
         try:
-            value, cost = self.program.run(values, min(budget, PER_CALL_LIMIT))
+            value = self.program.run_in(frame)
         except cel_errors.BudgetExceeded:
             if budget < PER_CALL_LIMIT:
-                raise EvaluationError(
-                    "validation failed due to running out of cost budget, no further validation rules will be run", True
-                ) from None
-            raise EvaluationError(
-                f"expression '{self.text}' resulted in error: operation cancelled: actual cost limit exceeded", True
-            ) from None
+                raise EvaluationError(OUT_OF_BUDGET, fatal=True) from None
+            why = f"expression '{self.text}' resulted in error: operation cancelled: actual cost limit exceeded"
+            raise EvaluationError(why, cost=frame.cost) from None
         except cel_errors.EvaluationError as error:
-            raise EvaluationError(f"expression '{self.text}' resulted in error: {error}") from None
-        return value, cost
+            why = f"expression '{self.text}' resulted in error: {error}"
+            raise EvaluationError(why, cost=frame.cost) from None
+        return value, frame.cost
 
 
 def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Expression:

@@ -9,8 +9,8 @@ from typing import Any
 
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_many
 from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
-from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment_name
 from kapi.resources.shared.metadata import validate_label_name
+from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment_name
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.selectors import has_invalid_values, validate_label_selector
 
@@ -54,7 +54,9 @@ def validate_rule(rule: Object, path: Path, errors: Errors) -> None:
     if not operations:
         errors.append(required(path.child("operations")))
     if len(operations) > 1 and "*" in operations:
-        errors.append(invalid(path.child("operations"), operations, "if '*' is present, must not specify other operations"))
+        errors.append(
+            invalid(path.child("operations"), operations, "if '*' is present, must not specify other operations")
+        )
     for i, operation in enumerate(operations):
         if operation not in OPERATIONS:
             errors.append(not_supported(path.child("operations").index(i), operation, OPERATIONS))
@@ -121,7 +123,9 @@ def validate_match(match: Object | None, path: Path, errors: Errors) -> None:
             here = path.child(field).index(i)
             seen: set[str] = set()
             for j, name in enumerate(rule.get("resourceNames") or ()):
-                errors.extend(invalid(here.child("resourceNames").index(j), name, text) for text in is_path_segment_name(name))
+                errors.extend(
+                    invalid(here.child("resourceNames").index(j), name, text) for text in is_path_segment_name(name)
+                )
                 if name in seen:
                     errors.append(duplicate(here.child("resourceNames").index(j), name))
                 seen.add(name)

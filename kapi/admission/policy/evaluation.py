@@ -1,0 +1,99 @@
+"""Evaluates the expressions of one policy for one request and parameter, within its budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.cel import Bindings
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes
+from kapi.cel.environment import MATCH_CONDITIONS_BUDGET, RUNTIME_BUDGET, Environment
+from kapi.cel.types import BOOL, CelType
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import not_found
+from kapi.resources.admissionregistration.composition import Composition, LazyVariables
+from kapi.resources.admissionregistration.expressions import (
+    OUT_OF_BUDGET,
+    CompileError,
+    EvaluationError,
+    Expression,
+    compile_expression,
+)
+
+Object = dict[str, Any]
+Compiled = Expression | CompileError
+
+
+def compiled(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Compiled:
+    """The expression, or the error that evaluating it is to give."""
+    try:
+        return compile_expression(text, env, wanted)
+    except CompileError as error:
+        return error
+
+
+class Evaluation:
+    """One policy, one request, one parameter.  Costs add up; ``budget`` is what is left."""
+
+    def __init__(
+        self, bindings: Bindings, composition: Composition, param: Object | None, budget: int = RUNTIME_BUDGET
+    ) -> None:
+        self._bindings = bindings
+        self.budget = budget
+        values: dict[str, Any] = {**bindings.values, "params": param}
+        self._variables = values["variables"] = LazyVariables(composition, values, budget)
+        self._values = values
+
+    async def run(self, expression: Compiled) -> Any:
+        """The value.  Raises EvaluationError, fatal when the budget is used up."""
+        if isinstance(expression, CompileError):
+            raise EvaluationError(f"compilation error: {expression}")
+        before = self._variables.cost
+        try:
+            value, cost = await self._bindings.evaluate(expression, self.budget, self._values)
+        except EvaluationError as error:
+            self.budget -= error.cost + self._variables.cost - before
+            raise
+        self.budget -= cost + self._variables.cost - before
+        if self.budget < 0:
+            raise EvaluationError(OUT_OF_BUDGET, fatal=True)
+        return value
+
+
+async def conditions_hold(
+    conditions: list[Compiled],
+    bindings: Bindings,
+    composition: Composition,
+    param: Object | None,
+    ignore_failures: bool,
+) -> bool:
+    """Whether matchConditions hold; the first that is false decides.  Raises EvaluationError with all errors."""
+    if not conditions:
+        return True
+    evaluation = Evaluation(bindings, composition, param, MATCH_CONDITIONS_BUDGET)
+    errors: list[str] = []
+    for condition in conditions:
+        try:
+            if await evaluation.run(condition) is False:
+                return False
+        except EvaluationError as error:
+            errors.append(str(error))
+            if error.fatal:
+                break
+    if not errors:
+        return True
+    if ignore_failures:
+        return False
+    distinct = list(dict.fromkeys(errors))
+    raise EvaluationError(distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]")
+
+
+async def namespace_of(initializer: Initializer, attributes: Attributes) -> Object | None:
+    """The namespace of a request for namespaced things.  Raises NotFound."""
+    name = attributes.namespace
+    if not name or attributes.kind == ("", "v1", "Namespace"):
+        return None
+    found = await initializer.live("", "namespaces", name)
+    if found is None:
+        raise not_found(GroupResource("", "namespaces"), name)
+    return found

@@ -1,0 +1,205 @@
+"""MutatingAdmissionPolicy: expressions that change objects (upstream: apiserver ``admission/plugin/policy/mutating``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.admission.cel import Bindings
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes, Plugin, denied
+from kapi.admission.policy.evaluation import Compiled, Evaluation, compiled, conditions_hold, namespace_of
+from kapi.admission.policy.params import ParamError, collect_params
+from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch
+from kapi.admission.policy.source import Binding, Policy, PolicySource
+from kapi.admission.versions import in_version, to_storage
+from kapi.admission.webhook.matching import exempt
+from kapi.admission.webhook.mutating import Passes, decoded
+from kapi.cel.types import list_of
+from kapi.machinery import tree
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.status import StatusError
+from kapi.resources.admissionregistration.composition import Composition
+from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, EvaluationError
+from kapi.schema.builtin import names_by_kind, type_of
+
+Object = dict[str, Any]
+
+
+class MutatingPolicy(Policy):
+    def __init__(self, obj: Object, bindings: list[Binding]) -> None:
+        super().__init__(obj, bindings)
+        spec = self.spec
+        self.reinvoke = spec.get("reinvocationPolicy") == "IfNeeded"
+        self.composition = Composition(params=self.param_kind is not None, patches=True)
+        self.composition.add_all(spec.get("variables") or ())
+        env = self.composition.environment
+        self.conditions = [compiled(c.get("expression", ""), env) for c in spec.get("matchConditions") or ()]
+        #: (it is a JSON patch, expression)
+        self.mutations: list[tuple[bool, Compiled]] = []
+        for mutation in spec.get("mutations") or ():
+            is_json = mutation.get("patchType") == "JSONPatch"
+            given = mutation.get("jsonPatch" if is_json else "applyConfiguration") or {}
+            wanted = list_of(JSON_PATCH) if is_json else OBJECT
+            self.mutations.append((is_json, compiled(given.get("expression", "").strip(), env, (wanted,))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Invocation:
+    """A policy that is to be asked, for one binding and parameter."""
+
+    policy: MutatingPolicy
+    binding: Binding
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    param: Object | None
+
+    @property
+    def key(self) -> str:
+        metadata = (self.param or {}).get("metadata") or {}
+        return f"{self.policy.name}/{self.binding.name}/{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    policy: MutatingPolicy
+    binding: Binding | None
+    why: str
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        if self.binding is None:
+            return f'policy "{self.policy.name}" denied request: {self.why}'
+        return f"policy '{self.policy.name}' with binding '{self.binding.name}' denied request: {self.why}"
+
+
+class MutatingAdmissionPolicy(Plugin):
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+        group = "admissionregistration.k8s.io"
+        self.source = PolicySource(
+            lambda: initializer.lister(group, "mutatingadmissionpolicies"),
+            lambda: initializer.lister(group, "mutatingadmissionpolicybindings"),
+            MutatingPolicy,
+        )
+
+    def admit(self, attributes: Attributes) -> Any:
+        policies = self.source.policies()
+        if not policies or exempt(attributes):
+            return None
+        return self._dispatch(policies, attributes)
+
+    async def _dispatch(self, policies: tuple[MutatingPolicy, ...], attributes: Attributes) -> None:
+        failures: list[_Failure] = []
+        invocations = await self._invocations(policies, attributes, failures)
+        if invocations:
+            await self._run(invocations, attributes, failures)
+        counted = [failure for failure in failures if not failure.policy.ignore_failures]
+        if counted:
+            raise _refusal(attributes, counted)
+
+    async def _invocations(
+        self, policies: tuple[MutatingPolicy, ...], attributes: Attributes, failures: list[_Failure]
+    ) -> list[_Invocation]:
+        found: list[_Invocation] = []
+        for policy in policies:
+            try:
+                meant = await policy.match.find(self.initializer, attributes)
+            except StatusError as error:
+                failures.append(_Failure(policy, None, f"failed to configure policy: {error.message}"))
+                continue
+            if meant is None:
+                continue
+            for binding in policy.bindings:
+                try:
+                    if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
+                        continue
+                    params = collect_params(self.initializer, policy.param_kind, binding, attributes.namespace)
+                except (StatusError, ParamError) as error:
+                    failures.append(_Failure(policy, binding, f"failed to configure binding: {error}"))
+                    continue
+                found.extend(_Invocation(policy, binding, *meant, param) for param in params)
+        return found
+
+    async def _run(self, invocations: list[_Invocation], attributes: Attributes, failures: list[_Failure]) -> None:
+        reinvocation = attributes.reinvocation
+        passes: Passes = Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, Passes())
+        again = reinvocation is not None and reinvocation.again
+        if again and passes.last_output != attributes.obj:
+            passes.require()
+        try:
+            namespace = await namespace_of(self.initializer, attributes)
+            for invocation in invocations:
+                if again and invocation.key not in passes.to_reinvoke:
+                    continue
+                changed = await self._mutate(invocation, attributes, namespace, failures)
+                if changed is None:
+                    continue
+                if changed:
+                    passes.require()
+                    if reinvocation is not None:
+                        reinvocation.request()
+                if invocation.policy.reinvoke:
+                    passes.may_reinvoke.add(invocation.key)
+        finally:
+            passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
+
+    async def _mutate(
+        self, invocation: _Invocation, attributes: Attributes, namespace: Object | None, failures: list[_Failure]
+    ) -> bool | None:
+        """Whether the object was changed; None when the policy's conditions do not hold."""
+        policy, kind = invocation.policy, invocation.kind
+        obj, old = in_version(attributes.obj, kind), in_version(attributes.old, kind)
+
+        def bindings(current: Object | None) -> Bindings:
+            return Bindings(attributes, kind, invocation.resource, current, old, self.initializer.authorizer, namespace)
+
+        def failed(error: Exception) -> None:
+            failures.append(_Failure(policy, invocation.binding, str(error), "Invalid"))
+
+        try:
+            if not await conditions_hold(
+                policy.conditions, bindings(obj), policy.composition, invocation.param, policy.ignore_failures
+            ):
+                return None
+        except EvaluationError as error:
+            failed(error)
+            return None
+        if obj is None or attributes.obj is None:
+            return False
+        before = obj
+        for is_json, expression in policy.mutations:
+            try:
+                if isinstance(expression, CompileError):
+                    raise MutationError(str(expression))
+                evaluation = Evaluation(bindings(obj), policy.composition, invocation.param)
+                value = await evaluation.run(expression)
+                if is_json:
+                    patched = apply_json_patch(obj, value)
+                else:
+                    type_ = type_of(kind) if kind in names_by_kind() else None
+                    patched = apply_configuration(obj, value, type_)
+            except (EvaluationError, MutationError) as error:
+                failed(error)
+                continue
+            if patched is not obj:
+                obj = decoded(patched, kind, attributes)
+        if obj == before:
+            return False
+        attributes.obj = to_storage(obj, kind, attributes.obj)
+        return True
+
+
+def _refusal(attributes: Attributes, failures: list[_Failure]) -> StatusError:
+    error = denied(attributes, "admission request denied by policy")
+    first = failures[0]
+    error.message = first.text
+    if first.reason:
+        error.reason = first.reason
+    error.details = {**(error.details or {}), "causes": [{"message": failure.text} for failure in failures]}
+    return error
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return MutatingAdmissionPolicy(initializer)

@@ -1,0 +1,84 @@
+"""The parameters a binding gives its policy (upstream: ``generic/policy_dispatcher.go`` CollectParams)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.policy.source import Binding
+from kapi.admission.versions import in_version, row_of
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.selectors import from_label_selector
+
+Object = dict[str, Any]
+
+
+class ParamError(ValueError):
+    """The binding's parameters cannot be had; the text is upstream's."""
+
+
+def collect_params(
+    initializer: Initializer, param_kind: Object | None, binding: Binding, namespace: str
+) -> list[Object | None]:
+    """[None] where none are asked for.  Raises ParamError."""
+    ref = binding.param_ref
+    if param_kind is None or ref is None:
+        return [None]
+    kind = _kind(param_kind)
+    found = _resource(initializer, kind)
+    if found is None:
+        shown = f"&ParamKind{{APIVersion:{param_kind.get('apiVersion', '')},Kind:{param_kind.get('kind', '')},}}"
+        raise ParamError(f"paramKind kind `{shown}` not known")
+    group, plural, namespaced = found
+    where = ""
+    if namespaced:
+        where = ref.get("namespace") or namespace
+        if not where:
+            raise ParamError("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+    elif ref.get("namespace"):
+        raise ParamError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+    try:
+        lister = initializer.lister(group, plural)
+    except status.StatusError:
+        raise ParamError(f"paramKind kind `{kind.kind}` not known") from None
+    params: list[Object | None]
+    if ref.get("name"):
+        one = lister.get(where, ref["name"])
+        params = [] if one is None else [in_version(one, kind)]
+    elif ref.get("selector") is not None:
+        selector = from_label_selector(ref["selector"])
+        params = [
+            in_version(obj, kind)
+            for obj in lister.list(where)
+            if selector is not None and selector.matches(obj["metadata"].get("labels") or {})
+        ]
+    else:
+        raise ParamError("one of name or selector must be provided")
+    if not params and ref.get("parameterNotFoundAction") == "Deny":
+        raise ParamError("no params found for policy binding with `Deny` parameterNotFoundAction")
+    return params
+
+
+def _kind(param_kind: Object) -> GroupVersionKind:
+    group, _, version = str(param_kind.get("apiVersion", "")).rpartition("/")
+    return GroupVersionKind(group, version, param_kind.get("kind", ""))
+
+
+def _resource(initializer: Initializer, kind: GroupVersionKind) -> tuple[str, str, bool] | None:
+    """(group, plural, namespaced) of a built-in or custom kind."""
+    row = row_of(kind)
+    if row is not None:
+        return row.storage_group or row.group, row.plural, row.namespaced
+    try:
+        definitions = initializer.lister("apiextensions.k8s.io", "customresourcedefinitions").list()
+    except status.StatusError:
+        return None
+    for definition in definitions:
+        spec = definition.get("spec") or {}
+        if spec.get("group") == kind.group and (spec.get("names") or {}).get("kind") == kind.kind:
+            if any(
+                version.get("name") == kind.version and version.get("served") for version in spec.get("versions") or ()
+            ):
+                return kind.group, spec["names"]["plural"], spec.get("scope") == "Namespaced"
+    return None

@@ -1,0 +1,140 @@
+"""What mutations do to an object: JSON patches and apply configurations made by expressions.
+
+Upstream: apiserver ``admission/plugin/policy/mutating/patch``.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from kapi.cel.types import StructType
+from kapi.cel.values import Duration, Message, Optional, Timestamp
+from kapi.machinery import tree
+from kapi.resources.admissionregistration.expressions import JSON_PATCH
+from kapi.schema import jsonpatch
+from kapi.schema.apply import typed
+from kapi.schema.apply.shape import DEDUCED, LIST, MAP, Shape, shape_of
+from kapi.schema.types import Type
+
+Object = dict[str, Any]
+
+
+class MutationError(ValueError):
+    """A mutation that cannot be done; the text is upstream's."""
+
+
+def apply_json_patch(obj: Object, value: Any) -> Object:
+    """The object with the operations an expression made; unchanged when a test of theirs fails.  Raises MutationError."""
+    if not isinstance(value, list):
+        raise MutationError("type mismatch: JSONPatchType.expression should evaluate to array")
+    operations: list[Object] = []
+    for item in value:
+        if not isinstance(item, Message) or item.cel_type != JSON_PATCH:
+            raise MutationError("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")
+        operation: Object = {"op": item.get("op", ""), "path": item.get("path", "")}
+        if item.get("from"):
+            operation["from"] = item["from"]
+        if "value" in item:
+            _check_names(item["value"])
+            operation["value"] = plain(item["value"])
+        operations.append(operation)
+    try:
+        patched = jsonpatch.patched(tree.copy(obj), operations)
+    except jsonpatch.TestFailed:
+        return obj
+    except jsonpatch.PatchError as error:
+        raise MutationError(f"JSON Patch: {error}") from None
+    if not isinstance(patched, dict):
+        raise MutationError("JSON Patch: the result is not an object")
+    return patched
+
+
+def apply_configuration(obj: Object, value: Any, type_: Type | None) -> Object:
+    """The object merged with the ``Object{}`` an expression made.  Raises MutationError."""
+    if not isinstance(value, Message):
+        raise MutationError("unsupported return type from ApplyConfiguration expression")
+    _check_names(value)
+    config = plain(value)
+    config["apiVersion"], config["kind"] = obj.get("apiVersion"), obj.get("kind")
+    shape = DEDUCED if type_ is None else shape_of(type_, {})
+    try:
+        typed.validate(shape, config)
+    except typed.SchemaError as error:
+        why = f"failed to convert patch object to typed object: {error}"
+        raise MutationError(f"error applying patch: {why}") from None
+    atomics = list(_atomics(shape, config, ""))
+    if atomics:
+        why = f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {', '.join(atomics)}"
+        raise MutationError(f"error applying patch: {why}")
+    try:
+        merged = typed.merge(shape, obj, config)
+    except typed.SchemaError as error:
+        raise MutationError(f"error applying patch: failed to merge patch: {error}") from None
+    return dict(merged)
+
+
+def _atomics(shape: Shape, value: Any, path: str) -> Iterator[str]:
+    """Paths of atomic values in a configuration; below the root only, and never below one without a type."""
+    form = shape.form(value)
+    if isinstance(value, dict) and form == MAP:
+        if shape.map_atomic:
+            yield path
+        for key, item in value.items():
+            child = shape.child(key) if shape.declares(key) else None
+            if child is not None:
+                yield from _atomics(child, item, f"{path}.{key}")
+    elif isinstance(value, list) and form == LIST:
+        if shape.list_atomic:
+            yield path
+        for i, item in enumerate(value):
+            yield from _atomics(shape.item, item, f"{path}[{i}]")
+
+
+def _check_names(value: Any) -> None:
+    """Types of nested objects are named by their path.  Raises MutationError."""
+    if isinstance(value, Message) and _is_object(value):
+        problems = list(_misnamed(value, value.cel_type.name))
+        if problems:
+            raise MutationError("type mismatch: " + "\n".join(problems))
+
+
+def _is_object(value: Message) -> bool:
+    return isinstance(value.cel_type, StructType) and value.cel_type.name.split(".", 1)[0] == "Object"
+
+
+def _misnamed(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, Message) and _is_object(value):
+        name = value.cel_type.name
+        if name != path:
+            yield f'unexpected type name "{name}", expected "{path}", which matches field name path from root Object type'
+        for key, item in value.items():
+            yield from _misnamed(item, f"{path}.{key}")
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _misnamed(item, path)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _misnamed(item, path)
+
+
+def plain(value: Any) -> Any:
+    """A value of an expression as JSON has it."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Optional):
+        return plain(value.value()) if value.present else None
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (Timestamp, Duration)):
+        return str(value)
+    raise MutationError(f"JSONPath valueExpression evaluated to a type that could not marshal to JSON: {value}")

@@ -1,0 +1,142 @@
+"""Policies and their bindings as they are used: compiled once, kept until one of them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes
+from kapi.admission.webhook.hooks import Rule
+from kapi.admission.webhook.matching import by_rules, namespace_matches, object_matches
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
+from kapi.resources.definition import Lister
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedRule:
+    rule: Rule
+    names: frozenset[str]
+
+    @classmethod
+    def read_all(cls, rules: Iterable[Object] | None) -> tuple[_NamedRule, ...]:
+        return tuple(cls(Rule.read(rule), frozenset(rule.get("resourceNames") or ())) for rule in rules or ())
+
+
+class Match:
+    """matchConstraints of a policy, or matchResources of a binding."""
+
+    __slots__ = ("rules", "excluded", "equivalent", "namespaces", "objects")
+
+    def __init__(self, given: Object) -> None:
+        def selector(name: str) -> LabelSelector:
+            found = given.get(name)
+            return EVERYTHING if not found else from_label_selector(found) or EVERYTHING
+
+        self.rules = _NamedRule.read_all(given.get("resourceRules"))
+        self.excluded = _NamedRule.read_all(given.get("excludeResourceRules"))
+        self.equivalent = given.get("matchPolicy", "Equivalent") == "Equivalent"
+        self.namespaces = selector("namespaceSelector")
+        self.objects = selector("objectSelector")
+
+    async def find(
+        self, initializer: Initializer, attributes: Attributes
+    ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
+        """The kind and resource under which a request is meant, or None.  Raises NotFound for a missing namespace."""
+        if not object_matches(self, attributes) or self._by(self.excluded, attributes) is not None:
+            return None
+        found = self._by(self.rules, attributes) if self.rules else (attributes.kind, attributes.resource)
+        if found is None or not await namespace_matches(self, initializer, attributes):
+            return None
+        return found
+
+    def _by(
+        self, rules: tuple[_NamedRule, ...], attributes: Attributes
+    ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
+        meant = [named.rule for named in rules if not named.names or attributes.name in named.names]
+        return by_rules(meant, self.equivalent, attributes) if meant else None
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """A binding of a policy; ``match`` is None when it restricts nothing."""
+
+    name: str
+    param_ref: Object | None
+    match: Match | None
+    actions: tuple[str, ...]
+    spec: Object
+
+
+class Policy:
+    """What both kinds of policies have.  Kinds add what they evaluate."""
+
+    def __init__(self, obj: Object, bindings: list[Binding]) -> None:
+        spec = obj.get("spec") or {}
+        self.name: str = obj["metadata"]["name"]
+        self.spec = spec
+        self.bindings = bindings
+        self.ignore_failures = spec.get("failurePolicy") == "Ignore"
+        self.param_kind: Object | None = spec.get("paramKind")
+        self.match = Match(spec.get("matchConstraints") or {})
+
+
+P = TypeVar("P", bound=Policy)
+
+
+class PolicySource(Generic[P]):
+    """All policies of a kind that are bound, by name."""
+
+    def __init__(
+        self, policies: Callable[[], Lister], bindings: Callable[[], Lister], make: Callable[[Object, list[Binding]], P]
+    ) -> None:
+        self._policy_lister = policies
+        self._binding_lister = bindings
+        self._make = make
+        self._seen: tuple[tuple[str, str], ...] = ()
+        self._made: dict[str, tuple[str, P]] = {}
+        self._policies: tuple[P, ...] = ()
+
+    def policies(self) -> tuple[P, ...]:
+        bindings = self._binding_lister().list()
+        if not bindings:
+            return ()
+        policies = self._policy_lister().list()
+        seen = tuple(
+            (obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")) for obj in (*policies, *bindings)
+        )
+        if seen != self._seen:
+            self._policies, self._seen = tuple(self._read(policies, bindings)), seen
+        return self._policies
+
+    def _read(self, policies: list[Object], bindings: list[Object]) -> Iterable[P]:
+        by_policy: dict[str, list[Binding]] = {}
+        for obj in sorted(bindings, key=lambda obj: str(obj["metadata"]["name"])):
+            spec = obj.get("spec") or {}
+            match = spec.get("matchResources")
+            binding = Binding(
+                obj["metadata"]["name"],
+                spec.get("paramRef"),
+                None if match is None else Match(match),
+                tuple(spec.get("validationActions") or ()),
+                spec,
+            )
+            by_policy.setdefault(spec.get("policyName", ""), []).append(binding)
+        before, self._made = self._made, {}
+        for obj in sorted(policies, key=lambda obj: str(obj["metadata"]["name"])):
+            name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
+            bound = by_policy.get(name)
+            if not bound:
+                continue
+            known = before.get(name)
+            if known is not None and known[0] == version:
+                policy = known[1]
+                policy.bindings = bound
+            else:
+                policy = self._make(obj, bound)
+            self._made[name] = (version, policy)
+            yield policy

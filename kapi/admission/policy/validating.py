@@ -1,0 +1,240 @@
+"""ValidatingAdmissionPolicy: expressions that must hold (upstream: apiserver ``admission/plugin/policy/validating``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from kapi.admission.cel import Bindings
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes, Plugin, denied
+from kapi.admission.policy.evaluation import Evaluation, compiled, conditions_hold, namespace_of
+from kapi.admission.policy.params import ParamError, collect_params
+from kapi.admission.policy.source import Binding, Policy, PolicySource
+from kapi.admission.versions import in_version
+from kapi.admission.webhook.matching import exempt
+from kapi.cel.types import NULL, STRING
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.status import StatusError
+from kapi.resources.admissionregistration.composition import Composition
+from kapi.resources.admissionregistration.expressions import EvaluationError
+
+Object = dict[str, Any]
+_CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
+_MAX_MESSAGE = 5 * 1024
+_MAX_ANNOTATION = 10 * 1024
+_FAILURE_KEY = "validation.policy.admission.k8s.io/validation_failure"
+
+
+class ValidatingPolicy(Policy):
+    def __init__(self, obj: Object, bindings: list[Binding]) -> None:
+        super().__init__(obj, bindings)
+        spec = self.spec
+        self.composition = Composition(params=self.param_kind is not None)
+        self.composition.add_all(spec.get("variables") or ())
+        env, bare = self.composition.environment, self.composition.bare()
+        self.conditions = [compiled(c.get("expression", ""), env) for c in spec.get("matchConditions") or ()]
+        self.validations = [
+            (
+                validation,
+                compiled(validation.get("expression", ""), env),
+                compiled(validation["messageExpression"], bare, (STRING,))
+                if validation.get("messageExpression")
+                else None,
+            )
+            for validation in spec.get("validations") or ()
+        ]
+        self.annotations = [
+            (annotation["key"], compiled(annotation.get("valueExpression", "").strip(), env, (STRING, NULL)))
+            for annotation in spec.get("auditAnnotations") or ()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Denial:
+    """Why a request is to be refused, by which policy; ``index`` is that of the validation."""
+
+    policy: ValidatingPolicy
+    binding: Binding | None
+    message: str
+    reason: str = "Invalid"
+    index: int = 0
+    #: refused by a validation or its failure: the binding's actions say what becomes of it
+    by_validation: bool = False
+
+
+class ValidatingAdmissionPolicy(Plugin):
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+        group = "admissionregistration.k8s.io"
+        self.source = PolicySource(
+            lambda: initializer.lister(group, "validatingadmissionpolicies"),
+            lambda: initializer.lister(group, "validatingadmissionpolicybindings"),
+            ValidatingPolicy,
+        )
+
+    def validate(self, attributes: Attributes) -> Any:
+        policies = self.source.policies()
+        if not policies or exempt(attributes):
+            return None
+        return self._dispatch(policies, attributes)
+
+    async def _dispatch(self, policies: tuple[ValidatingPolicy, ...], attributes: Attributes) -> None:
+        denials: list[_Denial] = []
+        for policy in policies:
+            try:
+                found = await policy.match.find(self.initializer, attributes)
+            except StatusError as error:
+                self._misconfigured(denials, policy, None, str(error.message))
+                continue
+            if found is not None:
+                await self._policy(policy, attributes, *found, denials)
+        if denials:
+            raise _refusal(attributes, denials[0])
+
+    @staticmethod
+    def _misconfigured(denials: list[_Denial], policy: ValidatingPolicy, binding: Binding | None, why: str) -> None:
+        if not policy.ignore_failures:
+            what = "policy" if binding is None else "binding"
+            denials.append(_Denial(policy, binding, f"failed to configure {what}: {why}"))
+
+    async def _policy(
+        self,
+        policy: ValidatingPolicy,
+        attributes: Attributes,
+        kind: GroupVersionKind,
+        resource: GroupVersionResource,
+        denials: list[_Denial],
+    ) -> None:
+        published: dict[str, dict[str, None]] = {}
+        bindings: Bindings | None = None
+        for binding in policy.bindings:
+            try:
+                if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
+                    continue
+                params = collect_params(self.initializer, policy.param_kind, binding, attributes.namespace)
+            except StatusError as error:
+                self._misconfigured(denials, policy, binding, str(error.message))
+                continue
+            except ParamError as error:
+                self._misconfigured(denials, policy, binding, str(error))
+                continue
+            if bindings is None and params:
+                obj, old = in_version(attributes.obj, kind), in_version(attributes.old, kind)
+                namespace = await namespace_of(self.initializer, attributes)
+                bindings = Bindings(attributes, kind, resource, obj, old, self.initializer.authorizer, namespace)
+            for param in params:
+                assert bindings is not None
+                for denial in await self._evaluate(policy, binding, bindings, param, published):
+                    if denial.by_validation:
+                        _act(denial, attributes, denials)
+                    else:
+                        denials.append(denial)
+        for key, values in published.items():
+            attributes.annotations[f"{policy.name}/{key}"] = ", ".join(values)
+
+    async def _evaluate(
+        self,
+        policy: ValidatingPolicy,
+        binding: Binding,
+        bindings: Bindings,
+        param: Object | None,
+        published: dict[str, dict[str, None]],
+    ) -> list[_Denial]:
+        """What validations say, in order; audit annotations go to ``published``."""
+        fails = not policy.ignore_failures
+
+        def failed(error: EvaluationError, index: int = 0) -> list[_Denial]:
+            return [_Denial(policy, binding, str(error), "", index, True)] if fails else []
+
+        try:
+            held = await conditions_hold(policy.conditions, bindings, policy.composition, param, policy.ignore_failures)
+        except EvaluationError as error:
+            return failed(error)
+        if not held:
+            return []
+        evaluation = Evaluation(bindings, policy.composition, param)
+        results: list[_Denial] = []
+        refused: list[tuple[int, int]] = []  # (index of the validation, place in the results)
+        for i, (_, expression, _) in enumerate(policy.validations):
+            try:
+                if await evaluation.run(expression) is not True:
+                    refused.append((i, len(results)))
+            except EvaluationError as error:
+                if error.fatal:
+                    return failed(error)
+                results += failed(error, i)
+        for shift, (i, place) in enumerate(refused):
+            results.insert(place + shift, await self._refused(policy, binding, evaluation, i))
+        evaluation = Evaluation(bindings, policy.composition, param)
+        for key, expression in policy.annotations:
+            try:
+                value = await evaluation.run(expression)
+            except EvaluationError as error:
+                if fails:
+                    results.append(_Denial(policy, binding, str(error), "", 0, error.fatal))
+                continue
+            text = value.strip() if isinstance(value, str) else ""
+            if text:
+                published.setdefault(key, {})[text.encode()[:_MAX_ANNOTATION].decode(errors="ignore")] = None
+        return results
+
+    @staticmethod
+    async def _refused(policy: ValidatingPolicy, binding: Binding, evaluation: Evaluation, index: int) -> _Denial:
+        validation, _, message_expression = policy.validations[index]
+        message = ""
+        if message_expression is not None:
+            try:
+                value = await evaluation.run(message_expression)
+            except EvaluationError as error:
+                if error.fatal:
+                    return _Denial(policy, binding, f"failed messageExpression: {error}", "", index, True)
+                value = None
+            if isinstance(value, str):
+                message = value.strip()
+                if len(message.encode()) > _MAX_MESSAGE or "\n" in message:
+                    message = ""
+        if not message:
+            message = str(validation.get("message") or "").strip()
+        if not message:
+            message = f"failed expression: {validation['expression'].strip()}"
+        return _Denial(policy, binding, message, validation.get("reason") or "Invalid", index, True)
+
+
+def _act(denial: _Denial, attributes: Attributes, denials: list[_Denial]) -> None:
+    """What the binding says is done about a validation that does not hold."""
+    binding = denial.binding
+    assert binding is not None
+    for action in binding.actions:
+        if action == "Deny":
+            denials.append(denial)
+        elif action == "Warn":
+            attributes.warnings.append(
+                f"Validation failed for ValidatingAdmissionPolicy '{denial.policy.name}' with binding "
+                f"'{binding.name}': {denial.message}"
+            )
+        elif action == "Audit":
+            said = {
+                "message": denial.message,
+                "policy": binding.spec.get("policyName", ""),
+                "binding": binding.name,
+                "expressionIndex": denial.index,
+                "validationActions": list(binding.actions),
+            }
+            attributes.annotations[_FAILURE_KEY] = orjson.dumps([said]).decode()
+
+
+def _refusal(attributes: Attributes, denial: _Denial) -> StatusError:
+    with_binding = "" if denial.binding is None else f" with binding '{denial.binding.name}'"
+    message = f"ValidatingAdmissionPolicy '{denial.policy.name}'{with_binding} denied request: {denial.message}"
+    error = denied(attributes, message)
+    reason = denial.reason or "Invalid"
+    error.reason, error.code = reason, _CODES.get(reason, 422)
+    error.details = {**(error.details or {}), "causes": [{"message": message}]}
+    return error
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return ValidatingAdmissionPolicy(initializer)
