@@ -1,0 +1,74 @@
+"""The flow control configuration is made, kept where it must be, and schemas say whether they dangle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from twisted.trial.unittest import TestCase
+
+from kapi.controllers.flowschemas import reconcile
+from kapi.controllers.flowschemas.controller import GROUP, FlowSchemaController
+from kapi.machinery import tree
+from kapi.testing.memory_api import MemoryAPI
+
+Object = dict[str, Any]
+
+
+class FlowSchemas(TestCase):
+    async def test_all_schemas_and_levels_are_there_and_none_dangles(self) -> None:
+        api = await MemoryAPI.started()
+        client = api.registry.client
+        controller = FlowSchemaController(client, client, api.clock, api.environment.now)
+        await controller.start()
+        self.addCleanup(controller.stop)
+        for _ in range(20):
+            api.turn(0.1)
+        schemas = await client.resource(GROUP, "flowschemas").list()
+        levels = await client.resource(GROUP, "prioritylevelconfigurations").list()
+        self.assertEqual((len(schemas), len(levels)), (11, 8))
+        for schema in schemas:
+            self.assertEqual(schema["status"]["conditions"][0]["reason"], "Found", schema["metadata"]["name"])
+        names = {level["metadata"]["name"] for level in levels}
+        self.assertLessEqual({schema["spec"]["priorityLevelConfiguration"]["name"] for schema in schemas}, names)
+        own = {"metadata": {"name": "mine"}, "spec": {"priorityLevelConfiguration": {"name": "nope"}}}
+        request = api.ask("POST", f"/apis/{GROUP}/v1/flowschemas", own)
+        self.assertEqual(request.code, 201, b"".join(request.chunks))
+        for _ in range(5):
+            api.turn(0.1)
+        answer: Object = orjson.loads(b"".join(api.ask("GET", f"/apis/{GROUP}/v1/flowschemas/mine").chunks))
+        condition = answer["status"]["conditions"][0]
+        self.assertEqual((condition["status"], condition["reason"]), ("True", "NotFound"))
+
+
+class Corrections(TestCase):
+    def wanted(self, name: str) -> tuple[Object, bool]:
+        return next(pair for pair in reconcile.wanted_levels() if pair[0]["metadata"]["name"] == name)
+
+    def existing(self, name: str, generation: int = 1, **metadata: Any) -> Object:
+        found = tree.copy(self.wanted(name)[0])
+        found["metadata"].update({"generation": generation, **metadata})
+        return found
+
+    def test_nothing_to_do_for_an_object_as_it_should_be(self) -> None:
+        for name in ("exempt", "workload-low"):
+            self.assertIsNone(reconcile.corrected(self.existing(name), *self.wanted(name)))
+
+    def test_an_operators_change_of_a_suggested_level_stays(self) -> None:
+        level = self.existing("workload-low", 2, annotations={reconcile.AUTO_UPDATE: "false"})
+        level["spec"]["limited"]["nominalConcurrencyShares"] = 7
+        self.assertIsNone(reconcile.corrected(level, *self.wanted("workload-low")))
+
+    def test_a_change_of_a_mandatory_level_is_undone(self) -> None:
+        level = self.existing("catch-all", 2, annotations={reconcile.AUTO_UPDATE: "false"})
+        level["spec"]["limited"]["nominalConcurrencyShares"] = 7
+        patch = reconcile.corrected(level, *self.wanted("catch-all"))
+        assert patch is not None
+        self.assertEqual(patch["spec"]["limited"]["nominalConcurrencyShares"], 5)
+        self.assertEqual(patch["metadata"]["annotations"], {reconcile.AUTO_UPDATE: "true"})
+
+    def test_a_changed_level_without_the_annotation_is_marked_as_the_operators(self) -> None:
+        level = self.existing("workload-low", 3, annotations=None)
+        level["spec"]["limited"]["nominalConcurrencyShares"] = 7
+        patch = reconcile.corrected(level, *self.wanted("workload-low"))
+        self.assertEqual(patch, {"metadata": {"annotations": {reconcile.AUTO_UPDATE: "false"}}})

@@ -1,0 +1,157 @@
+"""Namespaces go away pods first, then the rest, and their conditions say what is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from twisted.trial.unittest import TestCase
+
+from kapi.controllers.namespaces import reconcile
+from kapi.controllers.namespaces.controller import NamespaceController
+from kapi.controllers.rootca.controller import RootCAController
+from kapi.controllers.serviceaccounts.controller import ServiceAccountController
+from kapi.testing.memory_api import MemoryAPI
+
+Object = dict[str, Any]
+MERGE = "application/merge-patch+json"
+POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}
+
+
+class NamespaceDeletion(TestCase):
+    async def start(self) -> None:
+        self.api = await MemoryAPI.started()
+        self.controller = NamespaceController(self.api.registry.client, self.api.clock, self.api.environment.now)
+        await self.controller.start()
+        self.addCleanup(self.controller.stop)
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "n1"}}, 201)
+
+    def call(self, method: str, path: str, body: Any = None, expect: int = 0, type: str = "") -> Object:
+        request = self.api.ask(method, path, body, type=type)
+        for _ in range(200):
+            if request.finished:
+                break
+            self.api.turn()
+        if expect:
+            self.assertEqual(request.code, expect, b"".join(request.chunks))
+        answer: Object = orjson.loads(b"".join(request.chunks))
+        return answer
+
+    def wait(self, seconds: int) -> None:
+        for _ in range(seconds * 10):
+            self.api.turn(0.1)
+
+    def condition(self, kind: str) -> Object:
+        conditions = self.call("GET", "/api/v1/namespaces/n1", expect=200)["status"]["conditions"]
+        return next(item for item in conditions if item["type"] == kind)
+
+    async def test_an_empty_namespace_disappears(self) -> None:
+        await self.start()
+        self.call("POST", "/api/v1/namespaces/n1/configmaps", {"metadata": {"name": "c"}}, 201)
+        answer = self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.assertEqual(answer["status"]["phase"], "Terminating")
+        self.assertNotIn("deletionGracePeriodSeconds", answer["metadata"])
+        self.wait(3)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
+        self.call("GET", "/api/v1/namespaces/n1/configmaps/c", expect=404)
+
+    async def test_a_second_delete_changes_nothing(self) -> None:
+        await self.start()
+        self.controller.stop()
+        first = self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        second = self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.assertEqual(first["metadata"]["resourceVersion"], second["metadata"]["resourceVersion"])
+
+    async def test_pods_go_before_anything_else(self) -> None:
+        await self.start()
+        self.call("POST", "/api/v1/namespaces/n1/configmaps", {"metadata": {"name": "c"}}, 201)
+        self.call("POST", "/api/v1/namespaces/n1/pods", POD, 201)
+        self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.wait(3)
+        pod = self.call("GET", "/api/v1/namespaces/n1/pods/p", expect=200)
+        self.assertIn("deletionTimestamp", pod["metadata"])
+        self.call("GET", "/api/v1/namespaces/n1/configmaps/c", expect=200)
+        self.call("DELETE", "/api/v1/namespaces/n1/pods/p?gracePeriodSeconds=0", expect=200)
+        self.wait(8)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
+
+    async def test_what_a_finalizer_holds_is_named_until_it_is_free(self) -> None:
+        await self.start()
+        held = {"metadata": {"name": "held", "finalizers": ["example.com/x"]}}
+        self.call("POST", "/api/v1/namespaces/n1/configmaps", held, 201)
+        self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.wait(3)
+        self.assertEqual(
+            self.condition("NamespaceFinalizersRemaining")["message"],
+            "Some content in the namespace has finalizers remaining: example.com/x in 1 resource instances",
+        )
+        self.assertEqual(self.condition("NamespaceContentRemaining")["status"], "True")
+        self.assertEqual(self.condition("NamespaceDeletionContentFailure")["status"], "False")
+        patch = {"metadata": {"finalizers": None}}
+        self.call("PATCH", "/api/v1/namespaces/n1/configmaps/held", patch, 200, MERGE)
+        self.wait(8)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
+
+    async def test_somebody_elses_finalizer_keeps_the_empty_namespace(self) -> None:
+        await self.start()
+        other = {"metadata": {"name": "n2"}, "spec": {"finalizers": ["example.com/mine"]}}
+        self.call("POST", "/api/v1/namespaces", other, 201)
+        self.call("DELETE", "/api/v1/namespaces/n2", expect=200)
+        self.wait(3)
+        left = self.call("GET", "/api/v1/namespaces/n2", expect=200)
+        self.assertEqual(left["spec"]["finalizers"], ["example.com/mine"])
+        left["spec"]["finalizers"] = []
+        self.call("PUT", "/api/v1/namespaces/n2/finalize", left, 200)
+        self.call("GET", "/api/v1/namespaces/n2", expect=404)
+
+    async def test_every_namespace_gets_an_account_and_the_ca_and_gets_them_again(self) -> None:
+        await self.start()
+        client, clock = self.api.registry.client, self.api.clock
+        for controller in (ServiceAccountController(client, clock), RootCAController(client, clock, lambda: "PEM")):
+            await controller.start()
+            self.addCleanup(controller.stop)
+        self.wait(1)
+        account, bundle = (
+            "/api/v1/namespaces/n1/serviceaccounts/default",
+            "/api/v1/namespaces/n1/configmaps/kube-root-ca.crt",
+        )
+        uid = self.call("GET", account, expect=200)["metadata"]["uid"]
+        self.call("DELETE", account, expect=200)
+        self.call("PATCH", bundle, {"data": {"ca.crt": "forged", "more": "x"}}, 200, MERGE)
+        self.wait(1)
+        self.assertNotEqual(self.call("GET", account, expect=200)["metadata"]["uid"], uid)
+        self.assertEqual(self.call("GET", bundle, expect=200)["data"], {"ca.crt": "PEM"})
+
+
+class Conditions(TestCase):
+    def test_conditions_that_say_so_already_stay(self) -> None:
+        namespace: Object = {"metadata": {"name": "n"}}
+        conditions = reconcile.conditions_after(namespace, reconcile.Remains(), "t1")
+        assert conditions is not None
+        self.assertEqual({item["status"] for item in conditions}, {"False"})
+        namespace["status"] = {"conditions": conditions}
+        self.assertIsNone(reconcile.conditions_after(namespace, reconcile.Remains(), "t2"))
+
+    def test_the_transition_time_moves_with_the_status_only(self) -> None:
+        remains = reconcile.Remains()
+        remains.add("", "configmaps", [{"metadata": {"name": "a", "finalizers": ["x"]}}], 0, "n")
+        first = reconcile.conditions_after({"metadata": {}}, remains, "t1")
+        remains.add("", "secrets", [{"metadata": {"name": "b", "finalizers": ["x"]}}], 0, "n")
+        second = reconcile.conditions_after({"metadata": {}, "status": {"conditions": first}}, remains, "t2")
+        assert second is not None
+        content = next(item for item in second if item["type"] == "NamespaceContentRemaining")
+        self.assertEqual(content["lastTransitionTime"], "t1")
+        self.assertIn("configmaps. has 1 resource instances, secrets. has 1 resource instances", content["message"])
+
+    def test_content_that_nothing_holds_is_an_error(self) -> None:
+        remains = reconcile.Remains()
+        remains.add("apps", "deployments", [{"metadata": {"name": "a"}}], 0, "n")
+        self.assertEqual(remains.errors, ["unexpected items still remain in namespace: n for gvr: deployments.apps"])
+
+    def test_ended_pods_need_no_time(self) -> None:
+        pods = [
+            {"status": {"phase": "Succeeded"}, "spec": {"terminationGracePeriodSeconds": 90}},
+            {"status": {"phase": "Running"}, "spec": {"terminationGracePeriodSeconds": 30}},
+        ]
+        self.assertEqual(reconcile.seconds_for_pods(pods, 10), 20)
+        self.assertEqual(reconcile.seconds_for_pods(pods, 100), 0)

@@ -1,0 +1,95 @@
+"""Work queues hand out every key that was added, one task a key, and come back to what failed."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import TestCase
+
+from kapi.controllers.queue import WorkQueue
+from kapi.machinery import status
+
+
+class WorkQueues(TestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.seen: list[str] = []
+        self.gates: dict[str, Deferred[None]] = {}
+
+    def queue(self, workers: int = 2) -> WorkQueue:
+        async def handle(key: str) -> None:
+            self.seen.append(key)
+            gate = self.gates.get(key)
+            if gate is not None:
+                await gate
+
+        return WorkQueue(self.clock, "test", handle, workers)
+
+    def test_a_key_added_twice_is_handled_once(self) -> None:
+        queue = self.queue()
+        queue.add("a")
+        queue.add("a")
+        self.clock.advance(0)
+        self.assertEqual(self.seen, ["a"])
+        self.assertTrue(queue.idle)
+
+    def test_a_key_that_comes_while_it_is_handled_is_handled_again_afterwards(self) -> None:
+        queue = self.queue()
+        gate = self.gates["a"] = Deferred()
+        queue.add("a")
+        self.clock.advance(0)
+        queue.add("a")
+        self.clock.advance(0)
+        self.assertEqual(self.seen, ["a"])
+        del self.gates["a"]
+        gate.callback(None)
+        self.clock.advance(0)
+        self.assertEqual(self.seen, ["a", "a"])
+
+    def test_no_more_keys_run_than_there_are_workers(self) -> None:
+        queue = self.queue(workers=1)
+        gate = self.gates["a"] = Deferred()
+        queue.add("a")
+        queue.add("b")
+        self.clock.advance(0)
+        self.assertEqual(self.seen, ["a"])
+        gate.callback(None)
+        self.clock.advance(0)
+        self.assertEqual(self.seen, ["a", "b"])
+
+    def test_what_fails_comes_again_ever_later(self) -> None:
+        times: list[float] = []
+
+        async def fail(key: str) -> None:
+            times.append(self.clock.seconds())
+            raise status.StatusError("no")
+
+        queue = WorkQueue(self.clock, "test", fail)
+        queue.add("a")
+        self.clock.pump([0.01] * 400)
+        waits = [later - sooner for sooner, later in zip(times, times[1:], strict=False)]
+        self.assertGreaterEqual(len(waits), 3)
+        self.assertEqual(waits, sorted(waits))
+        queue.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_handler_says_when_it_wants_the_key_again(self) -> None:
+        async def handle(key: str) -> float:
+            self.seen.append(key)
+            return 5.0
+
+        queue = WorkQueue(self.clock, "test", handle)
+        queue.add("a")
+        self.clock.pump([0, 4])
+        self.assertEqual(self.seen, ["a"])
+        self.clock.pump([1, 0])
+        self.assertEqual(self.seen, ["a", "a"])
+        queue.stop()
+
+    def test_nothing_runs_after_stop(self) -> None:
+        queue = self.queue()
+        queue.add("a")
+        queue.add_after("b", 1)
+        queue.stop()
+        self.clock.pump([0, 2, 0])
+        self.assertEqual(self.seen, [])

@@ -1,0 +1,187 @@
+"""Services get addresses and ports, each once, and give them back whatever becomes of the write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from kapi.controllers.servicerepair.controller import ServiceRepairController
+from kapi.registry.allocators.install import install
+from kapi.store.errors import StoreUnavailable
+from kapi.testing.memory_api import MemoryAPI
+
+Object = dict[str, Any]
+SERVICES = "/api/v1/namespaces/default/services"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+
+
+def service(name: str, **spec: Any) -> Object:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+class ServiceAllocation(TestCase):
+    async def api(self, cidr: str = "10.0.0.0/28", ports: tuple[int, int] = (30000, 30003)) -> MemoryAPI:
+        self.memory = MemoryAPI()
+        self.ports = install(self.memory.registry, [cidr], ports)
+        await self.memory.caches.start()
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "default"}})
+        ranges = {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [cidr]}}
+        self.call("POST", "/apis/networking.k8s.io/v1/servicecidrs", ranges)
+        return self.memory
+
+    def call(self, method: str, path: str, body: Any = None, expect: int = 0, type: str = "") -> Object:
+        request = self.memory.ask(method, path, body, type=type)
+        for _ in range(200):
+            if request.finished:
+                break
+            self.memory.turn()
+        answer: Object = orjson.loads(b"".join(request.chunks))
+        if expect:
+            self.assertEqual(request.code, expect, answer.get("message"))
+        return answer
+
+    def held(self) -> list[str]:
+        return [item["metadata"]["name"] for item in self.call("GET", ADDRESSES)["items"]]
+
+    def patch(self, name: str, body: Object, expect: int = 200) -> Object:
+        return self.call("PATCH", f"{SERVICES}/{name}", body, expect, "application/merge-patch+json")
+
+    async def test_a_service_holds_its_address_by_an_ipaddress_object(self) -> None:
+        await self.api()
+        made = self.call("POST", SERVICES, service("a"), 201)
+        ip = made["spec"]["clusterIP"]
+        self.assertEqual(made["spec"]["clusterIPs"], [ip])
+        self.assertEqual(self.held(), [ip])
+        held = self.call("GET", f"{ADDRESSES}/{ip}")
+        parent = {"resource": "services", "namespace": "default", "name": "a"}
+        self.assertEqual(held["spec"]["parentRef"], parent)
+        self.call("DELETE", f"{SERVICES}/a", expect=200)
+        self.assertEqual(self.held(), [])
+
+    async def test_no_two_services_get_one_address_and_the_range_runs_out(self) -> None:
+        await self.api("10.0.0.0/29")
+        given = [self.call("POST", SERVICES, service(f"s{i}"), 201)["spec"]["clusterIP"] for i in range(6)]
+        self.assertEqual(len(set(given)), 6)
+        refused = self.call("POST", SERVICES, service("late"), 500)
+        self.assertIn("range is full", refused["message"])
+
+    async def test_an_address_that_is_taken_or_outside_is_refused(self) -> None:
+        await self.api()
+        self.call("POST", SERVICES, service("a", clusterIP="10.0.0.5"), 201)
+        taken = self.call("POST", SERVICES, service("b", clusterIP="10.0.0.5"), 422)
+        self.assertIn("provided IP is already allocated", taken["message"])
+        outside = self.call("POST", SERVICES, service("b", clusterIP="10.9.0.5"), 422)
+        self.assertIn("spec.clusterIPs", outside["message"])
+        self.assertEqual(self.held(), ["10.0.0.5"])
+
+    async def test_a_refused_or_dry_service_leaves_nothing_behind(self) -> None:
+        await self.api()
+        self.call("POST", SERVICES, service("Bad_Name", type="NodePort"), 422)
+        self.call("POST", SERVICES + "?dryRun=All", service("dry", type="NodePort"), 201)
+        self.assertEqual(self.held(), [])
+        self.assertEqual(self.ports.reserved(), {})
+
+    async def test_a_name_that_exists_keeps_its_own_and_frees_the_second_try(self) -> None:
+        await self.api()
+        first = self.call("POST", SERVICES, service("a", type="NodePort"), 201)
+        self.call("POST", SERVICES, service("a", type="NodePort"), 409)
+        self.assertEqual(self.held(), [first["spec"]["clusterIP"]])
+        self.assertEqual(list(self.ports.reserved()), [first["spec"]["ports"][0]["nodePort"]])
+
+    async def test_node_ports_are_given_once_and_come_back(self) -> None:
+        await self.api()
+        names = ["a", "b", "c", "d"]
+        given = {
+            self.call("POST", SERVICES, service(name, type="NodePort"), 201)["spec"]["ports"][0]["nodePort"]
+            for name in names
+        }
+        self.assertEqual(given, {30000, 30001, 30002, 30003})
+        self.assertIn("range is full", self.call("POST", SERVICES, service("e", type="NodePort"))["message"])
+        self.patch("a", {"spec": {"type": "ClusterIP"}})
+        self.assertEqual(len(self.ports.reserved()), 3)
+        self.call("DELETE", f"{SERVICES}/b", expect=200)
+        self.assertEqual(len(self.ports.reserved()), 2)
+
+    async def test_a_changed_node_port_frees_the_old_one(self) -> None:
+        await self.api()
+        self.call("POST", SERVICES, service("a", type="NodePort", ports=[{"port": 80, "nodePort": 30001}]), 201)
+        self.patch("a", {"spec": {"ports": [{"port": 80, "nodePort": 30002}]}})
+        self.assertEqual(list(self.ports.reserved()), [30002])
+        refused = self.patch("a", {"spec": {"ports": [{"port": 80, "nodePort": 40000}]}}, 422)
+        self.assertIn("provided port is not in the valid range", refused["message"])
+        self.assertEqual(list(self.ports.reserved()), [30002])
+
+    async def test_an_external_name_gives_its_address_up_and_gets_one_again(self) -> None:
+        await self.api()
+        self.call("POST", SERVICES, service("a"), 201)
+        away = self.patch("a", {"spec": {"type": "ExternalName", "externalName": "example.com"}})
+        self.assertNotIn("clusterIP", away["spec"])
+        self.assertNotIn("internalTrafficPolicy", away["spec"])
+        self.assertEqual(self.held(), [])
+        back = self.patch("a", {"spec": {"type": "ClusterIP", "externalName": None}})
+        self.assertEqual(self.held(), [back["spec"]["clusterIP"]])
+
+    async def test_the_cluster_ip_may_not_change(self) -> None:
+        await self.api()
+        made = self.call("POST", SERVICES, service("a", clusterIP="10.0.0.5"), 201)
+        refused = self.patch("a", {"spec": {"clusterIP": "10.0.0.6", "clusterIPs": ["10.0.0.6"]}}, 422)
+        self.assertIn("may not change once set", refused["message"])
+        self.assertEqual(self.held(), [made["spec"]["clusterIP"]])
+
+    async def test_headless_services_take_nothing(self) -> None:
+        await self.api()
+        made = self.call("POST", SERVICES, service("a", clusterIP="None"), 201)
+        self.assertEqual(made["spec"]["clusterIPs"], ["None"])
+        self.assertEqual(self.held(), [])
+
+    async def test_a_store_that_fails_the_write_leaves_nothing_reserved(self) -> None:
+        api = await self.api()
+        create = api.store.create
+
+        async def failing(key: str, head: Any, tail: Any, **more: Any) -> int:
+            if "/services/" in key:
+                raise StoreUnavailable("down")
+            return await create(key, head, tail, **more)
+
+        api.store.create = failing  # type: ignore[method-assign]
+        self.assertGreaterEqual(self.call("POST", SERVICES, service("a", type="NodePort")).get("code", 0), 500)
+        self.assertEqual(self.held(), [])
+        self.assertEqual(self.ports.reserved(), {})
+
+    def repair(self) -> ServiceRepairController:
+        api = self.memory
+        return ServiceRepairController(api.registry.client, self.ports, api.clock, api.environment.now)
+
+    async def once(self, controller: ServiceRepairController) -> None:
+        done = Deferred.fromCoroutine(controller.run_once())
+        self.memory.turn()
+        await done
+
+    async def test_repair_frees_what_a_crash_left_after_a_grace(self) -> None:
+        await self.api()
+        await self.ports.take(30001, "default/gone")
+        orphan = {
+            "metadata": {"name": "10.0.0.9", "labels": {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
+            "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "gone"}},
+        }
+        orphan["metadata"]["labels"]["ipaddress.kubernetes.io/ip-family"] = "IPv4"  # type: ignore[index]
+        self.call("POST", ADDRESSES, orphan, 201)
+        controller = self.repair()
+        await self.once(controller)
+        self.assertEqual((self.held(), list(self.ports.reserved())), (["10.0.0.9"], [30001]))
+        self.memory.turn(61)
+        await self.once(controller)
+        self.assertEqual((self.held(), list(self.ports.reserved())), ([], []))
+
+    async def test_repair_claims_again_what_services_use(self) -> None:
+        await self.api()
+        made = self.call("POST", SERVICES, service("a", type="NodePort"), 201)
+        ip, port = made["spec"]["clusterIP"], made["spec"]["ports"][0]["nodePort"]
+        await self.ports.give_back(port)
+        self.call("DELETE", f"{ADDRESSES}/{ip}", expect=200)
+        self.memory.turn()
+        await self.once(self.repair())
+        self.assertEqual((self.held(), list(self.ports.reserved())), ([ip], [port]))
