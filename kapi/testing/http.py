@@ -1,0 +1,97 @@
+"""An HTTP request in memory: what endpoints and filters use of twisted.web's Request, without a socket."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import orjson
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
+
+
+class MemoryRequest:
+    """Collects the answer: ``code``, ``responseHeaders`` and ``written``.  ``finished`` is set at its end."""
+
+    clientproto = b"HTTP/1.1"
+
+    def __init__(
+        self, method: str, uri: str, headers: dict[str, str] | None = None, body: bytes = b"", transport: Any = None
+    ) -> None:
+        self.method = method.encode()
+        self.uri = uri.encode()
+        self.requestHeaders = Headers()
+        for name, value in (headers or {}).items():
+            self.requestHeaders.setRawHeaders(name, [value])
+        self.responseHeaders = Headers()
+        self.content = io.BytesIO(body)
+        self.transport = transport
+        self.body_too_large = False
+        self.code = 200
+        self.chunks: list[bytes] = []
+        self.finished = False
+        self._producer: Any = None
+        self._notifications: list[Deferred[None]] = []
+
+    def getHeader(self, name: str) -> str | None:  # noqa: N802
+        values = self.requestHeaders.getRawHeaders(name)
+        return values[-1] if values else None
+
+    def setResponseCode(self, code: int, message: bytes | None = None) -> None:  # noqa: N802
+        self.code = code
+
+    def write(self, data: bytes) -> None:
+        self.chunks.append(data)
+
+    def finish(self) -> None:
+        self.finished = True
+        waiting, self._notifications = self._notifications, []
+        for notification in waiting:
+            notification.callback(None)
+
+    def notifyFinish(self) -> Deferred[None]:  # noqa: N802
+        notification: Deferred[None] = Deferred()
+        self._notifications.append(notification)
+        return notification
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802
+        self._producer = producer
+        while not streaming and self._producer is not None:
+            producer.resumeProducing()
+
+    def unregisterProducer(self) -> None:  # noqa: N802
+        self._producer = None
+
+    def disconnect(self) -> None:
+        """The client goes away."""
+        if self._producer is not None:
+            self._producer.stopProducing()
+            self._producer = None
+        waiting, self._notifications = self._notifications, []
+        for notification in waiting:
+            notification.errback(Failure(ConnectionDone()))
+
+    @property
+    def written(self) -> bytes:
+        return b"".join(self.chunks)
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return orjson.loads(self.written)
+
+    @property
+    def events(self) -> list[Any]:
+        """The events of a watch so far."""
+        return [orjson.loads(line) for line in self.written.splitlines()]
+
+    def header(self, name: str) -> str:
+        """A response header, "" when there is none."""
+        values = self.responseHeaders.getRawHeaders(name)
+        return values[0] if values else ""
+
+    @property
+    def warnings(self) -> list[str]:
+        return list(self.responseHeaders.getRawHeaders("warning") or [])

@@ -1,0 +1,120 @@
+"""An API server in memory: the real endpoints, registry, strategies and watch cache over the memory store.
+
+No sockets, no files, no authentication; time is a Twisted ``Clock``.  Admission and authorization are what a test gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from kapi.admission.interface import AdmissionChain, Plugin
+from kapi.authorization.fixed import AlwaysAllow
+from kapi.authorization.interface import Authorizer
+from kapi.core.handlers import built_in_handlers
+from kapi.core.install import install
+from kapi.endpoints.connect.kubelet import KubeletSettings
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.filters.chain import FilterChain
+from kapi.filters.received import received_timestamp
+from kapi.filters.request_info import request_info
+from kapi.machinery import status
+from kapi.registry.environment import Environment
+from kapi.registry.registry import Registry
+from kapi.request.context import RequestContext
+from kapi.request.user import ALL_AUTHENTICATED, UserInfo
+from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.definition import Resource
+from kapi.server.runner import RequestRunner
+from kapi.store.memory import MemoryStore
+from kapi.testing.http import MemoryRequest
+from kapi.watchcache.caches import Caches
+
+EPOCH = 1_700_000_000.0
+TESTER = UserInfo("tester", groups=(ALL_AUTHENTICATED,))
+
+
+class MemoryAPI:
+    """``await MemoryAPI.started()`` gives one that answers; ``ask`` sends a request."""
+
+    def __init__(
+        self,
+        rows: Iterable[Resource] = BUILT_IN,
+        plugins: Iterable[Plugin] = (),
+        authorizer: Authorizer | None = None,
+        user: UserInfo = TESTER,
+    ) -> None:
+        self.clock = Clock()
+        self.clock.advance(EPOCH)
+        self.user = user
+        self.store = MemoryStore(self.clock, self.clock.seconds)
+        self.caches = Caches(self.store, self.clock)
+        self.environment = Environment(clock=self.clock.seconds)
+        self.environment.authorizer = authorizer or AlwaysAllow()
+        self.registry = Registry(self.store, self.caches, AdmissionChain(list(plugins)), self.environment)
+        self.table = ResourceTable()
+        install(self.table, self.registry, rows)
+        self.table.handlers.update(built_in_handlers(self.registry, self.clock, KubeletSettings()))
+        chain = FilterChain([received_timestamp(self.clock.seconds), request_info, self._identify], self._dispatch)
+        self.runner = RequestRunner(chain, self.clock)
+
+    @classmethod
+    async def started(cls, **how: Any) -> MemoryAPI:
+        api = cls(**how)
+        await api.caches.start()
+        return api
+
+    def _identify(self, ctx: RequestContext) -> None:
+        ctx.user = self.user
+
+    def _dispatch(self, ctx: RequestContext) -> Any:
+        answer = self.table.handle(ctx) if ctx.info is not None and ctx.info.is_resource else None
+        if answer is None:
+            raise status.no_such_resource()
+        return answer
+
+    def ask(
+        self, method: str, uri: str, body: Any = None, *, headers: dict[str, str] | None = None, type: str = ""
+    ) -> MemoryRequest:
+        """Sends a request; what can be answered without waiting has been answered on return.
+
+        ``body`` is bytes, text, or a tree that is sent as JSON.
+        """
+        given = {"User-Agent": "tests/1", **(headers or {})}
+        if body is not None:
+            given.setdefault("Content-Type", type or "application/json")
+        data = body if isinstance(body, bytes) else b"" if body is None else _encoded(body)
+        request = MemoryRequest(method, uri, given, data)
+        self.runner.serve(request)
+        return request
+
+    async def settled(self, request: MemoryRequest) -> MemoryRequest:
+        """Lets the reactor's turns pass until the request is answered."""
+        for _ in range(100):
+            if request.finished:
+                break
+            self.turn()
+        return request
+
+    def turn(self, seconds: float = 0.0) -> None:
+        """Lets scheduled calls happen."""
+        self.clock.advance(seconds)
+
+
+def _encoded(body: Any) -> bytes:
+    return body.encode() if isinstance(body, str) else orjson.dumps(body)
+
+
+def succeed(coroutine: Any) -> Any:
+    """The result of a coroutine that does not wait for anything outside."""
+    results: list[Any] = []
+    Deferred.fromCoroutine(coroutine).addBoth(results.append)
+    if not results:
+        raise AssertionError("the coroutine waits")
+    if isinstance(results[0], BaseException) or hasattr(results[0], "raiseException"):
+        results[0].raiseException()
+    return results[0]

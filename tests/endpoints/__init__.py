@@ -1,0 +1,1 @@
+"""Endpoints, asked over an API server in memory."""

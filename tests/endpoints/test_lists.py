@@ -1,0 +1,129 @@
+"""Lists: selectors, pages of one snapshot, versions, forms."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from kapi.testing.memory_api import MemoryAPI
+
+MAPS = "/api/v1/namespaces/n/configmaps"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
+
+@pytest.fixture
+def five(api: MemoryAPI) -> MemoryAPI:
+    for name in "abcde":
+        body = {"metadata": {"name": name, "labels": {"v": str(name in "ace").lower()}}}
+        assert api.ask("POST", MAPS, body).code == 201
+    return api
+
+
+def names(answer: Any) -> list[str]:
+    assert answer.code == 200, answer.written
+    return [item["metadata"]["name"] for item in answer.json["items"]]
+
+
+def test_items_are_sorted_and_carry_no_type(five: MemoryAPI) -> None:
+    answer = five.ask("GET", MAPS)
+    assert names(answer) == list("abcde")
+    assert answer.json["kind"] == "ConfigMapList"
+    assert all("kind" not in item and "apiVersion" not in item for item in answer.json["items"])
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("labelSelector=v=true", "ace"),
+        ("labelSelector=v!=true", "bd"),
+        ("labelSelector=v%20in%20(true,false)", "abcde"),
+        ("labelSelector=!v", ""),
+        ("fieldSelector=metadata.name=c", "c"),
+        ("fieldSelector=metadata.name!=c", "abde"),
+        ("fieldSelector=metadata.namespace=m", ""),
+    ],
+)
+def test_selectors(five: MemoryAPI, query: str, wanted: str) -> None:
+    assert names(five.ask("GET", f"{MAPS}?{query}")) == list(wanted)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["labelSelector=a%20in", "fieldSelector=data.k=v", "limit=x", "continue=garbage", "resourceVersion=x"],
+)
+def test_what_cannot_be_read_is_a_bad_request(five: MemoryAPI, query: str) -> None:
+    answer = five.ask("GET", f"{MAPS}?{query}")
+    assert (answer.code, answer.json["reason"]) == (400, "BadRequest")
+
+
+def test_pages_are_one_snapshot_while_writers_run(five: MemoryAPI) -> None:
+    first = five.ask("GET", f"{MAPS}?limit=2")
+    assert names(first) == ["a", "b"] and first.json["metadata"]["remainingItemCount"] == 3
+    five.ask("DELETE", f"{MAPS}/d")
+    five.ask("POST", MAPS, {"metadata": {"name": "bb"}})
+    second = five.ask("GET", f"{MAPS}?limit=2&continue={first.json['metadata']['continue']}")
+    assert names(second) == ["c", "d"]
+    third = five.ask("GET", f"{MAPS}?limit=2&continue={second.json['metadata']['continue']}")
+    assert names(third) == ["e"] and "continue" not in third.json["metadata"]
+    versions = {page.json["metadata"]["resourceVersion"] for page in (first, second, third)}
+    assert len(versions) == 1
+    assert names(five.ask("GET", MAPS)) == ["a", "b", "bb", "c", "e"]
+
+
+def test_an_exact_version_is_the_past(five: MemoryAPI) -> None:
+    version = five.ask("GET", MAPS).json["metadata"]["resourceVersion"]
+    five.ask("DELETE", f"{MAPS}/a")
+    past = five.ask("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
+    assert names(past) == list("abcde") and past.json["metadata"]["resourceVersion"] == version
+    now = five.ask("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+    assert names(now) == list("bcde")
+
+
+def test_a_version_of_the_future_times_out(five: MemoryAPI) -> None:
+    answer = five.ask("GET", f"{MAPS}?resourceVersion=99999")
+    assert not answer.finished
+    for _ in range(8):
+        five.turn(1)
+    assert (answer.code, answer.json["details"]["causes"][0]["reason"]) == (504, "ResourceVersionTooLarge")
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ({"v": "meta.k8s.io/v9", "rv": 1, "start": "a"}, "does not recognize this encoded version meta.k8s.io/v9"),
+        ({"v": "meta.k8s.io/v1", "rv": 0, "start": "a"}, "incorrect encoded start resourceVersion"),
+        ({"v": "meta.k8s.io/v1", "rv": 1}, "encoded start key empty"),
+        ({"v": "meta.k8s.io/v1", "rv": 1, "start": "../secrets/x"}, "invalid start key"),
+    ],
+)
+def test_forged_continue_tokens(five: MemoryAPI, token: dict[str, Any], said: str) -> None:
+    text = base64.urlsafe_b64encode(json.dumps(token).encode()).decode().rstrip("=")
+    answer = five.ask("GET", f"{MAPS}?limit=1&continue={text}")
+    assert answer.code == 400 and said in answer.json["message"]
+
+
+def test_tables_have_rows_instead_of_items(five: MemoryAPI) -> None:
+    table = five.ask("GET", f"{MAPS}?limit=2", headers=TABLE).json
+    assert table["kind"] == "Table" and table["metadata"]["continue"]
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert [row["cells"][0] for row in table["rows"]] == ["a", "b"]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    bare = five.ask("GET", f"{MAPS}?includeObject=None", headers=TABLE).json
+    assert bare["rows"][0]["object"] is None
+    assert five.ask("GET", f"{MAPS}?includeObject=x", headers=TABLE).code == 400
+
+
+def test_metadata_only(five: MemoryAPI) -> None:
+    accept = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+    answer = five.ask("GET", MAPS, headers=accept).json
+    assert answer["kind"] == "PartialObjectMetadataList"
+    assert all("data" not in item for item in answer["items"])
+
+
+def test_all_namespaces_are_listed_by_namespace_and_name(five: MemoryAPI) -> None:
+    five.ask("POST", "/api/v1/namespaces/m/configmaps", {"metadata": {"name": "z"}})
+    items = five.ask("GET", "/api/v1/configmaps").json["items"]
+    assert [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items][:2] == [("m", "z"), ("n", "a")]

@@ -1,0 +1,163 @@
+"""Create, read, update and delete, as a client sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.testing.memory_api import MemoryAPI
+
+MAPS = "/api/v1/namespaces/n/configmaps"
+
+
+def make(api: MemoryAPI, name: str = "a", **more: Any) -> Any:
+    metadata = {"name": name, **more.pop("metadata", {})}
+    answer = api.ask("POST", MAPS, {"metadata": metadata, **more})
+    assert answer.code == 201, answer.written
+    return answer.json
+
+
+def test_create_answers_what_is_stored(api: MemoryAPI) -> None:
+    created = make(api, data={"k": "v"})
+    assert (created["kind"], created["apiVersion"]) == ("ConfigMap", "v1")
+    assert created["metadata"]["namespace"] == "n"
+    assert created["metadata"]["uid"] and created["metadata"]["creationTimestamp"]
+    assert api.ask("GET", f"{MAPS}/a").json == created
+
+
+def test_what_the_server_decides_is_not_taken_from_the_client(api: MemoryAPI) -> None:
+    sent = {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "deletionTimestamp": "2001-01-01T00:00:00Z"}
+    metadata = make(api, metadata=sent)["metadata"]
+    assert metadata["uid"] != "mine"
+    assert not metadata["creationTimestamp"].startswith("2001")
+    assert "deletionTimestamp" not in metadata
+
+
+def test_create_twice_is_a_conflict_that_changes_nothing(api: MemoryAPI) -> None:
+    first = make(api, data={"k": "v"})
+    again = api.ask("POST", MAPS, {"metadata": {"name": "a"}, "data": {"k": "w"}})
+    assert (again.code, again.json["reason"]) == (409, "AlreadyExists")
+    assert again.json["message"] == 'configmaps "a" already exists'
+    assert api.ask("GET", f"{MAPS}/a").json == first
+
+
+def test_generated_names_differ(api: MemoryAPI) -> None:
+    names = {api.ask("POST", MAPS, {"metadata": {"generateName": "x-"}}).json["metadata"]["name"] for _ in range(20)}
+    assert len(names) == 20
+    assert all(name.startswith("x-") and len(name) == 7 for name in names)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a%252Fb", "a%2525b"])
+def test_a_name_that_leads_elsewhere_is_refused(api: MemoryAPI, name: str) -> None:
+    answer = api.ask("GET", f"{MAPS}/{name}")
+    assert answer.code in (400, 404)
+    assert answer.json["kind"] == "Status"
+
+
+def test_update_needs_the_version_it_was_made_from(api: MemoryAPI) -> None:
+    old = make(api, data={"k": "v"})
+    new = api.ask("PUT", f"{MAPS}/a", {**old, "data": {"k": "w"}})
+    assert new.code == 200
+    stale = api.ask("PUT", f"{MAPS}/a", {**old, "data": {"k": "x"}})
+    assert (stale.code, stale.json["reason"]) == (409, "Conflict")
+    assert "the object has been modified" in stale.json["message"]
+    assert api.ask("GET", f"{MAPS}/a").json["data"] == {"k": "w"}
+
+
+def test_update_without_a_version_overwrites(api: MemoryAPI) -> None:
+    make(api, data={"k": "v"})
+    assert api.ask("PUT", f"{MAPS}/a", {"metadata": {"name": "a"}, "data": {"z": "1"}}).json["data"] == {"z": "1"}
+
+
+def test_an_update_that_changes_nothing_keeps_the_version(api: MemoryAPI) -> None:
+    old = make(api, data={"k": "v"})
+    watch = api.ask("GET", f"{MAPS}?watch=1&resourceVersion={old['metadata']['resourceVersion']}&timeoutSeconds=9")
+    api.clock.advance(5)
+    assert api.ask("PUT", f"{MAPS}/a", old).json == old
+    api.turn()
+    assert watch.events == []
+
+
+def test_names_in_body_and_path_must_agree(api: MemoryAPI) -> None:
+    make(api)
+    other = api.ask("PUT", f"{MAPS}/a", {"metadata": {"name": "b"}})
+    assert (other.code, other.json["message"]) == (
+        400,
+        "the name of the object (b) does not match the name on the URL (a)",
+    )
+    elsewhere = api.ask("POST", MAPS, {"metadata": {"name": "c", "namespace": "m"}})
+    assert elsewhere.code == 400
+
+
+def test_update_of_nothing_is_not_found(api: MemoryAPI) -> None:
+    answer = api.ask("PUT", f"{MAPS}/a", {"metadata": {"name": "a"}})
+    assert (answer.code, answer.json["message"]) == (404, 'configmaps "a" not found')
+
+
+def test_delete_answers_what_went(api: MemoryAPI) -> None:
+    uid = make(api)["metadata"]["uid"]
+    gone = api.ask("DELETE", f"{MAPS}/a")
+    assert (gone.code, gone.json["status"], gone.json["details"]["uid"]) == (200, "Success", uid)
+    assert api.ask("GET", f"{MAPS}/a").code == 404
+    assert api.ask("DELETE", f"{MAPS}/a").code == 404
+
+
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+def test_delete_preconditions(api: MemoryAPI, field: str) -> None:
+    found = make(api)["metadata"][field]
+    wrong = api.ask("DELETE", f"{MAPS}/a", {"preconditions": {field: "0"}})
+    assert (wrong.code, wrong.json["reason"]) == (409, "Conflict")
+    assert api.ask("DELETE", f"{MAPS}/a", {"preconditions": {field: found}}).code == 200
+
+
+def test_an_object_with_finalizers_stays_until_the_last_one_goes(api: MemoryAPI) -> None:
+    make(api, metadata={"finalizers": ["example.com/x"]})
+    going = api.ask("DELETE", f"{MAPS}/a")
+    assert going.code == 200 and going.json["metadata"]["deletionTimestamp"]
+    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}}).json["message"].startswith("object is being deleted")
+    added = api.ask(
+        "PATCH", f"{MAPS}/a", {"metadata": {"finalizers": ["example.com/y"]}}, type="application/merge-patch+json"
+    )
+    assert (added.code, added.json["reason"]) == (422, "Invalid")
+    freed = api.ask("PATCH", f"{MAPS}/a", {"metadata": {"finalizers": None}}, type="application/merge-patch+json")
+    assert freed.code == 200
+    assert api.ask("GET", f"{MAPS}/a").code == 404
+
+
+@pytest.mark.parametrize(
+    ("policy", "finalizer"), [("Orphan", "orphan"), ("Foreground", "foregroundDeletion"), ("Background", "")]
+)
+def test_propagation_is_left_to_the_collector_by_a_finalizer(api: MemoryAPI, policy: str, finalizer: str) -> None:
+    make(api)
+    answer = api.ask("DELETE", f"{MAPS}/a?propagationPolicy={policy}")
+    if finalizer:
+        assert answer.json["metadata"]["finalizers"] == [finalizer]
+    else:
+        assert answer.json["status"] == "Success"
+
+
+def test_delete_collection_takes_what_is_selected(api: MemoryAPI) -> None:
+    for name in "abcd":
+        make(api, name, metadata={"labels": {"even": str(ord(name) % 2 == 0)}})
+    gone = api.ask("DELETE", f"{MAPS}?labelSelector=even=True")
+    assert [item["metadata"]["name"] for item in gone.json["items"]] == ["b", "d"]
+    left = api.ask("GET", MAPS).json["items"]
+    assert [item["metadata"]["name"] for item in left] == ["a", "c"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_a_dry_run_leaves_no_trace(api: MemoryAPI, method: str) -> None:
+    make(api, data={"k": "v"})
+    before = api.ask("GET", MAPS).json
+    path = {"POST": MAPS}.get(method, f"{MAPS}/a")
+    body = {"metadata": {"name": "b" if method == "POST" else "a"}, "data": {"z": "1"}}
+    patch = "application/merge-patch+json" if method == "PATCH" else ""
+    answer = api.ask(method, f"{path}?dryRun=All", None if method == "DELETE" else body, type=patch)
+    assert answer.code in (200, 201)
+    assert api.ask("GET", MAPS).json == before
+
+
+def test_a_dry_run_tells_of_the_conflict_it_would_meet(api: MemoryAPI) -> None:
+    make(api)
+    assert api.ask("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}}).json["reason"] == "AlreadyExists"

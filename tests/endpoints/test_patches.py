@@ -1,0 +1,131 @@
+"""PATCH: every kind, its errors, server-side apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.testing.memory_api import MemoryAPI
+
+MAPS = "/api/v1/namespaces/n/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/n/deployments"
+MERGE, JSON, STRATEGIC, APPLY = (
+    "application/merge-patch+json",
+    "application/json-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+
+
+@pytest.fixture
+def one(api: MemoryAPI) -> MemoryAPI:
+    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}}).code == 201
+    return api
+
+
+def deployment(*containers: str) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": "d"}},
+        "spec": {"containers": [{"name": name, "image": "i"} for name in containers]},
+    }
+    return {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch", "wanted"),
+    [
+        (MERGE, {"data": {"x": "1"}}, {"k": "v", "x": "1"}),
+        (MERGE, {"data": {"k": None, "x": "1"}}, {"x": "1"}),
+        (JSON, [{"op": "add", "path": "/data/x", "value": "1"}], {"k": "v", "x": "1"}),
+        (JSON, [{"op": "test", "path": "/data/k", "value": "v"}, {"op": "remove", "path": "/data/k"}], None),
+        (STRATEGIC, {"data": {"$patch": "replace", "y": "2"}}, {"y": "2"}),
+    ],
+)
+def test_patches(one: MemoryAPI, kind: str, patch: Any, wanted: Any) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a", patch, type=kind)
+    assert answer.code == 200, answer.written
+    assert answer.json.get("data") == wanted
+
+
+def test_a_strategic_patch_merges_lists_by_their_key(api: MemoryAPI) -> None:
+    assert api.ask("POST", DEPLOYMENTS, deployment("a", "b")).code == 201
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "b", "image": "new"}]}}}}
+    answer = api.ask("PATCH", f"{DEPLOYMENTS}/d", patch, type=STRATEGIC)
+    containers = answer.json["spec"]["template"]["spec"]["containers"]
+    assert {container["name"]: container["image"] for container in containers} == {"a": "i", "b": "new"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch", "code"),
+    [
+        ("application/json", {}, 415),
+        ("text/plain", {}, 415),
+        (MERGE, b"{", 400),
+        (MERGE, {"data": {"k": 1}}, 422),
+        (MERGE, {"metadata": {"name": "b"}}, 400),
+        (JSON, {}, 400),
+        (JSON, [{"op": "remove", "path": "/nope"}], 422),
+        (JSON, [{"op": "test", "path": "/data/k", "value": "other"}], 422),
+        (JSON, [{"op": "add", "path": "/data/x", "value": "1"}] * 10_001, 413),
+        (APPLY, b"a: [", 400),
+    ],
+)
+def test_bad_patches_change_nothing(one: MemoryAPI, kind: str, patch: Any, code: int) -> None:
+    before = one.ask("GET", f"{MAPS}/a").json
+    query = "?fieldManager=m" if kind == APPLY else ""
+    answer = one.ask("PATCH", f"{MAPS}/a{query}", patch, type=kind)
+    assert answer.code == code, answer.written
+    assert answer.json["kind"] == "Status"
+    assert one.ask("GET", f"{MAPS}/a").json == before
+
+
+def test_a_patch_of_nothing_is_not_found(api: MemoryAPI) -> None:
+    assert api.ask("PATCH", f"{MAPS}/a", {}, type=MERGE).code == 404
+
+
+def apply(api: MemoryAPI, manager: str, data: dict[str, str], query: str = "") -> Any:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "data": data}
+    return api.ask("PATCH", f"{MAPS}/s?fieldManager={manager}{query}", body, type=APPLY)
+
+
+def test_apply_creates_then_owns(api: MemoryAPI) -> None:
+    assert apply(api, "one", {"k": "v"}).code == 201
+    assert apply(api, "one", {"k": "v"}).code == 200
+    conflict = apply(api, "two", {"k": "w"})
+    assert (conflict.code, conflict.json["reason"]) == (409, "Conflict")
+    assert conflict.json["details"]["causes"][0]["field"] == ".data.k"
+    forced = apply(api, "two", {"k": "w"}, "&force=true")
+    assert forced.json["data"] == {"k": "w"}
+
+
+def test_what_an_applier_drops_goes_unless_somebody_else_has_it(api: MemoryAPI) -> None:
+    apply(api, "one", {"mine": "1", "ours": "1"})
+    apply(api, "two", {"ours": "1"})
+    answer = apply(api, "one", {})
+    assert answer.json["data"] == {"ours": "1"}
+
+
+def test_apply_needs_a_manager(api: MemoryAPI) -> None:
+    answer = api.ask("PATCH", f"{MAPS}/s", {"apiVersion": "v1", "kind": "ConfigMap"}, type=APPLY)
+    assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "fieldManager")
+
+
+def test_unknown_fields_warn_or_fail_as_asked(one: MemoryAPI) -> None:
+    warned = one.ask("PATCH", f"{MAPS}/a", {"bogus": 1}, type=MERGE)
+    assert warned.code == 200 and warned.warnings == ['299 - "unknown field \\"bogus\\""']
+    strict = one.ask("PATCH", f"{MAPS}/a?fieldValidation=Strict", {"bogus": 1}, type=MERGE)
+    assert strict.code == 422
+    silent = one.ask("PATCH", f"{MAPS}/a?fieldValidation=Ignore", {"bogus": 1}, type=MERGE)
+    assert silent.code == 200 and silent.warnings == []
+
+
+def test_scale_reads_and_writes_the_replicas(api: MemoryAPI) -> None:
+    api.ask("POST", DEPLOYMENTS, deployment("a"))
+    scale = api.ask("GET", f"{DEPLOYMENTS}/d/scale").json
+    assert (scale["kind"], scale["spec"], scale["status"]["selector"]) == ("Scale", {"replicas": 1}, "app=d")
+    answer = api.ask("PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 3}}, type=MERGE)
+    assert answer.json["spec"] == {"replicas": 3}
+    assert api.ask("GET", f"{DEPLOYMENTS}/d").json["spec"]["replicas"] == 3
+    negative = api.ask("PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": -1}}, type=MERGE)
+    assert negative.json["details"]["causes"][0]["field"] == "spec.replicas"

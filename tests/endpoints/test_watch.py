@@ -1,0 +1,127 @@
+"""Watches: where they begin, what they tell, how they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.testing.memory_api import MemoryAPI
+
+MAPS = "/api/v1/namespaces/n/configmaps"
+
+
+def put(api: MemoryAPI, name: str, **metadata: Any) -> None:
+    api.ask("POST", MAPS, {"metadata": {"name": name, **metadata}})
+
+
+def label(api: MemoryAPI, name: str, value: str | None) -> None:
+    answer = api.ask(
+        "PATCH", f"{MAPS}/{name}", {"metadata": {"labels": {"l": value}}}, type="application/merge-patch+json"
+    )
+    assert answer.code == 200
+
+
+def seen(watch: Any) -> list[tuple[str, str]]:
+    return [(event["type"], event["object"]["metadata"].get("name", "")) for event in watch.events]
+
+
+def test_without_a_version_a_watch_begins_with_what_there_is(api: MemoryAPI) -> None:
+    put(api, "a")
+    watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=60")
+    api.turn()
+    put(api, "b")
+    api.turn()
+    assert seen(watch) == [("ADDED", "a"), ("ADDED", "b")]
+
+
+def test_from_a_version_a_watch_tells_what_came_after_it(api: MemoryAPI) -> None:
+    put(api, "a")
+    version = api.ask("GET", MAPS).json["metadata"]["resourceVersion"]
+    put(api, "b")
+    api.ask("DELETE", f"{MAPS}/a")
+    watch = api.ask("GET", f"{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=60")
+    api.turn()
+    assert seen(watch) == [("ADDED", "b"), ("DELETED", "a")]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in watch.events]
+    assert versions == sorted(versions) and versions[0] > int(version)
+
+
+def test_an_object_that_leaves_the_selection_is_deleted_in_its_last_matching_state(api: MemoryAPI) -> None:
+    put(api, "a", labels={"l": "x"})
+    watch = api.ask("GET", f"{MAPS}?watch=1&labelSelector=l=x&timeoutSeconds=60")
+    label(api, "a", "y")
+    label(api, "a", "x")
+    label(api, "a", None)
+    api.turn()
+    assert [event["type"] for event in watch.events] == ["ADDED", "DELETED", "ADDED", "DELETED"]
+    assert watch.events[1]["object"]["metadata"]["labels"] == {"l": "x"}
+
+
+def test_initial_events_end_with_the_annotated_bookmark(api: MemoryAPI) -> None:
+    put(api, "a")
+    query = (
+        "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60"
+    )
+    watch = api.ask("GET", f"{MAPS}?{query}")
+    api.turn()
+    kinds = [event["type"] for event in watch.events]
+    assert kinds == ["ADDED", "BOOKMARK"]
+    assert watch.events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+def test_a_watch_ends_at_its_timeout(api: MemoryAPI) -> None:
+    watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=2")
+    api.turn(1.9)
+    assert not watch.finished
+    api.turn(0.2)
+    assert watch.finished
+
+
+def test_a_client_that_goes_leaves_nothing_behind(api: MemoryAPI) -> None:
+    watch = api.ask("GET", f"{MAPS}?watch=1")
+    assert len(api.runner.watches) == 1
+    watch.disconnect()
+    api.turn()
+    put(api, "a")
+    api.turn()
+    assert watch.events == [] and not api.runner.watches
+
+
+def test_a_version_of_the_future_is_waited_for_in_silence(api: MemoryAPI) -> None:
+    watch = api.ask("GET", f"{MAPS}?watch=1&resourceVersion=999999&timeoutSeconds=9")
+    put(api, "a")
+    api.turn()
+    assert watch.code == 200 and watch.events == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "resourceVersion=x",
+        "sendInitialEvents=true",
+        "resourceVersionMatch=Exact&resourceVersion=1",
+        "labelSelector=a%20in",
+    ],
+)
+def test_a_watch_that_cannot_begin_answers_a_status(api: MemoryAPI, query: str) -> None:
+    answer = api.ask("GET", f"{MAPS}?watch=1&{query}")
+    assert answer.code >= 400 and answer.json["kind"] == "Status"
+
+
+def test_deprecated_watch_paths(api: MemoryAPI) -> None:
+    put(api, "a")
+    put(api, "b")
+    one = api.ask("GET", "/api/v1/watch/namespaces/n/configmaps/a?resourceVersion=0&timeoutSeconds=9")
+    api.turn()
+    assert seen(one) == [("ADDED", "a")]
+
+
+def test_tables_name_their_columns_once(api: MemoryAPI) -> None:
+    put(api, "a")
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=60", headers=accept)
+    api.turn()
+    put(api, "b")
+    api.turn()
+    assert [bool(event["object"]["columnDefinitions"]) for event in watch.events] == [True, False]
