@@ -39,13 +39,20 @@ class _TokenRequests:
         token = self._token(ctx)
         if not token:
             return None
-        answer = self.tokens.authenticate_token(token)
+        try:
+            answer = self.tokens.authenticate_token(token)
+        except AuthenticationError as error:
+            raise AuthenticationError(INVALID_TOKEN, *error.texts) from None
         if answer is None or isinstance(answer, Authenticated):
             return self._user(ctx, answer)
         return self._wait(ctx, answer)
 
     async def _wait(self, ctx: RequestContext, waiting: Awaitable[TokenAnswer]) -> UserInfo:
-        return self._user(ctx, await waiting)
+        try:
+            answer = await waiting
+        except AuthenticationError as error:
+            raise AuthenticationError(INVALID_TOKEN, *error.texts) from None
+        return self._user(ctx, answer)
 
     def _user(self, ctx: RequestContext, answer: Authenticated | None) -> UserInfo:
         if answer is None:

@@ -56,33 +56,32 @@ class Authentication:
 def build_authentication(settings: AuthenticationSettings) -> Authentication:
     audiences = settings.api_audiences or tuple(settings.issuers)
     loopback_token = secrets.token_urlsafe(32)
-    loopback = StaticTokenAuthenticator({loopback_token: LOOPBACK_USER}, audiences)
-    tokens = UnionTokenAuthenticator(_token_authenticators(settings, audiences))
-    requests: list[Authenticator] = [BearerAuthenticator(loopback)]
+    tokens = UnionTokenAuthenticator(_token_authenticators(settings, audiences, loopback_token))
+    requests: list[Authenticator] = []
     if settings.front_proxy is not None:
         requests.append(settings.front_proxy)
     if settings.client_ca is not None:
         requests.append(ClientCertificateAuthenticator(settings.client_ca))
-    if tokens.authenticators:
-        requests.append(BearerAuthenticator(tokens))
-        requests.append(WebSocketAuthenticator(tokens))
+    requests.append(BearerAuthenticator(tokens))
+    requests.append(WebSocketAuthenticator(tokens))
     anonymous = AnonymousAuthenticator(settings.anonymous_paths) if settings.anonymous else None
     return Authentication(UnionAuthenticator(requests, anonymous), tokens, loopback_token)
 
 
-def _token_authenticators(settings: AuthenticationSettings, audiences: tuple[str, ...]) -> list[TokenAuthenticator]:
+def _token_authenticators(
+    settings: AuthenticationSettings, audiences: tuple[str, ...], loopback_token: str
+) -> list[TokenAuthenticator]:
     """Local ones first, those that may have to ask somebody last."""
-    tokens: list[TokenAuthenticator] = []
-    if settings.static_tokens:
-        tokens.append(StaticTokenAuthenticator(dict(settings.static_tokens), audiences))
+    static = {**settings.static_tokens, loopback_token: LOOPBACK_USER}
+    tokens: list[TokenAuthenticator] = [StaticTokenAuthenticator(static, audiences)]
     if settings.keys is not None:
+        if settings.issuers:
+            tokens.append(BoundTokenAuthenticator(settings.issuers, settings.keys, settings.listers, audiences))
         tokens.append(
             LegacyTokenAuthenticator(
                 settings.keys, settings.listers, audiences, lookup=settings.lookup_tokens, mark_used=settings.mark_used
             )
         )
-        if settings.issuers:
-            tokens.append(BoundTokenAuthenticator(settings.issuers, settings.keys, settings.listers, audiences))
     if settings.bootstrap_tokens:
         tokens.append(BootstrapTokenAuthenticator(settings.listers[GroupResource("", "secrets")], audiences))
     tokens.extend(settings.external)

@@ -7,7 +7,7 @@ Bad credentials raise AuthenticationError, whose text goes to TokenReview and th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, Union
 
 from kapi.authorization.errors import aggregate
@@ -58,4 +58,4 @@ def with_authenticated_group(user: UserInfo) -> UserInfo:
     """The user as a member of ``system:authenticated``, unless it is anonymous."""
     if user.name == ANONYMOUS or ALL_AUTHENTICATED in user.groups or ALL_UNAUTHENTICATED in user.groups:
         return user
-    return replace(user, groups=(*user.groups, ALL_AUTHENTICATED))
+    return UserInfo(user.name, user.uid, (*user.groups, ALL_AUTHENTICATED), user.extra)

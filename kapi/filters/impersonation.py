@@ -27,6 +27,7 @@ from kapi.machinery.names import dns_subdomain
 from kapi.request.context import RequestContext
 from kapi.request.headers import (
     all_headers,
+    any_header_with_prefix,
     first_header,
     headers_with_prefix,
     remove_header,
@@ -52,6 +53,8 @@ def impersonation(authorizer: Authorizer, *, constrained: bool = True) -> Filter
         ctx.extra["impersonation_constraint"] = constraint
 
     def filter(ctx: RequestContext) -> None | Awaitable[None]:
+        if not any_header_with_prefix(ctx, b"Impersonate-"):
+            return None
         wanted = wanted_user(ctx)
         return None if wanted is None else check(ctx, wanted)
 

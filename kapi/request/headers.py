@@ -31,6 +31,14 @@ def headers_with_prefix(ctx: RequestContext, prefix: str) -> list[tuple[str, lis
     return sorted(found)
 
 
+def any_header_with_prefix(ctx: RequestContext, prefix: bytes) -> bool:
+    """Whether there is such a header; ``prefix`` in its canonical capitalization."""
+    for name, _ in ctx.http.requestHeaders.getAllRawHeaders():
+        if name.startswith(prefix):
+            return True
+    return False
+
+
 def remove_header(ctx: RequestContext, name: str) -> None:
     """Takes a credential out of the request, so that nothing behind sees or forwards it."""
     ctx.http.requestHeaders.removeHeader(name.encode("latin-1"))

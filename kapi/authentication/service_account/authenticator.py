@@ -26,6 +26,7 @@ LEGACY_ISSUER = "kubernetes/serviceaccount"
 INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 LAST_USED = "kubernetes.io/legacy-token-last-used"
 _LEEWAY = 60  # seconds between clocks
+_REMEMBERED = 4096
 _INVALIDATED = "service account token has been invalidated"
 ACCOUNTS, SECRETS, PODS, NODES = (
     GroupResource("", plural) for plural in ("serviceaccounts", "secrets", "pods", "nodes")
@@ -62,6 +63,18 @@ class _ServiceAccountTokens:
         self.listers = listers
         self.api_audiences = api_audiences
         self.clock = clock
+        self._users: dict[int, tuple[Claims, UserInfo]] = {}  # id of verified claims -> (they, who they name)
+
+    def _remembered(self, claims: Claims, make: Callable[[], UserInfo]) -> UserInfo:
+        """The identity in verified claims, which never changes, made once for claims that are kept."""
+        known = self._users.get(id(claims))
+        if known is not None and known[0] is claims:
+            return known[1]
+        user = make()
+        if len(self._users) >= _REMEMBERED:
+            self._users.clear()
+        self._users[id(claims)] = (claims, user)
+        return user
 
     def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> Authenticated | None:
         claims = self.signed.claims(token)
@@ -109,26 +122,20 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
         if _deleted(account, now):
             raise AuthenticationError(f"service account {namespace}/{name} has been deleted")
 
-        extra: dict[str, tuple[str, ...]] = {}
-        if isinstance(claims.get("jti"), str) and claims["jti"]:
-            extra[names.CREDENTIAL_ID] = (f"JTI={claims['jti']}",)
         secret, pod, node = private.get("secret"), private.get("pod"), private.get("node")
         if secret:
-            self._alive(
-                SECRETS, namespace, secret, now, "secret UID ({}) does not match service account secret ref claim ({})"
-            )
+            mismatch = "secret UID ({}) does not match service account secret ref claim ({})"
+            self._alive(SECRETS, namespace, secret, now, mismatch)
         if pod:
             self._alive(PODS, namespace, pod, now, "pod UID ({}) does not match service account pod ref claim ({})")
         elif node:
             self._alive(NODES, "", node, now, "node UID ({}) does not match service account node ref claim ({})")
-        if node:
-            extra[names.NODE_NAME] = (node.get("name", ""),)
-            if node.get("uid"):
-                extra[names.NODE_UID] = (node["uid"],)
-        if pod:
-            extra[names.POD_NAME] = (pod.get("name", ""),)
-            extra[names.POD_UID] = (pod.get("uid", ""),)
-        return UserInfo(names.username(namespace, name), uid=uid, groups=names.groups(namespace), extra=extra)
+
+        def identity() -> UserInfo:
+            extra = _extra(claims.get("jti"), pod, node)
+            return UserInfo(names.username(namespace, name), uid=uid, groups=names.groups(namespace), extra=extra)
+
+        return self._remembered(claims, identity)
 
     def _alive(self, resource: GroupResource, namespace: str, reference: Object, now: float, mismatch: str) -> None:
         obj = self._get(resource, namespace, reference.get("name", ""))
@@ -139,6 +146,21 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
             raise AuthenticationError(mismatch.format(uid, wanted))
         if _deleted(obj, now):
             raise AuthenticationError(_INVALIDATED)
+
+
+def _extra(token_id: Any, pod: Object | None, node: Object | None) -> dict[str, tuple[str, ...]]:
+    """What a token tells beside the account: its own id, the pod and the node it was made for."""
+    extra: dict[str, tuple[str, ...]] = {}
+    if isinstance(token_id, str) and token_id:
+        extra[names.CREDENTIAL_ID] = (f"JTI={token_id}",)
+    if node:
+        extra[names.NODE_NAME] = (node.get("name", ""),)
+        if node.get("uid"):
+            extra[names.NODE_UID] = (node["uid"],)
+    if pod:
+        extra[names.POD_NAME] = (pod.get("name", ""),)
+        extra[names.POD_UID] = (pod.get("uid", ""),)
+    return extra
 
 
 def _deleted(obj: Object, now: float) -> bool:
