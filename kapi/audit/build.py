@@ -49,7 +49,7 @@ def build(options: Options, reactor: Any, registry: CollectorRegistry | None = N
         return None
     policy, warnings = load_policy(options.audit_policy_file)
     for text in warnings:
-        log.warn("audit policy: {text}", text=text)  # noqa: G010
+        log.warn("audit policy: {text}", text=text)
     meter = Meter(registry)
     sinks: list[Sink] = []
     if options.audit_log_path:

@@ -1,4 +1,6 @@
-"""The audit event of one request while it is under construction: ``ctx.audit`` (upstream: ``audit/context.go``, audit.k8s.io/v1).
+"""The audit event of one request while it is under construction: ``ctx.audit``.
+
+Upstream: ``audit/context.go``, audit.k8s.io/v1.
 
 Nothing is encoded before a stage is recorded; a request that the policy does not want costs one policy lookup.
 """

@@ -1,6 +1,7 @@
 """The log back end: a line an event, into a file that is rotated by size, age and count, or to standard output.
 
-Upstream: ``plugin/pkg/audit/log`` over lumberjack: rotated files are ``name-2006-01-02T15-04-05.000.ext`` beside the log.
+Upstream: ``plugin/pkg/audit/log`` over lumberjack: rotated files are ``name-2006-01-02T15-04-05.000.ext`` beside the
+log.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kapi.audit.record import Record
@@ -84,7 +85,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         now = self._clock()
-        stamp = datetime.fromtimestamp(now, timezone.utc).strftime(_STAMP) + f".{int(now * 1000) % 1000:03d}"
+        stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP) + f".{int(now * 1000) % 1000:03d}"
         backup = self.path.with_name(f"{self.path.stem}-{stamp}{self.path.suffix}")
         os.close(self._file)
         try:
@@ -96,12 +97,17 @@ class LogFile:
     def _tidy(self, now: float) -> None:
         """Removes old files and compresses the others."""
         pattern = re.compile(
-            re.escape(self.path.stem) + r"-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})" + re.escape(self.path.suffix) + r"(\.gz)?"
+            re.escape(self.path.stem)
+            + r"-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})"
+            + re.escape(self.path.suffix)
+            + r"(\.gz)?"
         )
-        backups = sorted((match[1], file) for file in self.path.parent.iterdir() if (match := pattern.fullmatch(file.name)))
+        backups = sorted(
+            (match[1], file) for file in self.path.parent.iterdir() if (match := pattern.fullmatch(file.name))
+        )
         backups.reverse()
         for position, (stamp, file) in enumerate(backups):
-            made = datetime.strptime(stamp[:19], _STAMP).replace(tzinfo=timezone.utc).timestamp()
+            made = datetime.strptime(stamp[:19], _STAMP).replace(tzinfo=UTC).timestamp()
             too_many = self._backups and position >= self._backups
             if too_many or (self._age and now - made > self._age * _DAY):
                 with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,7 @@
-"""The audit policy: how much is recorded of which request (upstream: apiserver ``audit/policy``; audit.k8s.io/v1 Policy)."""
+"""The audit policy: how much is recorded of which request.
+
+Upstream: apiserver ``audit/policy``; audit.k8s.io/v1 Policy.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,15 @@ STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 
 _POLICY_FIELDS = {"kind", "apiVersion", "metadata", "rules", "omitStages", "omitManagedFields"}
 _RULE_FIELDS = {
-    "level", "users", "userGroups", "verbs", "resources", "namespaces", "nonResourceURLs", "omitStages", "omitManagedFields",
+    "level",
+    "users",
+    "userGroups",
+    "verbs",
+    "resources",
+    "namespaces",
+    "nonResourceURLs",
+    "omitStages",
+    "omitManagedFields",
 }
 _RESOURCE_FIELDS = {"group", "resources", "resourceNames"}
 _LISTS = {"users", "userGroups", "verbs", "namespaces", "nonResourceURLs", "omitStages"}
@@ -221,7 +232,9 @@ def _check_resources(resources: Any, path: FieldPath, warnings: list[str]) -> li
     for item in resources:
         warnings += [f'unknown field "{path.child(name)}"' for name in item if name not in _RESOURCE_FIELDS]
         group = item.get("group") or ""
-        if not isinstance(group, str) or not all(_strings(item.get(name) or []) for name in ("resources", "resourceNames")):
+        if not isinstance(group, str) or not all(
+            _strings(item.get(name) or []) for name in ("resources", "resourceNames")
+        ):
             raise PolicyError(f"{path}: group must be a string, resources and resourceNames lists of strings")
         if group and group != "*":
             problems = dns_subdomain(group)

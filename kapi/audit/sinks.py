@@ -1,7 +1,9 @@
-"""What stands between an event and its back ends: union, tolerance, truncation, batching (upstream: ``plugin/pkg/audit``).
+"""What stands between an event and its back ends: union, tolerance, truncation, batching.
 
-A sink has ``process(record)``: False only when the request must fail because of it.  A back end has ``send(records)``, which
-raises or errs with what went wrong.
+Upstream: ``plugin/pkg/audit``.
+
+A sink has ``process(record)``: False only when the request must fail because of it.  A back end has
+``send(records)``, which raises or errs with what went wrong.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ class Truncating:
 
 
 class Batching:
-    """Collects events and sends them in batches, at a bounded rate; what does not fit into the buffer is lost and counted.
+    """Collects events and sends them in batches, at a bounded rate; what the buffer cannot take is lost and counted.
 
     ``max_wait`` in seconds; ``qps`` 0 does not throttle; ``max_bytes`` 0 does not split by size.
     """
@@ -235,6 +237,9 @@ class Batching:
 def report(meter: Meter, plugin: str, count: int, error: Exception) -> None:
     """Counts and logs lost events; their contents stay out of the log."""
     meter.error(plugin, count)
-    log.error("Error in audit plugin '{plugin}' affecting {count} audit events: {error}", plugin=plugin, count=count, error=error)
-
-
+    log.error(
+        "Error in audit plugin '{plugin}' affecting {count} audit events: {error}",
+        plugin=plugin,
+        count=count,
+        error=error,
+    )

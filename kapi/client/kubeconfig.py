@@ -19,7 +19,10 @@ class KubeconfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server to call and what to show it.  ``ca``, ``certificate`` and ``key`` are PEM; no ``ca`` trusts the system's."""
+    """A server to call and what to show it.
+
+    ``ca``, ``certificate`` and ``key`` are PEM; no ``ca`` trusts the system's.
+    """
 
     url: str
     ca: bytes = b""

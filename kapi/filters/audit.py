@@ -1,7 +1,9 @@
-"""Auditing around the chain (upstream: apiserver ``filters/audit.go``, ``filters/authn_audit.go``, ``filters/audit_init.go``).
+"""Auditing around the chain.
 
-``audit_init`` stands first and makes ``ctx.audit``; ``audit`` stands behind authentication and asks the policy.  What fails in between
-(no credentials, a bad timeout) is recorded by itself, with the single stage ResponseStarted.
+Upstream: apiserver ``filters/audit.go``, ``filters/authn_audit.go``, ``filters/audit_init.go``.
+
+``audit_init`` stands first and makes ``ctx.audit``; ``audit`` stands behind authentication and asks the policy.  What
+fails in between (no credentials, a bad timeout) is recorded by itself, with the single stage ResponseStarted.
 """
 
 from __future__ import annotations

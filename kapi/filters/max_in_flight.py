@@ -1,4 +1,7 @@
-"""A plain bound on requests that run at once, for servers without priority and fairness (upstream: ``maxinflight.go``)."""
+"""A plain bound on requests that run at once, for servers without priority and fairness.
+
+Upstream: ``maxinflight.go``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""API priority and fairness: who has to wait, and who is turned away (upstream: ``server/filters/priority-and-fairness.go``)."""
+"""API priority and fairness: who has to wait, and who is turned away.
+
+Upstream: ``server/filters/priority-and-fairness.go``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dividing the server's concurrency by demand (KEP-1040, "Dispatching"; upstream: ``util/flowcontrol/conc_alloc.go``)."""
+"""Dividing the server's concurrency by demand (KEP-1040).
+
+Upstream: ``util/flowcontrol/conc_alloc.go``.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,7 @@ def allocate(total: float, claims: Sequence[Claim]) -> tuple[list[float], float]
 
     def at(fraction: float) -> list[float]:
         return [
-            max(claim.lower, min(claim.upper, fraction * target))
-            for claim, target in zip(claims, targets, strict=True)
+            max(claim.lower, min(claim.upper, fraction * target)) for claim, target in zip(claims, targets, strict=True)
         ]
 
     low, high = 0.0, max(claim.upper / target for claim, target in zip(claims, targets, strict=True))

@@ -1,4 +1,6 @@
-"""The flow schemas and priority levels that every server has, as objects (upstream: ``apis/flowcontrol/bootstrap``; KEP-1040).
+"""The flow schemas and priority levels that every server has, as objects.
+
+Upstream: ``apis/flowcontrol/bootstrap``; KEP-1040.
 
 They are kept in the store by a controller; the mandatory ones serve even before it has run.
 """

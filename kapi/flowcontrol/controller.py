@@ -1,7 +1,9 @@
-"""API priority and fairness: classifies requests and keeps the levels' limits (KEP-1040; upstream: ``apf_controller.go``).
+"""API priority and fairness: classifies requests and keeps the levels' limits (KEP-1040).
 
-Configured by the FlowSchema and PriorityLevelConfiguration objects as they are in the watch cache; what is mandatory works
-even when the objects are missing.
+Upstream: ``util/flowcontrol/apf_controller.go``.
+
+Configured by the FlowSchema and PriorityLevelConfiguration objects as they are in the watch cache; what is mandatory
+works even when the objects are missing.
 """
 
 from __future__ import annotations
@@ -123,7 +125,9 @@ class FlowController:
                 self.levels[name].retiring = True
         mandatory = bootstrap.schemas(mandatory=True)
         objects = {obj["metadata"]["name"]: obj for obj in mandatory} | self._schema_objects
-        ordered = sorted(objects.values(), key=lambda obj: (obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"]))
+        ordered = sorted(
+            objects.values(), key=lambda obj: (obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"])
+        )
         self.schemas = [schema for obj in ordered if (schema := self._schema(obj, good)) is not None]
         shares = sum(level.shares for level in self.levels.values())
         for level in self.levels.values():
@@ -181,7 +185,9 @@ class FlowController:
         if rest <= needed:
             self.fair_fraction = 0.0
             part = (rest - least) / (needed - least)
-            return [level.lower + half_up((low - level.lower) * part) for level, low in zip(limited, lowest, strict=True)]
+            return [
+                level.lower + half_up((low - level.lower) * part) for level, low in zip(limited, lowest, strict=True)
+            ]
         claims = [
             Claim(low, level.upper, max(low, level.queues.demand.smoothed))
             for level, low in zip(limited, lowest, strict=True)

@@ -1,8 +1,8 @@
 """Fair queuing of one priority level's requests (KEP-1040; upstream: ``fairqueuing/queueset``).
 
-Each queue has a clock of the seat-seconds it was served; the next request comes from the queue that would be least ahead after it.
-A queue that was empty starts at the present round, so that nobody saves up. The time a request takes is guessed when it is
-dispatched and put right when it ends.
+Each queue has a clock of the seat-seconds it was served; the next request comes from the queue that would be least
+ahead after it. A queue that was empty starts at the present round, so that nobody saves up. The time a request takes
+is guessed when it is dispatched and put right when it ends.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class FairQueues:
         self._dispatch_all()
 
     def admit(self, request: Request, patience: float) -> str | Deferred[str]:
-        """"" when it may go at once, the reason when it must not, or a Deferred of either.
+        """ "" when it may go at once, the reason when it must not, or a Deferred of either.
 
         ``patience``: seconds it may wait.  Cancelling the Deferred takes it out of its queue.
         """

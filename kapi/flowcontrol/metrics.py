@@ -59,8 +59,8 @@ class Meter(Collector):
         )
         self._runs = _Histogram(
             "request_execution_seconds",
-            "[ALPHA] Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the "
-            "API Priority and Fairness subsystem",
+            "[ALPHA] Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution "
+            "in the API Priority and Fairness subsystem",
             (_LEVEL, _SCHEMA),
             _SECONDS,
         )
@@ -123,11 +123,23 @@ class Meter(Collector):
             ("lower_limit_seats", "[ALPHA] Lower bound on number of execution seats", lambda level: level.lower),
             ("upper_limit_seats", "[ALPHA] Upper bound on number of execution seats", lambda level: level.upper),
             ("current_limit_seats", "[ALPHA] Current derived number of execution seats", lambda level: level.current),
-            ("current_executing_seats", "[BETA] Seats in use by executing requests", lambda level: level.queues.seats_in_use),
+            (
+                "current_executing_seats",
+                "[BETA] Seats in use by executing requests",
+                lambda level: level.queues.seats_in_use,
+            ),
             ("current_executing_requests", "[BETA] Requests executing now", lambda level: level.queues.executing),
             ("current_inqueue_requests", "[BETA] Requests in queues now", lambda level: level.queues.waiting),
-            ("current_inqueue_seats", "[ALPHA] Seats of requests in queues now", lambda level: level.queues.seats_waiting),
-            ("demand_seats_average", "[ALPHA] Time-weighted average of seat demand", lambda level: level.queues.demand.average),
+            (
+                "current_inqueue_seats",
+                "[ALPHA] Seats of requests in queues now",
+                lambda level: level.queues.seats_waiting,
+            ),
+            (
+                "demand_seats_average",
+                "[ALPHA] Time-weighted average of seat demand",
+                lambda level: level.queues.demand.average,
+            ),
             (
                 "demand_seats_high_watermark",
                 "[ALPHA] Largest seat demand of the last adjustment period",

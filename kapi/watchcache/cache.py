@@ -142,13 +142,13 @@ class Cache:
     ) -> Watch:
         """Starts a watch.
 
-        ``since`` None starts now, else after that revision.  ``initial_events`` begins with an ADDED for each object there is
-        (``since`` is then ignored: await ``wait_for`` or ``wait_fresh`` first); ``initial_end`` follows them with the annotated
-        bookmark.  ``bookmarks`` sends one about every minute, and one 2 s before the client's ``timeout`` (seconds).
-        Raises Compacted.
+        ``since`` None starts now, else after that revision.  ``initial_events`` begins with an ADDED for each object
+        there is (``since`` is then ignored: await ``wait_for`` or ``wait_fresh`` first); ``initial_end`` follows them
+        with the annotated bookmark.  ``bookmarks`` sends one about every minute, and one 2 s before the client's
+        ``timeout`` (seconds). Raises Compacted.
 
-        ``on_end(error)`` is called once when the cache ends the watch: None when the watcher was too slow or the server stops,
-        Compacted when the store lost its history (answer 410).
+        ``on_end(error)`` is called once when the cache ends the watch: None when the watcher was too slow or the
+        server stops, Compacted when the store lost its history (answer 410).
         """
         if predicate is not None and predicate.empty:
             predicate = None

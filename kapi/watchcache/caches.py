@@ -1,8 +1,8 @@
 """All watch caches of one store, fed by one reader.
 
-Everything in the store is kept, whether somebody has asked for its cache or not: a custom resource whose definition comes later
-finds its objects there.  One log over all resources bounds the history by age and size; what falls out of it is compacted
-in the store as well.
+Everything in the store is kept, whether somebody has asked for its cache or not: a custom resource whose definition
+comes later finds its objects there.  One log over all resources bounds the history by age and size; what falls out of
+it is compacted in the store as well.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Caches:
         """Takes all there is; a second time, every watch ends with 410, for its history has a gap."""
         again = self.ready
         if again:
-            log.warn("the store's history was lost; all watches begin anew")  # noqa: G010  (twisted.logger has no other name)
+            log.warn("the store's history was lost; all watches begin anew")
             self._flush()
         entries: dict[Cache, dict[str, Entry]] = {cache: {} for cache in self._caches.values()}
         for obj in objects:

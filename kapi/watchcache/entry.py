@@ -58,8 +58,8 @@ class Scope:
 class Entry:
     """An object at a revision; never changes.
 
-    ``key`` is ``namespace/name``, or the name alone for cluster-scoped objects; lists are sorted by it.  ``data`` is the stored
-    JSON with its resourceVersion.
+    ``key`` is ``namespace/name``, or the name alone for cluster-scoped objects; lists are sorted by it.  ``data`` is
+    the stored JSON with its resourceVersion.
     """
 
     __slots__ = ("key", "namespace", "name", "revision", "data", "_scope", "_object", "_labels", "_fields")

@@ -1,7 +1,8 @@
 """Waiting until the caches have seen a revision, and which revision a read must wait for.
 
-A read that must see every acknowledged write asks the store for its newest revision.  One question is on its way at a time; who comes
-while it is on its way shares the next one, because the answer to the first may be older than what they know of.
+A read that must see every acknowledged write asks the store for its newest revision.  One question is on its way at a
+time; who comes while it is on its way shares the next one, because the answer to the first may be older than what
+they know of.
 """
 
 from __future__ import annotations

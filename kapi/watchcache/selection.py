@@ -1,7 +1,7 @@
 """Watchers with the same selection form a group; an index finds the groups that a change concerns.
 
-A selection by name, or by the exact value of a field (every kubelet watches the pods of its own node), is looked up and not
-tried, so that a change costs what it concerns and not what there is.
+A selection by name, or by the exact value of a field (every kubelet watches the pods of its own node), is looked up
+and not tried, so that a change costs what it concerns and not what there is.
 """
 
 from __future__ import annotations

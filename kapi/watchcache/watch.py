@@ -25,8 +25,19 @@ class Watch:
     """``on_batch`` is never called before ``Cache.watch`` has returned, nor while paused."""
 
     __slots__ = (
-        "_cache", "_group", "_on_batch", "_on_end", "_after", "_backlog", "_queue", "_queued", "_paused", "_pumping",
-        "ended", "bookmarks", "deadline",
+        "_cache",
+        "_group",
+        "_on_batch",
+        "_on_end",
+        "_after",
+        "_backlog",
+        "_queue",
+        "_queued",
+        "_paused",
+        "_pumping",
+        "ended",
+        "bookmarks",
+        "deadline",
     )
 
     def __init__(

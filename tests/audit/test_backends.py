@@ -100,7 +100,9 @@ class Sinks(SynchronousTestCase):
         self.backend, self.meter, self.clock = Backend(), Meter(), Clock()
 
     def batching(self, **options: Any) -> Batching:
-        return Batching(self.backend, self.meter, self.clock, **{"max_size": 3, "max_wait": 10.0, "qps": 0.0, **options})
+        return Batching(
+            self.backend, self.meter, self.clock, **{"max_size": 3, "max_wait": 10.0, "qps": 0.0, **options}
+        )
 
     def test_batches_go_when_full_or_old(self) -> None:
         sink = self.batching()
@@ -165,13 +167,15 @@ class Sinks(SynchronousTestCase):
         sink.process(record(1, 1000, REQUEST))
         sink.process(record(2, 100, REQUEST))
         sink.process(record(3, 1000, METADATA))
-        self.assertEqual(kept[0].tree, {"kind": "Event", "number": 1, "annotations": {"audit.k8s.io/truncated": "true"}})
+        self.assertEqual(
+            kept[0].tree, {"kind": "Event", "number": 1, "annotations": {"audit.k8s.io/truncated": "true"}}
+        )
         self.assertIn("requestObject", kept[1].tree)
         self.assertEqual((len(kept), self.meter.errors), (2, {"truncate": 1}))
 
 
 class Receiver(resource.Resource):
-    isLeaf = True
+    isLeaf = True  # noqa: N815
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +183,7 @@ class Receiver(resource.Resource):
         self.tokens: list[str | None] = []
         self.answers = [500, 429]
 
-    def render_POST(self, request: Any) -> bytes:
+    def render_POST(self, request: Any) -> bytes:  # noqa: N802
         self.lists.append(orjson.loads(request.content.read()))
         self.tokens.append(request.getHeader("authorization"))
         request.setResponseCode(self.answers.pop(0) if self.answers else 200)
@@ -233,5 +237,6 @@ class Kubeconfigs(SynchronousTestCase):
         self.refuse(context, 'cluster "a" does not exist')
         self.refuse(context + "clusters: [{name: a, cluster: {server: 'http://x'}}]", "must be an https URL")
         self.refuse(
-            context + "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority: nope}}]", "No such file"
+            context + "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority: nope}}]",
+            "No such file",
         )

@@ -42,13 +42,24 @@ class Memory:
 
 class Bench:
     def __init__(self, *rules: dict[str, Any], outcome: Any = True, **policy: Any) -> None:
-        tree = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": list(rules) or [{"level": "Metadata"}], **policy}
+        tree = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "rules": list(rules) or [{"level": "Metadata"}],
+            **policy,
+        }
         self.sink = Memory(outcome)
         self.meter = Meter()
-        self.auditor = Auditor(read_policy(tree)[0], Several([self.sink], self.meter), self.meter, lambda: 1700000000.25)
+        self.auditor = Auditor(
+            read_policy(tree)[0], Several([self.sink], self.meter), self.meter, lambda: 1700000000.25
+        )
 
     def begin(
-        self, uri: str = "/api/v1/namespaces/x/pods/p?pretty=true", method: str = "GET", user: UserInfo | None = ALICE, **more: Any
+        self,
+        uri: str = "/api/v1/namespaces/x/pods/p?pretty=true",
+        method: str = "GET",
+        user: UserInfo | None = ALICE,
+        **more: Any,
     ) -> RequestContext:
         ctx = request(uri, method, **more)
         ctx.http.uri = uri.encode()
@@ -73,16 +84,20 @@ class Bench:
 
 def test_the_fields_of_both_stages() -> None:
     bench = Bench()
-    ctx = bench.begin(headers={"User-Agent": "test/1", "X-Forwarded-For": "192.0.2.7, nonsense", "X-Real-Ip": "192.0.2.7"})
+    ctx = bench.begin(
+        headers={"User-Agent": "test/1", "X-Forwarded-For": "192.0.2.7, nonsense", "X-Real-Ip": "192.0.2.7"}
+    )
     ctx.annotations["b"] = "2"
     ctx.annotations["a"] = "1"
     bench.finish(ctx, Response(200, b'{"kind":"Pod"}'))
     first, last = bench.sink.events
     assert first == {
-        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": "the-id", "stage": "RequestReceived",
+        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": "the-id",
+        "stage": "RequestReceived",
         "requestURI": "/api/v1/namespaces/x/pods/p?pretty=true", "verb": "get",
         "user": {
-            "username": "alice", "uid": "7", "groups": ["dev", "system:authenticated"], "extra": {"a": ["1", "x"], "b": ["2"]},
+            "username": "alice", "uid": "7", "groups": ["dev", "system:authenticated"],
+            "extra": {"a": ["1", "x"], "b": ["2"]},
         },
         "sourceIPs": ["192.0.2.7", "10.1.2.3"], "userAgent": "test/1",
         "objectRef": {"resource": "pods", "namespace": "x", "name": "p", "apiVersion": "v1"},
@@ -92,7 +107,8 @@ def test_the_fields_of_both_stages() -> None:
     assert last["responseStatus"] == {"metadata": {}, "code": 200}
     assert list(last["annotations"].items()) == [("a", "1"), ("b", "2")]
     assert list(last) == [
-        "kind", "apiVersion", "level", "auditID", "stage", "requestURI", "verb", "user", "sourceIPs", "userAgent", "objectRef",
+        "kind", "apiVersion", "level", "auditID", "stage", "requestURI", "verb", "user", "sourceIPs", "userAgent",
+        "objectRef",
         "responseStatus", "requestReceivedTimestamp", "stageTimestamp", "annotations",
     ]  # fmt: skip
 
@@ -122,12 +138,17 @@ def test_a_status_as_the_answer_of_a_delete() -> None:
 
 OBJ = {
     "kind": "ConfigMap", "apiVersion": "v1",
-    "metadata": {"name": "c", "uid": "u", "resourceVersion": "5", "managedFields": [{"manager": "m"}]}, "data": {"k": "v"},
+    "metadata": {"name": "c", "uid": "u", "resourceVersion": "5", "managedFields": [{"manager": "m"}]},
+    "data": {"k": "v"},
 }  # fmt: skip
 
 
 def test_levels_say_which_bodies_are_kept() -> None:
-    for level, kept in (("Metadata", []), ("Request", ["requestObject"]), ("RequestResponse", ["requestObject", "responseObject"])):
+    for level, kept in (
+        ("Metadata", []),
+        ("Request", ["requestObject"]),
+        ("RequestResponse", ["requestObject", "responseObject"]),
+    ):
         bench = Bench({"level": level})
         ctx = bench.begin("/api/v1/namespaces/x/configmaps", "POST")
         ctx.audit.request_object(OBJ)
@@ -214,7 +235,11 @@ def test_failed_authentication_is_recorded_by_itself() -> None:
     bench.finish(ctx, Response(401, b"{}"))
     assert bench.stages == ["ResponseStarted"]
     event = bench.sink.events[0]
-    assert (event["user"], event["responseStatus"]["code"], event["responseStatus"]["reason"]) == ({}, 401, "Unauthorized")
+    assert (event["user"], event["responseStatus"]["code"], event["responseStatus"]["reason"]) == (
+        {},
+        401,
+        "Unauthorized",
+    )
 
 
 def test_what_the_policy_does_not_want_leaves_no_trace() -> None:
@@ -267,6 +292,7 @@ def test_legacy_lines() -> None:
     bench.finish(bench.begin(headers={"User-Agent": 'a "b"'}), Response(200, b"{}"))
     assert lines[1] == (
         '2023-11-14T22:13:20.25Z AUDIT: id="the-id" stage="ResponseComplete" ip="10.1.2.3" method="get" user="alice" '
-        'groups="\\"dev\\",\\"system:authenticated\\"" as="<self>" asgroups="<lookup>" user-agent="a \\"b\\"" namespace="x" '
+        'groups="\\"dev\\",\\"system:authenticated\\"" as="<self>" asgroups="<lookup>" user-agent="a \\"b\\"" '
+        'namespace="x" '
         'uri="/api/v1/namespaces/x/pods/p?pretty=true" response="200"'
     )

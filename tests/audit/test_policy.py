@@ -22,7 +22,11 @@ POLICY: dict[str, Any] = {
         {"level": "None", "nonResourceURLs": ["/healthz*", "/version"]},
         {"level": "Metadata", "resources": [{"resources": ["secrets", "configmaps"]}], "omitStages": ["Panic"]},
         {"level": "Request", "resources": [{"group": "apps", "resources": ["*/scale"]}], "namespaces": ["kube-system"]},
-        {"level": "Request", "resources": [{"resources": ["pods/*"], "resourceNames": ["p"]}], "omitManagedFields": False},
+        {
+            "level": "Request",
+            "resources": [{"resources": ["pods/*"], "resourceNames": ["p"]}],
+            "omitManagedFields": False,
+        },
         {"level": "RequestResponse", "resources": [{"group": "*", "resources": ["deployments"]}, {"group": "batch"}]},
         {"level": "Metadata", "verbs": ["create"]},
     ],
@@ -75,8 +79,14 @@ def test_stages_and_managed_fields_of_rule_and_policy() -> None:
         ({"apiVersion": "audit.k8s.io/v1beta1"}, "unknown group version field"),
         ({"rules": []}, "loaded illegal policy with 0 rules"),
         ({"rules": [{}]}, r"rules\[0\].level: Required value"),
-        ({"rules": [{"level": "All"}]}, r'rules\[0\].level: Unsupported value: "All": supported values: "Metadata", "None"'),
-        ({"omitStages": ["Never"]}, r'omitStages\[0\]: Invalid value: "Never": allowed stages are RequestReceived,Resp'),
+        (
+            {"rules": [{"level": "All"}]},
+            r'rules\[0\].level: Unsupported value: "All": supported values: "Metadata", "None"',
+        ),
+        (
+            {"omitStages": ["Never"]},
+            r'omitStages\[0\]: Invalid value: "Never": allowed stages are RequestReceived,Resp',
+        ),
         (
             {"rules": [{"level": "None", "nonResourceURLs": ["logs"]}]},
             r'rules\[0\].nonResourceURLs\[0\]: Invalid value: "logs": non-resource URL rules must begin with',

@@ -185,5 +185,7 @@ class Checker:
             elif told == following:
                 position += 1
             else:
-                self.problems.append(f"a watch from {watching.since} ({watching.color}) was told {told}, not {following}")
+                self.problems.append(
+                    f"a watch from {watching.since} ({watching.color}) was told {told}, not {following}"
+                )
                 return

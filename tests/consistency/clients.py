@@ -166,7 +166,12 @@ class Worker(Client):
         write = Write(kind, name, expected, value, time.monotonic())
         self.journal.writes.append(write)
         labels = {"color": self.rng.choice(COLORS)}
-        obj: Any = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": {"v": value}}
+        obj: Any = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": labels},
+            "data": {"v": value},
+        }
         if kind == "create":
             status, answer = self.ask("POST", PATH, obj)
         elif kind == "update":
@@ -213,7 +218,9 @@ class Worker(Client):
         pages: list[Any] = []
         token = ""
         while True:
-            status, answer = self.ask("GET", f"{PATH}?limit={self.rng.randrange(1, 4)}" + (f"&continue={token}" if token else ""))
+            status, answer = self.ask(
+                "GET", f"{PATH}?limit={self.rng.randrange(1, 4)}" + (f"&continue={token}" if token else "")
+            )
             if status == 410:
                 self.journal.complaints.append(f"410 without compaction: {answer}")
             if status != 200:

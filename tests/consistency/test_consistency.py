@@ -39,7 +39,10 @@ class Load:
 
     def run(self) -> None:
         kinds: list[type[Client]] = [Worker] * WORKERS + [Watcher] * WATCHERS
-        clients = [kind(self.cluster, self.journal, self.rng.randrange(1 << 20) * 2 + n % 2, self.stop) for n, kind in enumerate(kinds)]
+        clients = [
+            kind(self.cluster, self.journal, self.rng.randrange(1 << 20) * 2 + n % 2, self.stop)
+            for n, kind in enumerate(kinds)
+        ]
         self._wait_for_servers()
         for client in clients:
             client.start()
@@ -111,8 +114,8 @@ class Consistency(TestCase):
         done = sum(1 for write in journal.writes if write.status in (200, 201))
         told = sum(len(watching.told) for watching in journal.watchings)
         summary = (
-            f"seed {SEED}: {done} of {len(journal.writes)} writes, {len(journal.reads)} reads, {len(journal.listings)} lists, "
-            f"{told} watch events, answers {dict(sorted(journal.statuses.items()))}"
+            f"seed {SEED}: {done} of {len(journal.writes)} writes, {len(journal.reads)} reads, "
+            f"{len(journal.listings)} lists, {told} watch events, answers {dict(sorted(journal.statuses.items()))}"
         )
         print(summary)
         self.assertEqual(problems[:10], [], f"{len(problems)} problems; {summary}")

@@ -55,13 +55,16 @@ def controller(total: int = 600, suggested: bool = True) -> FlowController:
         ("/version", "GET", ANONYMOUS, "global-default", "global-default"),
         ("/api/v1/pods", "GET", ALICE, "global-default", "global-default"),
         ("/api/v1/nodes/n/status", "PATCH", NODE, "system-node-high", "node-high"),
-        ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n", "PUT", NODE, "system-node-high", "node-high"),
+        ("/apis/coordination.k8s.io/v1/namespaces/n/leases/n", "PUT", NODE, "system-node-high", "node-high"),
         ("/api/v1/pods", "GET", NODE, "system-nodes", "system"),
         (
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/l", "PUT", MANAGER,
             "system-leader-election", "leader-election",
         ),
-        ("/apis/coordination.k8s.io/v1/namespaces/x/leases/l", "PATCH", MANAGER, "kube-controller-manager", "workload-high"),
+        (
+            "/apis/coordination.k8s.io/v1/namespaces/x/leases/l", "PATCH", MANAGER,
+            "kube-controller-manager", "workload-high",
+        ),
         ("/api/v1/pods", "GET", MANAGER, "kube-controller-manager", "workload-high"),
         ("/api/v1/pods", "GET", account("kube-system", "x"), "kube-system-service-accounts", "workload-high"),
         ("/api/v1/pods", "GET", account("kube-system-2", "x"), "service-accounts", "workload-low"),

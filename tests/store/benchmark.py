@@ -1,4 +1,7 @@
-"""What a write costs on our side: ``python -m tests.store.benchmark``.  Prints writes a second and microseconds of CPU each."""
+"""What a write costs on our side: ``python -m tests.store.benchmark``.
+
+Prints writes a second and microseconds of CPU each.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ async def main() -> None:
         cpu, start = time.process_time(), time.perf_counter()
         await defer.gatherResults([defer.ensureDeferred(write_all(caches.store, names)) for _ in range(flight)])
         cpu, took = time.process_time() - cpu, time.perf_counter() - start
-        print(f"{flight:3} in flight: {count / took:7.0f} writes/s, {cpu / count * 1e6:5.1f} us of CPU each (cache included)")
+        each = cpu / count * 1e6
+        print(f"{flight:3} in flight: {count / took:7.0f} writes/s, {each:5.1f} us of CPU each, cache included")
     await caches.stop()
     caches = Caches(embedded_store(directory, reactor), reactor)
     start = time.perf_counter()

@@ -15,7 +15,7 @@ Authority = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 def _build(name: str, key: ec.EllipticCurvePrivateKey, issuer: x509.Name | None) -> x509.CertificateBuilder:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -196,7 +196,10 @@ class StoreContract:
         await self.store.create("a", HEAD, b"again")
         follower = await self.restart()
         self.assertEqual(follower.revision, 4)
-        self.assertEqual(sorted(follower.objects.values()), [StoredObject("a", 4, data(4, tail=b"again")), StoredObject("b", 2, data(2))])
+        self.assertEqual(
+            sorted(follower.objects.values()),
+            [StoredObject("a", 4, data(4, tail=b"again")), StoredObject("b", 2, data(2))],
+        )
         self.assertEqual([change.revision for change in follower.history], [1, 2, 3, 4])
         self.assertEqual(await self.store.create("c", HEAD, TAIL), 5)
 

@@ -1,4 +1,7 @@
-"""Servers for tests: real ones with any settings.  ``KAPI_TEST_REDIS_SERVER`` names another binary (Debian's redis-server)."""
+"""Servers for tests: real ones with any settings.
+
+``KAPI_TEST_REDIS_SERVER`` names another binary (Debian's redis-server).
+"""
 
 from __future__ import annotations
 

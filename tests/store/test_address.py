@@ -16,7 +16,10 @@ def test_unix_socket() -> None:
 def test_tcp_with_user_and_database() -> None:
     address = parse("redis://kapi:p%40ss@db.example.com/3")
     assert (address.hosts, address.username, address.password, address.database) == (
-        (("db.example.com", 6379),), "kapi", "p@ss", 3,
+        (("db.example.com", 6379),),
+        "kapi",
+        "p@ss",
+        3,
     )
 
 
@@ -28,7 +31,11 @@ def test_password_alone_and_ipv6() -> None:
 def test_tls() -> None:
     address = parse("rediss://h?ca=/ca.pem&cert=/c.pem&key=/k.pem&server-name=other")
     assert (address.tls, address.ca, address.cert, address.key, address.server_name) == (
-        True, "/ca.pem", "/c.pem", "/k.pem", "other",
+        True,
+        "/ca.pem",
+        "/c.pem",
+        "/k.pem",
+        "other",
     )
 
 

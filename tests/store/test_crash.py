@@ -1,4 +1,4 @@
-"""Kills the server and the process in the middle of concurrent writes: nothing acknowledged is lost, nothing is half made.
+"""Kills server and process in the middle of concurrent writes: nothing acknowledged is lost, nothing half made.
 
 ``KAPI_CRASH_ROUNDS`` makes it longer, ``KAPI_CRASH_SEED`` repeats a run.
 """

@@ -1,7 +1,7 @@
 """A process that writes to an embedded store until it is killed, and says what was acknowledged.
 
-``python -m tests.store.writer DIRECTORY SEED SINCE``.  Lines: ``PID n`` of the server, ``ACK kind key revision payload`` after each
-acknowledged write, ``SEEN type key revision`` for each event of a watch from SINCE on.
+``python -m tests.store.writer DIRECTORY SEED SINCE``.  Lines: ``PID n`` of the server, ``ACK kind key revision
+payload`` after each acknowledged write, ``SEEN type key revision`` for each event of a watch from SINCE on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the cache costs: ``python -m tests.watchcache.benchmark``.  No network: events into the cache, bytes out to callbacks."""
+"""What the cache costs: ``python -m tests.watchcache.benchmark``.
+
+No network: events into the cache, bytes out to callbacks.
+"""
 
 from __future__ import annotations
 

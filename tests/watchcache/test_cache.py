@@ -79,9 +79,7 @@ class CacheTest(SynchronousTestCase):
     def watch(self, since: int | None = None, labels: str = "", fields: str = "", **options: Any) -> Client:
         client = Client()
         predicate = Predicate(parse_labels(labels), parse_fields(fields))
-        client.watch = self.pods.watch(
-            since, client.batches.append, client.ends.append, predicate=predicate, **options
-        )
+        client.watch = self.pods.watch(since, client.batches.append, client.ends.append, predicate=predicate, **options)
         self.turn()
         return client
 
@@ -419,9 +417,7 @@ class Watching(CacheTest):
         self.run_async(self.store.create("core/secrets/ns/s", *halves("s")))
         for _ in range(125):
             self.clock.advance(1)
-        self.assertEqual(
-            client.told, [("ADDED", "ns/a", 1), ("BOOKMARK", "", 2), ("BOOKMARK", "", 2)]
-        )
+        self.assertEqual(client.told, [("ADDED", "ns/a", 1), ("BOOKMARK", "", 2), ("BOOKMARK", "", 2)])
         self.assertEqual(without.told, [("ADDED", "ns/a", 1)])
 
     def test_bookmark_before_the_timeout(self) -> None:
