@@ -147,6 +147,9 @@ def _struct(schema: Schema) -> Declared:
         if escaped is not None:
             struct.fields[escaped] = StructField(name, field.type, field.convert)
             found.fields[escaped] = field
+            if name in _RESERVED:  # after a dot the language takes them as they are, too
+                struct.fields[name] = struct.fields[escaped]
+                found.fields[name] = field
         if name in required and prop.get("default") is None:
             found.least += len(name.encode()) + field.least + 4
     return found
