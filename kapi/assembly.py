@@ -160,13 +160,14 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     def rows() -> list[Resource]:
         return [scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes()]
 
-    aggregator.aggregate(
+    services = aggregator.aggregate(
         registry.client.named("kube-apiserver"),
         reactor,
         rows=rows,
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
     )
+    extensions.table.on_change += [aggregator.changed, services.custom_changed]
     bootstrap = BootstrapController(
         registry.client.named("kube-apiserver"),
         reactor,

@@ -36,6 +36,8 @@ class AggregatorServer(GenericServer):
         super().__init__("kube-aggregator", delegate, table)
         self._lister: Lister | None = None
         self._proxy: ReverseProxy | None = None
+        #: to be called when what is served here changes
+        self.changed: Callable[[], None] = lambda: None
 
     def aggregate(
         self,

@@ -49,6 +49,8 @@ class ResourceTable:
         self._subresources: dict[tuple[str, str, str, str], RequestScope] = {}
         self._groups: dict[tuple[str, str], int] = {}
         self.handlers = handlers if handlers is not None else {}
+        #: told after a resource has come or gone
+        self.on_change: list[Callable[[], None]] = []
 
     def add(self, resource: Resource, store: ResourceStore | None) -> None:
         """Serves a resource (one version of it) from now on; ``store`` is None for kinds that are not stored."""
@@ -57,6 +59,7 @@ class ResourceTable:
         for sub in resource.subresources:
             self._subresources[(*key, sub.name)] = RequestScope(resource, store, sub)  # type: ignore[arg-type]
         self._groups[key[:2]] = self._groups.get(key[:2], 0) + 1
+        self._tell()
 
     def remove(self, group: str, version: str, plural: str) -> None:
         """Serves it no longer."""
@@ -67,6 +70,11 @@ class ResourceTable:
         self._groups[(group, version)] -= 1
         if not self._groups[(group, version)]:
             del self._groups[(group, version)]
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self.on_change:
+            listener()
 
     def scope(self, group: str, version: str, plural: str, subresource: str = "") -> RequestScope | None:
         if subresource:
