@@ -137,7 +137,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     install_escalation_checks(registry, policy.escalation)
     admission = _admission(options, registry, environment, settings, reactor)
     identity = _authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
-    handlers.update(built_in_handlers(registry, reactor))
+    handlers.update(built_in_handlers(registry, reactor, options.kubelet.settings()))
     handlers.update(
         review_handlers(
             ReviewServices(

@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.endpoints.componentstatuses import ComponentStatuses
+from kapi.endpoints.connect.kubelet import Kubelets, KubeletSettings
+from kapi.endpoints.connect.log import Log
+from kapi.endpoints.connect.proxy import Proxy
+from kapi.endpoints.connect.streams import Streams
+from kapi.endpoints.connect.transport import Transport
 from kapi.endpoints.dispatch import Endpoint
 from kapi.endpoints.pods.binding import Binding
 from kapi.endpoints.pods.eviction import Eviction
@@ -13,11 +18,18 @@ from kapi.machinery.gvk import GroupResource
 from kapi.registry.registry import Registry
 
 
-def built_in_handlers(registry: Registry, reactor: Any) -> dict[str, Endpoint]:
-    """Needs the pods and budgets to be in the registry."""
+def built_in_handlers(registry: Registry, reactor: Any, kubelet: KubeletSettings) -> dict[str, Endpoint]:
+    """Needs the pods, nodes and budgets to be in the registry."""
+    kubelets = Kubelets(registry.stores[GroupResource("", "nodes")], kubelet)
+    transport = Transport(reactor, kubelet.timeout)
     pods = registry.stores[GroupResource("", "pods")]
     binding = Binding(pods)
     return {
+        "attach": Streams("attach", "PodAttachOptions", kubelets, transport),
+        "exec": Streams("exec", "PodExecOptions", kubelets, transport),
+        "log": Log(kubelets, transport),
+        "portforward": Streams("portForward", "PodPortForwardOptions", kubelets, transport),
+        "proxy": Proxy(kubelets, transport),
         "scale": scale,
         "binding": binding,
         "bindings": binding,

@@ -14,6 +14,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.features import FeatureOptions
 from kapi.options.flags import FlagSet, parse, usage
 from kapi.options.generic import GenericOptions
+from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
 from kapi.options.misc import MiscOptions
 from kapi.options.serving import ServingOptions
@@ -34,6 +35,7 @@ class Options:
         self.api_enablement = APIEnablementOptions()
         self.admission = AdmissionOptions()
         self.controllers = ControllerOptions()
+        self.kubelet = KubeletOptions()
         self.misc = MiscOptions()
         self.logs = LogOptions()
 

@@ -1,0 +1,71 @@
+"""Where a node's kubelet is, and which pod and container a request means.
+
+Upstream: ``pkg/kubelet/client/kubelet_client.go``, ``pkg/registry/core/pod/strategy.go`` (locations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.endpoints.connect.transport import TLS, Target
+from kapi.machinery import status
+from kapi.registry import read
+from kapi.registry.resource_store import ResourceStore
+
+Object = dict[str, Any]
+ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletSettings:
+    """The ``--kubelet-*`` flags; ``timeout`` in seconds."""
+
+    tls: TLS = TLS()
+    port: int = 10250
+    address_types: Sequence[str] = ADDRESS_TYPES
+    timeout: float = 5.0
+
+
+class Kubelets:
+    """Finds the kubelet of a node in the watch cache."""
+
+    def __init__(self, nodes: ResourceStore, settings: KubeletSettings) -> None:
+        self._nodes = nodes
+        self.settings = settings
+
+    async def target(self, node: str, path: bytes, query: bytes = b"") -> Target:
+        """Raises NotFound for an unknown node, and a plain error for one without a usable address."""
+        entry = await read.get(self._nodes, "", node)
+        state = entry.object.get("status") or {}
+        port = ((state.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or self.settings.port
+        host = self._address(state.get("addresses") or [])
+        return Target("https", host, port, path, query, self.settings.tls)
+
+    def _address(self, addresses: list[Object]) -> str:
+        for kind in self.settings.address_types:
+            for address in addresses:
+                if address.get("type") == kind and address.get("address"):
+                    return str(address["address"])
+        known = " ".join(f"{{{address.get('type', '')} {address.get('address', '')}}}" for address in addresses)
+        raise status.generic(f"no preferred addresses found; known addresses: [{known}]")
+
+
+def container_of(pod: Object, name: str) -> str:
+    """The container that is meant.  Raises BadRequest when there is none of that name, or a choice."""
+    spec, pod_name = pod["spec"], pod["metadata"]["name"]
+    names = [
+        container.get("name", "")
+        for part in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(part) or ()
+    ]
+    if name:
+        if name not in names:
+            raise status.bad_request(f"container {name} is not valid for pod {pod_name}")
+        return name
+    regular = spec.get("containers") or []
+    if len(regular) == 1:
+        return str(regular[0].get("name", ""))
+    choice = f", choose one of: [{' '.join(names)}]" if regular else ""
+    raise status.bad_request(f"a container name must be specified for pod {pod_name}{choice}")

@@ -1,0 +1,135 @@
+"""HTTP to pods, services and nodes through the API server (upstream: ``ProxyREST`` of pod, service and node)."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import unquote
+
+from kapi.endpoints.connect.kubelet import Kubelets
+from kapi.endpoints.connect.options import admit
+from kapi.endpoints.connect.transport import Target, Transport, wants_upgrade
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource
+from kapi.registry import read
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+Object = dict[str, Any]
+_KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
+_ENDPOINTS = GroupResource("", "endpoints")
+
+
+def split_name(text: str, what: str) -> tuple[str, str, str]:
+    """(scheme, name, port) of ``name``, ``name:port`` or ``https:name:port``.  Raises BadRequest."""
+    parts = text.split(":")
+    if len(parts) == 1:
+        parts = ["", text, ""]
+    elif len(parts) == 2:
+        parts = ["", *parts]
+    scheme, name, port = (*parts, "", "", "")[:3]
+    if len(parts) != 3 or not name or scheme not in ("", "http", "https"):
+        raise status.bad_request(f'invalid {what} request "{text}"')
+    return scheme or "http", name, port
+
+
+def check_address(text: str) -> str:
+    """Addresses of pods only: never this machine or its link.  Raises BadRequest."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise status.bad_request("address not allowed") from None
+    if address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local:
+        raise status.bad_request("address not allowed")
+    if text == "255.255.255.255":
+        raise status.bad_request("address not allowed")
+    return text
+
+
+class Proxy:
+    """Every method of ``pods|services|nodes/NAME/proxy/PATH``."""
+
+    def __init__(self, kubelets: Kubelets, transport: Transport) -> None:
+        self._kubelets = kubelets
+        self._transport = transport
+        self._locate: dict[str, Callable[[RequestScope, str, str], Awaitable[Target]]] = {
+            "pods": self._pod,
+            "services": self._service,
+            "nodes": self._node,
+        }
+
+    async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
+        info, plural = ctx.info, scope.resource.plural
+        assert info is not None
+        prefix, path = _split_uri(ctx, 7 if scope.resource.namespaced else 5)
+        await admit(ctx, scope, _KINDS[plural], {"path": unquote(path.decode("latin-1"))} if path else {})
+        found = await self._locate[plural](scope, info.namespace, info.parts[1])
+        if not path and ctx.method in ("GET", "HEAD"):
+            query = ctx.http.uri.partition(b"?")[2]
+            location = prefix + b"/" + (b"?" + query if query else b"")
+            return Response(301, b"", b"", ((b"Location", location),))
+        query = ctx.http.uri.partition(b"?")[2]
+        target = Target(found.scheme, found.host, found.port, path or b"/", query, found.tls)
+        if wants_upgrade(ctx):
+            return await self._transport.upgrade(ctx, target)
+        return await self._transport.request(ctx, target, prefix)
+
+    async def _pod(self, scope: RequestScope, namespace: str, text: str) -> Target:
+        scheme, name, port = split_name(text, "pod")
+        pod = (await read.get(scope.store, namespace, name)).object
+        if not port:
+            ports = [p for container in pod["spec"].get("containers") or () for p in container.get("ports") or ()]
+            port = str(ports[0].get("containerPort", "")) if ports else ""
+        addresses = (pod.get("status") or {}).get("podIPs") or [{}]
+        host = check_address(addresses[0].get("ip", ""))
+        return Target(scheme, host, _port(port, scheme), b"")
+
+    async def _service(self, scope: RequestScope, namespace: str, text: str) -> Target:
+        scheme, name, port = split_name(text, "service")
+        if port.isdigit():
+            service = (await read.get(scope.store, namespace, name)).object
+            ports = [p for p in service["spec"].get("ports") or () if p.get("port") == int(port)]
+            if not ports:
+                raise status.ServiceUnavailable(f'no service port {port} found for service "{name}"')
+            port = ports[0].get("name", "")
+        lister = scope.store.environment.listers.get(_ENDPOINTS)
+        endpoints = None if lister is None else lister.get(namespace, name)
+        if endpoints is None:
+            raise status.not_found(_ENDPOINTS, name)
+        found = [
+            (address["ip"], entry["port"])
+            for subset in endpoints.get("subsets") or ()
+            for entry in subset.get("ports") or ()
+            if entry.get("name", "") == port
+            for address in subset.get("addresses") or ()
+        ]
+        if not found:
+            raise status.ServiceUnavailable(f'no endpoints available for service "{name}"')
+        host, number = random.choice(found)
+        return Target(scheme, check_address(host), number, b"")
+
+    async def _node(self, scope: RequestScope, namespace: str, text: str) -> Target:
+        scheme, name, port = split_name(text, "node")
+        target = await self._kubelets.target(name, b"")
+        if not port or port == str(target.port):
+            return target
+        return Target(scheme, check_address(target.host), _port(port, scheme), b"")
+
+
+def _port(text: str, scheme: str) -> int:
+    if not text:
+        return 443 if scheme == "https" else 80
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise status.bad_request(f'invalid port "{text}"')
+    return int(text)
+
+
+def _split_uri(ctx: RequestContext, count: int) -> tuple[bytes, bytes]:
+    """The raw path up to ``/proxy``, and what follows it ("" or starting with a slash)."""
+    raw = bytes(ctx.http.uri).partition(b"?")[0]
+    parts = raw.split(b"/")
+    prefix = b"/".join(parts[: count + 1])
+    return prefix, raw[len(prefix) :]

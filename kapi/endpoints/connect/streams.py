@@ -1,0 +1,62 @@
+"""exec, attach and portforward: the client's connection becomes a tunnel to the kubelet.
+
+Upstream: ``pkg/registry/core/pod/rest/subresources.go``.  Kubelets speak SPDY and WebSocket (v4 and v5.channel.k8s.io, and
+SPDY tunnelled through a WebSocket for port-forward) themselves, so nothing is translated on the way: what a kubelet does not
+speak it refuses, and kubectl then tries the older protocol.
+"""
+
+from __future__ import annotations
+
+from kapi.endpoints.authorization import create_check
+from kapi.endpoints.connect.kubelet import Kubelets, container_of
+from kapi.endpoints.connect.options import admit, number, stream_options, stream_query
+from kapi.endpoints.connect.transport import Transport, wants_upgrade
+from kapi.endpoints.scope import RequestScope, request_name
+from kapi.machinery import status
+from kapi.registry import read
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+
+
+class Streams:
+    """GET and POST of ``pods/NAME/exec``, ``attach`` and ``portforward``; ``kind`` is that of the options."""
+
+    def __init__(self, path: str, kind: str, kubelets: Kubelets, transport: Transport) -> None:
+        self._path = path
+        self._kind = kind
+        self._kubelets = kubelets
+        self._transport = transport
+
+    async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
+        info, name = ctx.info, request_name(ctx)
+        assert info is not None
+        forward = self._kind == "PodPortForwardOptions"
+        options = {"ports": ports} if forward and (ports := _ports(ctx)) else {}
+        if not forward:
+            options = stream_options(ctx, self._kind)
+        await admit(ctx, scope, self._kind, options)
+        if ctx.method == "GET":  # a WebSocket opens with GET, which alone must not be enough to run something
+            await create_check(ctx, scope)()
+        pod = (await read.get(scope.store, info.namespace, name)).object
+        path = f"/{self._path}/{info.namespace}/{name}"
+        query = b""
+        if forward:
+            if options:
+                query = b"port=" + b"%2C".join(str(port).encode() for port in options["ports"])
+        else:
+            path += "/" + container_of(pod, options.get("container", ""))
+            query = stream_query(options)
+        node = pod["spec"].get("nodeName")
+        if not node:
+            raise status.bad_request(f"pod {name} does not have a host assigned")
+        target = await self._kubelets.target(node, path.encode(), query)
+        if not wants_upgrade(ctx):
+            raise status.bad_request("Upgrade request required")
+        return await self._transport.upgrade(ctx, target)
+
+
+def _ports(ctx: RequestContext) -> list[int]:
+    if not ctx.first("ports"):
+        return []
+    number(ctx, "ports")
+    return [int(text) for text in ctx.query["ports"] if text.isdigit()]

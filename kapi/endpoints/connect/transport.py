@@ -1,0 +1,282 @@
+"""Connections to kubelets, pods and services (upstream: apimachinery ``util/proxy/upgradeaware.go``).
+
+A request is passed on as it is, but for the client's credentials; an upgrade happens only by the backend's own 101; redirects
+are never followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from OpenSSL import SSL, crypto
+from twisted.internet import ssl
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IPushProducer, IStreamClientEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import connectionDone as CLEAN  # noqa: N812
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, FileBodyProducer, ResponseDone
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgentEndpointFactory
+from zope.interface import implementer
+
+from kapi.endpoints.tunnel import TunnelBackend
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import HijackedResponse, Response, StreamResponse
+
+log = Logger()
+CONNECT_TIMEOUT = 5.0  # seconds
+_PEM = b"-----BEGIN CERTIFICATE-----"
+_NOT_PASSED_ON = frozenset(
+    [b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+     b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
+)  # fmt: skip
+_NOT_PASSED_BACK = frozenset(
+    [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+     b"content-length", b"content-type"]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TLS:
+    """How a backend is trusted and what we show it; all PEM.  Without a CA its certificate is not verified."""
+
+    ca: bytes = b""
+    certificate: bytes = b""
+    key: bytes = b""
+
+    def creator(self, name: str) -> Any:
+        """What Twisted makes connections with.  Raises ValueError for PEM that is none."""
+        own = None
+        try:
+            if self.certificate:
+                own = ssl.PrivateCertificate.fromCertificateAndKeyPair(
+                    ssl.Certificate.loadPEM(self.certificate), ssl.KeyPair.load(self.key, crypto.FILETYPE_PEM)
+                )
+            if not self.ca:
+                return _Unverified(name, own)
+            authorities = [ssl.Certificate.loadPEM(_PEM + block) for block in self.ca.split(_PEM)[1:]]
+        except (SSL.Error, crypto.Error) as error:
+            raise ValueError(f"cannot read certificates: {error}") from None
+        trust = ssl.trustRootFromCertificates(authorities)
+        return ssl.optionsForClientTLS(name, trustRoot=trust, clientCertificate=own)
+
+
+UNVERIFIED = TLS()
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class _Unverified:
+    """TLS to whoever answers: pods and services have no names that a certificate could carry."""
+
+    def __init__(self, name: str, identity: ssl.PrivateCertificate | None) -> None:
+        self._name = name
+        self._context = ssl.CertificateOptions(
+            privateKey=identity.privateKey.original if identity else None,
+            certificate=identity.original if identity else None,
+            verify=False,
+            raiseMinimumTo=ssl.TLSVersion.TLSv1_2,
+        ).getContext()
+
+    def clientConnectionForTLS(self, tls: Any) -> SSL.Connection:  # noqa: N802
+        connection = SSL.Connection(self._context, None)
+        connection.set_app_data(tls)
+        if not self._name.replace(".", "").isdigit() and ":" not in self._name:
+            connection.set_tlsext_host_name(self._name.encode("idna"))
+        return connection
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes.  ``path`` and ``query`` are as they go on the wire."""
+
+    scheme: str
+    host: str
+    port: int
+    path: bytes
+    query: bytes = b""
+    tls: TLS = UNVERIFIED
+
+    @property
+    def netloc(self) -> bytes:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}".encode()
+
+    @property
+    def uri(self) -> bytes:
+        return self.path + (b"?" + self.query if self.query else b"")
+
+    def endpoint(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> IStreamClientEndpoint:
+        plain = HostnameEndpoint(reactor, self.host.encode(), self.port, timeout=timeout)
+        if self.scheme != "https":
+            return plain
+        wrapped: IStreamClientEndpoint = wrapClientTLS(self.tls.creator(self.host), plain)
+        return wrapped
+
+
+@implementer(IAgentEndpointFactory)
+class _Endpoints:
+    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
+        self._endpoint = endpoint
+
+    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:  # noqa: N802
+        return self._endpoint
+
+
+def wants_upgrade(ctx: RequestContext) -> bool:
+    return bool(ctx.header("upgrade")) and "upgrade" in (ctx.header("connection") or "").lower()
+
+
+def _passed_on(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
+    """The client's headers without its credentials and those of this connection alone."""
+    request = ctx.http.requestHeaders
+    named = {token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")}
+    return [
+        (name, value)
+        for name, values in request.getAllRawHeaders()
+        if name.lower() not in _NOT_PASSED_ON
+        and name.lower() not in named
+        and not name.lower().startswith((b"x-remote-", b"impersonate-"))
+        for value in values
+    ]
+
+
+class Transport:
+    """Passes requests on to targets.  ``timeout``: seconds until a connection must stand."""
+
+    def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> None:
+        self._reactor = reactor
+        self._timeout = timeout
+
+    async def upgrade(self, ctx: RequestContext, target: Target) -> Response:
+        """Tunnels the client's connection to the backend; the backend's own answer when it does not upgrade."""
+        lines = [ctx.http.method + b" " + target.uri + b" HTTP/1.1", b"Host: " + target.netloc]
+        lines += [name + b": " + value for name, value in _passed_on(ctx)]
+        lines += [b"Connection: Upgrade", b"Upgrade: " + (ctx.header("upgrade") or "").encode()]
+        if ctx.method != "GET":
+            lines.append(b"Content-Length: 0")
+        tunnel = TunnelBackend(ctx.http, b"\r\n".join(lines) + b"\r\n\r\n")
+        try:
+            endpoint = target.endpoint(self._reactor, self._timeout)
+            await endpoint.connect(Factory.forProtocol(lambda: tunnel))
+            code, headers, start = await tunnel.decided
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            raise self._unreachable(ctx, error) from None
+        if code == 101:
+            return HijackedResponse()
+        ctx.response_headers.append((b"Connection", b"close"))
+        return Response(code, start, _content_type(headers))
+
+    async def request(self, ctx: RequestContext, target: Target, prefix: bytes = b"") -> Response:
+        """The backend's answer.  A redirect goes back to the client, with ``prefix`` in front of its path."""
+        headers = Headers()
+        for name, value in _passed_on(ctx):
+            headers.addRawHeader(name, value)
+        content = ctx.http.content
+        content.seek(0)
+        body = None if ctx.method in ("GET", "HEAD", "OPTIONS") and not content.read(1) else FileBodyProducer(content)
+        content.seek(0)
+        answer = await self.fetch(ctx, target, ctx.http.method, headers, body)
+        kept = [
+            (name, _relocated(value, target, prefix) if name.lower() == b"location" else value)
+            for name, values in answer.headers.getAllRawHeaders()
+            if name.lower() not in _NOT_PASSED_BACK
+            for value in values
+        ]
+        kind = _content_type(list(_pairs(answer.headers)), b"")
+        return StreamResponse(lambda http: pipe(answer, http), answer.code, kind, kept)
+
+    async def fetch(
+        self, ctx: RequestContext, target: Target, method: bytes, headers: Headers, body: Any = None
+    ) -> Any:
+        """The answer of a Twisted Agent.  Raises ServiceUnavailable when the target cannot be reached."""
+        try:
+            agent = Agent.usingEndpointFactory(self._reactor, _Endpoints(target.endpoint(self._reactor, self._timeout)))
+            uri = target.scheme.encode() + b"://" + target.netloc + target.uri
+            return await agent.request(method, uri, headers, body)
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            raise self._unreachable(ctx, error) from None
+
+    @staticmethod
+    def _unreachable(ctx: RequestContext, error: Exception) -> status.StatusError:
+        log.info("connecting failed: {error} (audit id {audit_id})", error=error, audit_id=ctx.audit_id)
+        return status.ServiceUnavailable(f"error trying to reach service: {error}")
+
+
+def _pairs(headers: Headers) -> Any:
+    return ((name, value) for name, values in headers.getAllRawHeaders() for value in values)
+
+
+def _content_type(headers: list[tuple[bytes, bytes]], default: bytes = b"text/plain; charset=utf-8") -> bytes:
+    return next((value for name, value in headers if name.lower() == b"content-type"), default)
+
+
+def _relocated(location: bytes, target: Target, prefix: bytes) -> bytes:
+    """A redirect of the backend to itself, as the client has to follow it."""
+    parts = urlsplit(location)
+    if parts.netloc and parts.netloc != target.netloc and parts.netloc != target.host.encode():
+        return location
+    if not parts.path.startswith(b"/"):
+        return location
+    return prefix + parts.path + (b"?" + parts.query if parts.query else b"")
+
+
+def pipe(answer: Any, http: Any) -> Awaitable[None]:
+    """Writes an Agent's answer to the client, no faster than the client reads."""
+    done: Deferred[None] = Deferred()
+    answer.deliverBody(_Pipe(http, done))
+    return done
+
+
+@implementer(IPushProducer)
+class _Pipe(Protocol):
+    def __init__(self, http: Any, done: Deferred[None]) -> None:
+        self._http = http
+        self._done = done
+        self._over = False
+
+    def connectionMade(self) -> None:  # noqa: N802
+        self._http.registerProducer(self, True)
+        self._http.notifyFinish().addBoth(self._gone)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        if not self._over:
+            self._http.write(data)
+
+    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+        if self._over:
+            return
+        self._over = True
+        self._http.unregisterProducer()
+        if reason.check(ResponseDone):
+            self._http.finish()
+        else:
+            self._http.channel.forceAbortClient()  # half an answer must not look like a whole one
+        self._done.callback(None)
+
+    def _gone(self, _: Any) -> None:
+        if not self._over:
+            self._over = True
+            self.stopProducing()
+            self._done.callback(None)
+
+    def pauseProducing(self) -> None:  # noqa: N802
+        self.transport.pauseProducing()  # type: ignore[union-attr]
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        self.transport.resumeProducing()  # type: ignore[union-attr]
+
+    def stopProducing(self) -> None:  # noqa: N802
+        stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
+        if stop is not None:
+            stop()

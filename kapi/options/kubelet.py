@@ -1,0 +1,48 @@
+"""How nodes are connected to (cmd/kube-apiserver ``--kubelet-*``)."""
+
+from __future__ import annotations
+
+from kapi.endpoints.connect.kubelet import ADDRESS_TYPES, KubeletSettings
+from kapi.endpoints.connect.transport import TLS
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.flags import FlagSet, duration, integer, string
+
+
+class KubeletOptions(FlagSet):
+    title = "Kubelet"
+
+    def add(self) -> None:
+        self.value("kubelet-certificate-authority", string, "", "CA file for kubelets; without it they are not verified.")
+        self.value("kubelet-client-certificate", string, "", "Certificate file shown to kubelets.")
+        self.value("kubelet-client-key", string, "", "Key file of that certificate.")
+        self.value("kubelet-port", integer, 10250, "Port of kubelets that do not tell theirs.")
+        types = ",".join(ADDRESS_TYPES)
+        self.value("kubelet-preferred-address-types", string, types, "Node address types, the preferred first.")
+        self.value("kubelet-timeout", duration, 5.0, "How long connecting to a kubelet may take.")
+
+    def validate(self) -> list[str]:
+        errors = []
+        if bool(self.kubelet_client_certificate) != bool(self.kubelet_client_key):
+            errors.append("--kubelet-client-certificate and --kubelet-client-key must be given together")
+        if not 0 < self.kubelet_port < 65536:
+            errors.append("--kubelet-port must be between 1 and 65535")
+        if self.kubelet_timeout <= 0:
+            errors.append("--kubelet-timeout must be positive")
+        return errors
+
+    def settings(self) -> KubeletSettings:
+        """Reads the files.  Raises ConfigError."""
+
+        def content(flag: str) -> bytes:
+            path = getattr(self, flag.replace("-", "_"))
+            return read_file(path, flag) if path else b""
+
+        tls = TLS(
+            content("kubelet-certificate-authority"), content("kubelet-client-certificate"), content("kubelet-client-key")
+        )
+        try:
+            tls.creator("kubelet")
+        except ValueError as error:
+            raise ConfigError(f"--kubelet-client-certificate: {error}") from None
+        types = [part.strip() for part in self.kubelet_preferred_address_types.strip("[]").split(",") if part.strip()]
+        return KubeletSettings(tls, self.kubelet_port, types, self.kubelet_timeout)
