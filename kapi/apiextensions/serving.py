@@ -119,7 +119,8 @@ class CustomResources:
         self._queued.add(name)
         self._queue.append(name)
         if self._working is None:
-            self._working = Deferred.fromCoroutine(self._work())
+            working = Deferred.fromCoroutine(self._work())
+            self._working = None if working.called else working  # it may have had nothing to wait for
 
     async def _work(self) -> None:
         try:
