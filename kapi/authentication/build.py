@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ class AuthenticationSettings:
     anonymous: bool = True
     anonymous_paths: Iterable[str] | None = None  # None: everywhere
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time  # unix seconds
     mark_used: Callable[[dict[str, Any]], None] | None = None  # told of Secrets whose legacy token was used
 
 
@@ -76,13 +78,22 @@ def _token_authenticators(
     tokens: list[TokenAuthenticator] = [StaticTokenAuthenticator(static, audiences)]
     if settings.keys is not None:
         if settings.issuers:
-            tokens.append(BoundTokenAuthenticator(settings.issuers, settings.keys, settings.listers, audiences))
+            tokens.append(
+                BoundTokenAuthenticator(settings.issuers, settings.keys, settings.listers, audiences, settings.clock)
+            )
         tokens.append(
             LegacyTokenAuthenticator(
-                settings.keys, settings.listers, audiences, lookup=settings.lookup_tokens, mark_used=settings.mark_used
+                settings.keys,
+                settings.listers,
+                audiences,
+                lookup=settings.lookup_tokens,
+                mark_used=settings.mark_used,
+                clock=settings.clock,
             )
         )
     if settings.bootstrap_tokens:
-        tokens.append(BootstrapTokenAuthenticator(settings.listers[GroupResource("", "secrets")], audiences))
+        tokens.append(
+            BootstrapTokenAuthenticator(settings.listers[GroupResource("", "secrets")], audiences, settings.clock)
+        )
     tokens.extend(settings.external)
     return tokens

@@ -1,0 +1,81 @@
+"""The memory API behind the real filters: authentication, impersonation, authorization, default policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from kapi.authentication.build import AuthenticationSettings, build_authentication
+from kapi.authentication.service_account.issuer import TokenIssuer
+from kapi.authentication.service_account.keys import KeySet
+from kapi.authentication.static_tokens import parse_token_file
+from kapi.authorization.build import AuthorizationSettings, build_authorization
+from kapi.authorization.rbac.bootstrap import reconcile_policy
+from kapi.endpoints.reviews.handlers import review_handlers
+from kapi.endpoints.reviews.question import ReviewServices
+from kapi.filters.authentication import authentication
+from kapi.filters.authorization import authorization
+from kapi.filters.chain import FilterChain
+from kapi.filters.impersonation import impersonation
+from kapi.filters.received import received_timestamp
+from kapi.filters.request_info import request_info
+from kapi.registry.escalation import install_escalation_checks
+from kapi.server.runner import RequestRunner
+from kapi.testing.http import MemoryRequest
+from kapi.testing.memory_api import MemoryAPI, succeed
+
+ISSUER = "https://kubernetes.default.svc"
+TOKENS = 'admin,admin,1,system:masters\nalice,alice,2,"dev"\nbob,bob,3,\n'
+_KEY = rsa.generate_private_key(65537, 2048)
+
+
+class SecuredAPI(MemoryAPI):
+    """Started and with the default policy in the store; ``ask_as`` names the user by the token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = build_authorization(AuthorizationSettings())
+        self.environment.authorizer = self.policy.authorizer
+        install_escalation_checks(self.registry, self.policy.escalation)
+        issuer = TokenIssuer(ISSUER, _KEY, self.clock.seconds)
+        identity = build_authentication(
+            AuthenticationSettings(
+                static_tokens=parse_token_file(TOKENS),
+                issuers=(ISSUER,),
+                keys=KeySet([issuer.verification_key]),
+                listers=self.environment.listers,
+                clock=self.clock.seconds,
+            )
+        )
+        services = ReviewServices(
+            self.environment,
+            authorizer=self.policy.authorizer,
+            rules=self.policy.authorizer,
+            tokens=identity.tokens,
+            issuer=issuer,
+            api_audiences=(ISSUER,),
+            listers=self.environment.listers,
+        )
+        self.table.handlers.update(review_handlers(services))
+        filters = [
+            received_timestamp(self.clock.seconds),
+            request_info,
+            authentication(identity.requests),
+            impersonation(self.policy.authorizer),
+            authorization(self.policy.authorizer),
+        ]
+        self.runner = RequestRunner(FilterChain(filters, self._dispatch), self.clock)
+        succeed(self.caches.start())
+        self.policy.index.follow(self.registry.client)
+        self.policy.graph.follow(self.registry.client)
+        succeed(reconcile_policy(self.registry.client))
+        self.turn()
+
+    def ask_as(self, token: str, method: str, uri: str, body: Any = None, **headers: str) -> MemoryRequest:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token:
+            given["Authorization"] = f"Bearer {token}"
+        answer = self.ask(method, uri, body, headers=given)
+        self.turn()  # what follows the store by watch learns of it within the reactor's turn
+        return answer

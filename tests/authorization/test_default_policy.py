@@ -1,0 +1,107 @@
+"""The default roles and bindings, and what reconciliation does to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.authorization.rbac import bootstrap
+from kapi.authorization.rbac.bootstrap import reconcile_policy, reconciled_binding, reconciled_role
+from kapi.machinery.tree import copy
+from kapi.testing.memory_api import succeed
+from tests.authorization.secured import SecuredAPI
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+EVERY_ROLE = (*bootstrap.CLUSTER_ROLES, *bootstrap.CONTROLLER_ROLES)
+
+
+@pytest.fixture(scope="module")
+def api() -> SecuredAPI:
+    return SecuredAPI()
+
+
+def test_every_binding_names_a_role_that_is_there() -> None:
+    names = {role["metadata"]["name"] for role in EVERY_ROLE}
+    assert all(binding["roleRef"]["name"] in names for binding in bootstrap.CLUSTER_ROLE_BINDINGS)
+    local = {(role["metadata"]["namespace"], role["metadata"]["name"]) for role in bootstrap.ROLES}
+    for binding in bootstrap.ROLE_BINDINGS:
+        assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) in local
+
+
+def test_users_roles_do_not_write_endpoints() -> None:
+    """CVE-2021-25740: whoever may edit a namespace may not point a Service at foreign addresses."""
+    for role in bootstrap.CLUSTER_ROLES:
+        if role["metadata"]["name"].startswith("system:aggregate-to-"):
+            for rule in role["rules"] or ():
+                if {"endpoints", "endpointslices"} & set(rule.get("resources") or ()):
+                    assert set(rule["verbs"]) <= {"get", "list", "watch"}, role["metadata"]["name"]
+
+
+def test_nobody_but_masters_holds_everything() -> None:
+    full = {
+        role["metadata"]["name"]
+        for role in EVERY_ROLE
+        if any("*" in rule["verbs"] and "*" in (rule.get("resources") or ()) for rule in role["rules"] or ())
+    }
+    holders = [
+        subject
+        for binding in bootstrap.CLUSTER_ROLE_BINDINGS
+        if binding["roleRef"]["name"] in full - {"system:controller:generic-garbage-collector"}
+        for subject in binding.get("subjects") or ()
+        if subject["kind"] != "ServiceAccount"
+    ]
+    assert [holder["name"] for holder in holders] == ["system:masters"]
+
+
+def test_the_store_has_them_and_a_second_start_changes_nothing(api: SecuredAPI) -> None:
+    before = api.ask_as("admin", "GET", ROLES).json
+    assert len(before["items"]) == len(EVERY_ROLE)
+    succeed(reconcile_policy(api.registry.client))
+    assert api.ask_as("admin", "GET", ROLES).json["metadata"] == before["metadata"]
+
+
+def test_what_was_taken_away_comes_back_and_what_was_added_stays(api: SecuredAPI) -> None:
+    extra = {"verbs": ["get"], "apiGroups": ["x"], "resources": ["y"]}
+    uri = f"{ROLES}/system:basic-user"
+    original = api.ask_as("admin", "GET", uri).json["rules"]
+    patch = {"rules": [extra]}
+    api.ask("PATCH", uri, patch, headers={"Authorization": "Bearer admin"}, type="application/merge-patch+json")
+    succeed(reconcile_policy(api.registry.client))
+    rules = api.ask_as("admin", "GET", uri).json["rules"]
+    assert rules[0] == extra
+    granted = {(verb, resource) for rule in rules[1:] for verb in rule["verbs"] for resource in rule["resources"]}
+    assert granted == {(verb, res) for rule in original for verb in rule["verbs"] for res in rule["resources"]}
+
+
+def test_what_an_administrator_protects_is_left_alone(api: SecuredAPI) -> None:
+    uri = f"{ROLES}/system:discovery"
+    patch = {"metadata": {"annotations": {bootstrap.AUTOUPDATE: "false"}}, "rules": None}
+    api.ask("PATCH", uri, patch, headers={"Authorization": "Bearer admin"}, type="application/merge-patch+json")
+    succeed(reconcile_policy(api.registry.client))
+    assert not api.ask_as("admin", "GET", uri).json["rules"]
+
+
+def test_a_binding_to_another_role_is_made_anew(api: SecuredAPI) -> None:
+    uri = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    name = "system:public-info-viewer"
+    binding: dict[str, Any] = copy(api.ask_as("admin", "GET", f"{uri}/{name}").json)
+    assert api.ask_as("admin", "DELETE", f"{uri}/{name}").code == 200
+    binding["metadata"] = {"name": name}
+    binding["roleRef"]["name"] = "cluster-admin"
+    assert api.ask_as("admin", "POST", uri, binding).code == 201
+    succeed(reconcile_policy(api.registry.client))
+    assert api.ask_as("admin", "GET", f"{uri}/{name}").json["roleRef"]["name"] == name
+
+
+def test_missing_selectors_and_subjects_are_added() -> None:
+    admin = next(role for role in bootstrap.CLUSTER_ROLES if role["metadata"]["name"] == "admin")
+    poor = copy(admin)
+    poor["aggregationRule"]["clusterRoleSelectors"] = []
+    merged = reconciled_role(poor, admin)
+    assert merged is not None and merged["aggregationRule"] == admin["aggregationRule"]
+    assert reconciled_role(admin, admin) is None
+    binding = bootstrap.CLUSTER_ROLE_BINDINGS[0]
+    other = {**copy(binding), "subjects": [{"kind": "User", "name": "x"}]}
+    joined = reconciled_binding(other, binding)
+    assert joined is not None and joined["subjects"] == [*other["subjects"], *binding["subjects"]]

@@ -1,0 +1,170 @@
+"""The review APIs, behind the filters that guard every request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.authorization.secured import ISSUER, SecuredAPI
+
+AUTHENTICATION, AUTHORIZATION = "/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/x"
+
+
+@pytest.fixture(scope="module")
+def api() -> SecuredAPI:
+    api = SecuredAPI()
+    role = {"metadata": {"name": "r"}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+    subjects = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}]
+    assert api.ask_as("admin", "POST", f"{RBAC}/roles", role).code == 201
+    binding = {"metadata": {"name": "b"}, "roleRef": ref, "subjects": subjects}
+    assert api.ask_as("admin", "POST", f"{RBAC}/rolebindings", binding).code == 201
+    assert (
+        api.ask_as("admin", "POST", "/api/v1/namespaces/x/serviceaccounts", {"metadata": {"name": "app"}}).code == 201
+    )
+    return api
+
+
+def review(api: SecuredAPI, token: str, plural: str, spec: dict[str, Any], **headers: str) -> Any:
+    group = AUTHENTICATION if plural in ("tokenreviews", "selfsubjectreviews") else AUTHORIZATION
+    answer = api.ask_as(token, "POST", f"{group}/{plural}", {"spec": spec} if spec else {}, **headers)
+    assert answer.code == 201, answer.written
+    return answer.json["status"]
+
+
+def pods(verb: str, namespace: str = "x", **more: Any) -> dict[str, Any]:
+    return {"resourceAttributes": {"verb": verb, "resource": "pods", "namespace": namespace, **more}}
+
+
+@pytest.mark.parametrize(("verb", "namespace"), [("get", "x"), ("list", "x"), ("get", "y"), ("delete", "x")])
+def test_a_review_says_what_a_request_meets(api: SecuredAPI, verb: str, namespace: str) -> None:
+    allowed = review(api, "alice", "selfsubjectaccessreviews", pods(verb, namespace))["allowed"]
+    name = "" if verb == "list" else "/none"
+    method = "DELETE" if verb == "delete" else "GET"
+    code = api.ask_as("alice", method, f"/api/v1/namespaces/{namespace}/pods{name}").code
+    assert allowed == (code != 403)
+
+
+def test_others_may_be_asked_about_only_by_those_who_may_ask(api: SecuredAPI) -> None:
+    status = review(api, "admin", "subjectaccessreviews", {"user": "alice", **pods("get")})
+    assert status == {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "b/x" of Role "r" to User "alice"'}
+    answer = api.ask_as(
+        "alice", "POST", f"{AUTHORIZATION}/subjectaccessreviews", {"spec": {"user": "bob", **pods("get")}}
+    )
+    assert answer.code == 403
+
+
+def test_selectors_that_cannot_be_read_are_ignored_and_told(api: SecuredAPI) -> None:
+    selector = {"requirements": [{"key": "a", "operator": "In", "values": ["1", "2"]}]}
+    spec = {"user": "alice", **pods("get", fieldSelector=selector)}
+    status = review(api, "admin", "subjectaccessreviews", spec)
+    assert status["evaluationError"] == "spec.resourceAttributes.fieldSelector ignored due to parse error"
+
+
+@pytest.mark.parametrize(
+    ("plural", "spec", "field"),
+    [
+        ("selfsubjectaccessreviews", {}, "spec.resourceAttributes"),
+        ("selfsubjectaccessreviews", {"nonResourceAttributes": {}, **pods("get")}, "spec.nonResourceAttributes"),
+        ("subjectaccessreviews", pods("get"), "spec.user"),
+        (
+            "selfsubjectaccessreviews",
+            pods("get", labelSelector={}),
+            "spec.resourceAttributes.labelSelector.requirements",
+        ),
+    ],
+)
+def test_questions_that_make_no_sense(api: SecuredAPI, plural: str, spec: dict[str, Any], field: str) -> None:
+    answer = api.ask_as("admin", "POST", f"{AUTHORIZATION}/{plural}", {"spec": spec})
+    assert answer.code == 422
+    assert answer.json["details"]["causes"][0]["field"] == field
+
+
+def test_a_local_review_stays_in_its_namespace(api: SecuredAPI) -> None:
+    uri = f"{AUTHORIZATION}/namespaces/x/localsubjectaccessreviews"
+    assert api.ask_as("admin", "POST", uri, {"spec": {"user": "alice", **pods("get")}}).json["status"]["allowed"]
+    foreign = api.ask_as("admin", "POST", uri, {"spec": {"user": "alice", **pods("get", "y")}})
+    assert (foreign.code, foreign.json["details"]["causes"][0]["field"]) == (422, "spec.resourceAttributes.namespace")
+
+
+def test_rules_of_a_namespace(api: SecuredAPI) -> None:
+    status = review(api, "alice", "selfsubjectrulesreviews", {"namespace": "x"})
+    assert {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]} in status["resourceRules"]
+    assert status["incomplete"] is False
+    assert api.ask_as("alice", "POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {}).code == 400
+
+
+def test_who_am_i_also_when_impersonating(api: SecuredAPI) -> None:
+    assert review(api, "alice", "selfsubjectreviews", {})["userInfo"] == {
+        "username": "alice",
+        "uid": "2",
+        "groups": ["dev", "system:authenticated"],
+    }
+    other = review(api, "admin", "selfsubjectreviews", {}, Impersonate_User="jane")
+    assert other["userInfo"] == {"username": "jane", "groups": ["system:authenticated"]}
+    refused = api.ask_as("alice", "POST", f"{AUTHENTICATION}/selfsubjectreviews", {}, Impersonate_User="admin")
+    assert refused.code == 403
+
+
+def test_a_token_is_made_used_reviewed_and_dies(api: SecuredAPI) -> None:
+    uri = "/api/v1/namespaces/x/serviceaccounts"
+    api.ask_as("admin", "POST", uri, {"metadata": {"name": "short"}})
+    made = api.ask_as("admin", "POST", f"{uri}/short/token", {"spec": {"expirationSeconds": 600}})
+    assert made.code == 201
+    token = made.json["status"]["token"]
+    info = review(api, token, "selfsubjectreviews", {})["userInfo"]
+    assert info["username"] == "system:serviceaccount:x:short"
+    status = review(api, "admin", "tokenreviews", {"token": token})
+    assert status["authenticated"] and status["audiences"] == [ISSUER]
+    assert api.ask_as("admin", "DELETE", f"{uri}/short").code == 200
+    assert api.ask_as(token, "GET", "/api/v1/namespaces/x/pods").code == 401
+    status = review(api, "admin", "tokenreviews", {"token": token})
+    assert status == {"user": {}, "error": '[invalid bearer token, serviceaccounts "short" not found]'}
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"expirationSeconds": 599}, 422),
+        ({"expirationSeconds": 2**32 + 1}, 422),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "none"}}, 404),
+        ({"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "a"}}, 400),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1"}}, 400),
+    ],
+)
+def test_tokens_that_are_not_made(api: SecuredAPI, spec: dict[str, Any], code: int) -> None:
+    answer = api.ask_as("admin", "POST", "/api/v1/namespaces/x/serviceaccounts/app/token", {"spec": spec})
+    assert answer.code == code
+
+
+def test_nobody_makes_tokens_without_the_right_to(api: SecuredAPI) -> None:
+    answer = api.ask_as("alice", "POST", "/api/v1/namespaces/x/serviceaccounts/app/token", {"spec": {}})
+    assert answer.code == 403
+
+
+def test_reviews_are_only_created(api: SecuredAPI) -> None:
+    assert api.ask_as("admin", "GET", f"{AUTHENTICATION}/tokenreviews").code == 405
+    assert api.ask_as("admin", "GET", f"{AUTHENTICATION}/tokenreviews/x").code == 404
+    assert api.ask_as("admin", "POST", f"{AUTHORIZATION}/localsubjectaccessreviews", {"spec": {}}).code == 404
+
+
+def test_anonymous_sees_the_version_and_nothing_else(api: SecuredAPI) -> None:
+    assert api.ask_as("", "GET", "/api/v1/namespaces/x/pods").code == 403
+    assert api.ask_as("wrong", "GET", "/version").code == 401
+
+
+def test_escalation_through_the_api(api: SecuredAPI) -> None:
+    """Whoever may write roles still cannot write himself a stronger one, nor bind it."""
+    writer = {"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"]}
+    api.ask_as("admin", "POST", f"{RBAC}/roles", {"metadata": {"name": "w"}, "rules": [writer]})
+    bob = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "bob"}]
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "w"}
+    api.ask_as("admin", "POST", f"{RBAC}/rolebindings", {"metadata": {"name": "w"}, "roleRef": ref, "subjects": bob})
+    strong = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    grab = {"metadata": {"name": "grab"}, "roleRef": strong, "subjects": bob}
+    answer = api.ask_as("bob", "POST", f"{RBAC}/rolebindings", grab)
+    assert answer.code == 403 and "not currently held" in answer.json["message"]
+    assert api.ask_as("admin", "GET", f"{RBAC}/rolebindings/grab").code == 404
+    assert api.ask_as("bob", "GET", "/api/v1/namespaces/x/secrets").code == 403
