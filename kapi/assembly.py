@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kapi.admission.chain import build_chain
+from kapi.admission.configuration import load_configurations
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import AdmissionChain
+from kapi.admission.metrics import Meter
 from kapi.apiextensions.serving import CustomResources
 from kapi.audit.build import Auditor
 from kapi.audit.build import build as build_auditor
@@ -54,6 +56,7 @@ from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, wat
 from kapi.filters.warnings import warnings
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter as FlowMeter
+from kapi.flowcontrol.turn import Turn
 from kapi.machinery import status
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.external import ExternalIdentity, ExternalPolicy
@@ -135,7 +138,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     ranges = [str(network) for network in options.misc.service_ranges]
     node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
     install_escalation_checks(registry, policy.escalation)
-    admission = _admission(options, registry, environment, settings, reactor)
+    admission = _admission(options, registry, environment, settings, reactor, made.metrics)
     identity = _authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
     handlers.update(built_in_handlers(registry, reactor, options.kubelet.settings()))
     handlers.update(
@@ -247,12 +250,15 @@ def _authorization(options: Options, reactor: Any, made: Assembly) -> Any:
     return built
 
 
-def _admission(options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any) -> Any:
+def _admission(
+    options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any, metrics: Metrics
+) -> Any:
+    meter = Meter(metrics.registry)
     initializer = Initializer(
-        registry.client,
+        registry.client.named("kube-apiserver"),
         authorizer=environment.authorizer,
         features=options.generic.features,
-        settings=settings,
+        settings={**settings, "meter": meter},
         reactor=reactor,
     )
     try:
@@ -260,6 +266,8 @@ def _admission(options: Options, registry: Registry, environment: Environment, s
             initializer,
             enable=options.admission.enable_admission_plugins,
             disable=options.admission.disable_admission_plugins,
+            configurations=load_configurations(options.admission.admission_control_config_file),
+            meter=meter,
         )
     except ValueError as error:
         raise ConfigError(f"admission: {error}") from None
@@ -406,7 +414,7 @@ def _flow_control(options: Options, reactor: Any, made: Assembly, core: GenericS
     reads, writes = generic.max_requests_inflight, generic.max_mutating_requests_inflight
     if not options.features.enable_priority_and_fairness or not reads + writes:
         return max_in_flight(reads, writes) if reads or writes else None
-    controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry))
+    controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), Turn(reactor))
 
     async def follow() -> None:
         controller.start(made.registry.client)

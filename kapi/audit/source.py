@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 from kapi.request.context import RequestContext
 
@@ -37,7 +38,9 @@ def user_agent(ctx: RequestContext) -> str:
     return text if len(text) <= _AGENT_MAX else text[:_AGENT_MAX] + "...TRUNCATED"
 
 
+@lru_cache(4096)
 def _address(text: str) -> str:
+    """The address in its canonical form, "" when it is none."""
     if not text:
         return ""
     try:

@@ -23,6 +23,7 @@ from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
 from kapi.flowcontrol.metrics import Meter
 from kapi.flowcontrol.sharding import flow_hash
+from kapi.flowcontrol.turn import Turn
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -52,13 +53,16 @@ class Classification(NamedTuple):
 class FlowController:
     """``total`` is the server's concurrency in seats: --max-requests-inflight and its mutating counterpart together."""
 
-    def __init__(self, reactor: Any, total: int, meter: Meter) -> None:
+    def __init__(self, reactor: Any, total: int, meter: Meter, turn: Turn | None = None) -> None:
         self.total = total
         self.meter = meter
         self.levels: dict[str, PriorityLevel] = {}
         self.schemas: list[Schema] = []
         self.fair_fraction = 0.0
         self._reactor = reactor
+        self._turn = turn or Turn(reactor, 0.0)
+        self._turn.on_turn = self._next_turn
+        self._first = 0
         self._schema_objects: dict[str, Object] = {}
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
@@ -136,7 +140,7 @@ class FlowController:
         self._limit(sample=False)
 
     def _new_level(self, name: str) -> PriorityLevel:
-        level = PriorityLevel(name, self._reactor)
+        level = PriorityLevel(name, self._reactor, self._turn)
         level.queues.on_waited = lambda request, seconds, executed: self.meter.waited(
             name, request.schema, seconds, executed
         )
@@ -150,6 +154,13 @@ class FlowController:
             return None
         method = distinguisher(spec)
         return Schema(metadata["name"], metadata.get("uid", ""), method, schema_matcher(spec), self.levels[level])
+
+    def _next_turn(self) -> bool:
+        """Each level gets to be the first."""
+        levels = list(self.levels.values())
+        self._first = (self._first + 1) % len(levels)
+        more = [level.queues.dispatch() for level in levels[self._first :] + levels[: self._first]]
+        return any(more)
 
     # -- limits
 

@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.flowcontrol.demand import Demand
 from kapi.flowcontrol.sharding import deal
+from kapi.flowcontrol.turn import Turn
 
 GUESS = 0.003  # seconds that a request is expected to take
 
@@ -60,8 +61,17 @@ class Queue:
 class FairQueues:
     """``queues`` 0 rejects instead of queuing; ``limit`` (seats) None lets everything pass at once."""
 
-    def __init__(self, reactor: Any, limit: int | None, queues: int = 0, hand: int = 0, length: int = 0) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        limit: int | None,
+        queues: int = 0,
+        hand: int = 0,
+        length: int = 0,
+        turn: Turn | None = None,
+    ) -> None:
         self._reactor = reactor
+        self._turn = turn or Turn(reactor, 0.0)
         self.limit = limit
         self.queues = [Queue() for _ in range(queues)]
         self._hand = hand
@@ -74,6 +84,7 @@ class FairQueues:
         self._round = 0.0  # seat-seconds each busy queue has had a right to
         self._round_at = reactor.seconds()
         self._next = 0
+        self._dispatching = False
         #: called with a request and the seconds it waited or ran
         self.on_waited: Callable[[Request, float, bool], None] = lambda request, seconds, executed: None
         self.on_executed: Callable[[Request, float], None] = lambda request, seconds: None
@@ -123,7 +134,7 @@ class FairQueues:
         queue = self._pick(request.flow)
         if len(queue.requests) >= self._length:
             return QUEUE_FULL
-        if not self.waiting and self._fits(request):
+        if not self.waiting and self._fits(request) and not self._turn.spent():
             self._touch(queue)
             request.queue = queue
             self._dispatch(request)
@@ -200,15 +211,31 @@ class FairQueues:
             used = min(self.seats_in_use + self.seats_waiting, self.limit)
             self._round += elapsed * used / busy
 
+    def dispatch(self) -> bool:
+        """A new turn: lets in whom there is room for.  True when somebody could go on in the next turn."""
+        if self.waiting:
+            self._advance()
+            self._dispatch_all()
+        if not self.waiting:
+            return False
+        queue = self._least_served()
+        return queue is not None and (self.limit is None or self._fits(queue.requests[0]))
+
     def _dispatch_all(self) -> None:
-        while self.waiting:
-            queue = self._least_served()
-            if queue is None or not (self.limit is None or self._fits(queue.requests[0])):
-                return
-            request = queue.requests.popleft()
-            queue.waiting_seats -= request.width
-            self._leave(request)
-            self._go(request)
+        if self._dispatching:
+            return  # a request has ended while it was being let in: the loop below goes on
+        self._dispatching = True
+        try:
+            while self.waiting and not self._turn.spent():
+                queue = self._least_served()
+                if queue is None or not (self.limit is None or self._fits(queue.requests[0])):
+                    return
+                request = queue.requests.popleft()
+                queue.waiting_seats -= request.width
+                self._leave(request)
+                self._go(request)
+        finally:
+            self._dispatching = False
 
     def _go(self, request: Request) -> None:
         """Dispatches one that has waited."""

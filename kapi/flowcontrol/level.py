@@ -8,6 +8,7 @@ from typing import Any
 from kapi.flowcontrol.allocation import half_up
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import FairQueues
+from kapi.flowcontrol.turn import Turn
 
 Object = dict[str, Any]
 _MAX_SEATS_PART = 0.15  # of the nominal limit: the most one request may have
@@ -16,7 +17,7 @@ _MAX_SEATS_PART = 0.15  # of the nominal limit: the most one request may have
 class PriorityLevel:
     """Made of a PriorityLevelConfiguration.  Limits are in seats."""
 
-    def __init__(self, name: str, reactor: Any) -> None:
+    def __init__(self, name: str, reactor: Any, turn: Turn | None = None) -> None:
         self.name = name
         self.uid = ""
         self.exempt = False
@@ -27,7 +28,7 @@ class PriorityLevel:
         self.max_seats = 0
         self.retiring = False  # its object is gone; it lives until it is empty
         self.retry_after = RetryAfter()
-        self.queues = FairQueues(reactor, 0)
+        self.queues = FairQueues(reactor, 0, turn=turn)
         self._hand = 0
         self._fresh = True
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import hiredis
-import txredisapi  # type: ignore[import-untyped]
+import txredisapi
 from twisted.internet import defer
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger

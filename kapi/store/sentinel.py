@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import txredisapi  # type: ignore[import-untyped]
+import txredisapi
 from twisted.internet import defer
 
 from kapi.store.address import Address

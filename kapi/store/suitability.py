@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import txredisapi  # type: ignore[import-untyped]
+import txredisapi
 
 from kapi.store.connection import Connection
 from kapi.store.errors import StoreLoading, StoreUnavailable, UnsuitableStore

@@ -16,6 +16,7 @@ from kapi.flowcontrol.demand import Demand
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues, Request
 from kapi.flowcontrol.sharding import deal, flow_hash
+from kapi.flowcontrol.turn import Turn
 
 
 class Queues(SynchronousTestCase):
@@ -167,6 +168,19 @@ class Queues(SynchronousTestCase):
         self.assertLess(waits[int(len(waits) * 0.99)], 0.05)
         self.assertEqual(running, [])
 
+    def test_requests_that_end_at_once_do_not_pile_up_on_the_stack(self) -> None:
+        queues = self.make(limit=1, queues=4, hand=1, length=5000)
+        first = self.request()
+        queues.admit(first, 99)
+        done: list[int] = []
+        for number in range(3000):
+            request = self.request()
+            waiting = queues.admit(request, 99)
+            assert isinstance(waiting, Deferred)
+            waiting.addCallback(lambda _, request=request, number=number: (done.append(number), queues.finish(request)))
+        queues.finish(first)
+        self.assertEqual(done, list(range(3000)))
+
     def test_two_greedy_flows_share_equally(self) -> None:
         queues = self.make(limit=2, queues=64, hand=1, length=50)
         served = {"a": 0, "b": 0}
@@ -249,3 +263,45 @@ def test_allocation_keeps_the_bounds_and_is_fair(problem: tuple[float, list[Clai
         assert claim.lower - 1e-9 <= seat <= claim.upper + 1e-9
         if low < total < high and claim.lower + 1e-6 < seat < claim.upper - 1e-6:
             assert abs(seat - fraction * max(claim.target, 0.001)) < 1e-6
+
+
+class Turns(SynchronousTestCase):
+    def test_a_turn_takes_no_more_than_its_budget_and_the_next_is_fair(self) -> None:
+        """A client sends a hundred requests at once, another one later: it is among the first of the next turn."""
+        clock, now = Clock(), [0.0]
+        turn = Turn(clock, 0.002, lambda: now[0])
+        queues = FairQueues(clock, 100, 16, 1, 200, turn)
+        order: list[str] = []
+        turns: list[int] = []
+
+        def next_turn() -> bool:
+            turns.append(len(order))
+            return queues.dispatch()
+
+        turn.on_turn = next_turn
+
+        def send(flow: str) -> None:
+            request = Request("s", flow_hash("s", flow), 1)
+
+            def run(why: str) -> None:
+                order.append(flow)
+                now[0] += 0.0005  # the work
+                queues.finish(request)
+
+            outcome = queues.admit(request, 60)
+            if isinstance(outcome, Deferred):
+                outcome.addCallback(run)
+            else:
+                run(outcome)
+
+        for _ in range(100):
+            send("noisy")
+        self.assertLessEqual(len(order), 6, "the budget is spent")
+        send("quiet")
+        before = len(order)
+        clock.advance(0)
+        self.assertIn("quiet", order[before : before + 3])
+        self.assertEqual(len(order), 101)
+        self.assertLessEqual(max(after - first for first, after in zip(turns, turns[1:], strict=False)), 6)
+        self.assertTrue(queues.idle)
+        self.assertEqual(clock.getDelayedCalls(), [], "nothing goes on turning when nobody waits")

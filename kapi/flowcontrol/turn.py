@@ -1,0 +1,42 @@
+"""Fairness of CPU: what one turn of the reactor may spend on requests that have to queue.
+
+Upstream's seats are threads of the scheduler; here all requests run on one thread, one after the other, and a turn takes
+as long as everything that was ready in it.  So a turn has a budget of time: what comes after it is spent waits in the fair
+queues like a request without a seat, and the next turn takes from each flow in its turn.  A client with a hundred
+connections thus fills its own queues, and not everybody's turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+BUDGET = 0.002  # seconds
+
+
+class Turn:
+    """Shared by all levels.  ``timer`` gives seconds; ``budget`` 0 is no bound."""
+
+    def __init__(self, reactor: Any, budget: float = BUDGET, timer: Callable[[], float] = time.perf_counter) -> None:
+        self._reactor = reactor
+        self._budget = budget
+        self._timer = timer
+        self._began: float | None = None
+        #: called in each new turn while somebody waits; True when somebody still does
+        self.on_turn: Callable[[], bool] = lambda: False
+
+    def spent(self) -> bool:
+        """Whether the budget of this turn is used up."""
+        if not self._budget:
+            return False
+        if self._began is None:
+            self._began = self._timer()
+            self._reactor.callLater(0, self._next)
+            return False
+        return self._timer() - self._began > self._budget
+
+    def _next(self) -> None:
+        self._began = None
+        if self.on_turn() and self._began is None:
+            self.spent()  # there is more to do: come back
