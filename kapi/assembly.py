@@ -24,6 +24,7 @@ from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
 from kapi.authentication.service_account.issuer import TokenIssuer
 from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
+from kapi.authentication.service_account.usage import LegacyTokenUsage
 from kapi.authentication.static_tokens import parse_token_file
 from kapi.authorization.build import AuthorizationSettings, build_authorization
 from kapi.authorization.rbac.bootstrap import reconcile_policy
@@ -334,6 +335,8 @@ def _authentication(
     flags = options.authentication
     external = ExternalIdentity(flags, reactor)
     made.reloaders.append(external.reload)
+    usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
+    made.server.add_post_start_hook("start-legacy-token-tracking-controller", usage.record_start)
     generated = files.ca.read_bytes()
     settings = AuthenticationSettings(
         client_ca=_authority(flags.client_ca_file, "client-ca-file", made, generated),
@@ -345,6 +348,7 @@ def _authentication(
         anonymous_paths=external.anonymous_paths,
         external=external.tokens,
         listers=registry.environment.listers,
+        mark_used=usage,
     )
     if flags.requestheader_client_ca_file:
         settings.front_proxy = FrontProxyAuthenticator(
