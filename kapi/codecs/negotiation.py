@@ -57,9 +57,7 @@ def _clauses(accept: str) -> list[_Clause]:
 
 def _not_on_route(verb: str) -> status.StatusError:
     known = _SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
-    return status.NotAcceptable(
-        "406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={}
-    )
+    return status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={})
 
 
 def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
@@ -80,7 +78,12 @@ def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True) ->
         kind = clause.parameters.get("as", "")
         version = clause.parameters.get("v", "")
         if kind:
-            if not transforms or kind not in _FORMS or version not in ("v1", "v1beta1") or clause.parameters.get("g") != "meta.k8s.io":
+            if (
+                not transforms
+                or kind not in _FORMS
+                or version not in ("v1", "v1beta1")
+                or clause.parameters.get("g") != "meta.k8s.io"
+            ):
                 continue
         yaml = clause.media == YAML
         fancy = pretty or clause.parameters.get("pretty", "") in _TRUE

@@ -28,9 +28,7 @@ def raw_body(ctx: RequestContext) -> bytes:
     return data
 
 
-def decode_object(
-    ctx: RequestContext, data: bytes, kind: GroupVersionKind, type_: Type, validation: str
-) -> Object:
+def decode_object(ctx: RequestContext, data: bytes, kind: GroupVersionKind, type_: Type, validation: str) -> Object:
     """A body as an object of ``kind``: kind and apiVersion filled in or checked, unknown fields handled as asked.
 
     Raises BadRequest for what cannot be read, UnsupportedMediaType, and (Strict) for unknown or duplicate fields.
@@ -57,7 +55,9 @@ def check_names(ctx: RequestContext, scope: RequestScope, obj: Object) -> None:
     metadata = obj.get("metadata") or {}
     name, wanted = metadata.get("name", ""), ctx.info.name
     if not name:
-        raise status.bad_request(f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided")
+        raise status.bad_request(
+            f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        )
     if name != wanted:
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
     namespace, given = ctx.info.namespace, metadata.get("namespace", "")

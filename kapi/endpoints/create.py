@@ -46,4 +46,3 @@ def stored_response(ctx: RequestContext, scope: RequestScope, code: int, stored:
     if scope.same_version:
         return respond_object(ctx, scope, code, stored.obj, stored.data, media)
     return respond_object(ctx, scope, code, scope.from_storage(stored.obj), None, media)
-

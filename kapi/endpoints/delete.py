@@ -34,7 +34,9 @@ def _delete_options(ctx: RequestContext) -> Object:
         media = input_media_type(ctx.header("content-type"))
         try:
             body = read_any(data, media, _OPTIONS, "Ignore")
-            options = decode(body, _OPTIONS, definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"), "Ignore", ctx.warn)
+            options = decode(
+                body, _OPTIONS, definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"), "Ignore", ctx.warn
+            )
         except DecodingError as error:
             raise status.bad_request(error.cause) from None
         if options.get("kind") != "DeleteOptions":

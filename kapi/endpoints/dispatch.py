@@ -163,4 +163,3 @@ class ResourceTable:
         if endpoint is None or verb not in sub.verbs:
             raise status.method_not_allowed()
         return endpoint(ctx, scope)
-

@@ -143,9 +143,7 @@ def check_field_manager(manager: str) -> list[FieldError]:
         errors.append(too_long(path, 128))
     for position, char in enumerate(manager):
         if not char.isprintable():
-            errors.append(
-                invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {position})")
-            )
+            errors.append(invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {position})"))
     return errors
 
 

@@ -15,7 +15,6 @@ from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import APPLY, write_options
 from kapi.endpoints.patch import make_change, patch_types
 from kapi.endpoints.scope import RequestScope, request_name
-from kapi.endpoints.transform import DEFAULT_COLUMNS
 from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
@@ -25,8 +24,7 @@ from kapi.registry.operation import Operation
 from kapi.registry.update import update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.resources.definition import Column, Resource, ScaleMapping, TableColumns
-from kapi.resources.shared import printing
+from kapi.resources.definition import Resource, ScaleMapping
 from kapi.resources.shared.printing import age, name, table
 from kapi.resources.shared.replicas import count
 from kapi.schema import managedfields
@@ -34,7 +32,7 @@ from kapi.schema.builtin import type_of
 
 Object = dict[str, Any]
 SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
-_REPLICAS = {"f:spec": {"f:replicas": {}}}
+_REPLICAS: Object = {"f:spec": {"f:replicas": {}}}
 
 
 async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
@@ -159,7 +157,9 @@ async def _transform(scope: RequestScope, op: Operation, parent: Object, change:
     node[mapping.spec_replicas[-1]] = replicas
     if kind == APPLY or kind == "":
         version = metadata.get("resourceVersion", "")
-        out["metadata"]["resourceVersion"] = version if version not in ("", "0") else parent["metadata"]["resourceVersion"]
+        out["metadata"]["resourceVersion"] = (
+            version if version not in ("", "0") else parent["metadata"]["resourceVersion"]
+        )
     else:
         out["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or parent["metadata"]["resourceVersion"]
     entries = _to_parent_fields(

@@ -53,7 +53,9 @@ class RequestScope:
         convert = self.resource.from_storage
         return obj if convert is None else convert(obj)
 
-    def operation(self, ctx: RequestContext, name: str, options: Object, field_manager: str, dry_run: bool) -> Operation:
+    def operation(
+        self, ctx: RequestContext, name: str, options: Object, field_manager: str, dry_run: bool
+    ) -> Operation:
         info, user = ctx.info, ctx.user
         assert info is not None and user is not None
         return Operation(

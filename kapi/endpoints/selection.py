@@ -23,13 +23,17 @@ def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> P
     known = scope.resource.selectable_fields
     for requirement in fields.requirements:
         field = requirement.key
-        if field in ("metadata.name", "metadata.namespace") and (field != "metadata.namespace" or scope.resource.namespaced):
+        if field in ("metadata.name", "metadata.namespace") and (
+            field != "metadata.namespace" or scope.resource.namespaced
+        ):
             continue
         if field not in known:
             raise status.bad_request(scope.resource.field_label_error(field))
     aliases = scope.resource.field_aliases
     if aliases:
-        fields = FieldSelector(tuple(term._replace(key=aliases.get(term.key, term.key)) for term in fields.requirements))
+        fields = FieldSelector(
+            tuple(term._replace(key=aliases.get(term.key, term.key)) for term in fields.requirements)
+        )
     if name:
         given = fields.exact("metadata.name")
         if not fields.empty and given != name:

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol
-from twisted.internet.protocol import connectionDone as CLEAN  # noqa: N812
+from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
 from zope.interface import implementer
 

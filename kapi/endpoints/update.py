@@ -39,7 +39,7 @@ async def update_object(ctx: RequestContext, scope: RequestScope) -> Response:
     op.authorize_create = create_check(ctx, scope)
 
     async def transform(existing: Object | None) -> Object:
-        new = tree.copy(obj)  # an attempt may change it and still lose
+        new: Object = tree.copy(obj)  # an attempt may change it and still lose
         scope.store.track_update(op, existing, new)
         return new
 

@@ -95,7 +95,13 @@ class Form:
             raise status.bad_request(transform.bad_include(self.include))
         self.stored = media.plain and scope.same_version
         self.as_list = media.as_kind.endswith("List")
-        self.key = (resource.group, resource.version, media.as_kind, media.as_version, self.include if self.table else "")
+        self.key = (
+            resource.group,
+            resource.version,
+            media.as_kind,
+            media.as_version,
+            self.include if self.table else "",
+        )
 
     def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
         """One framed event; nothing for a form that a watch cannot have (a list)."""

@@ -36,9 +36,7 @@ class FilterChain:
             return self._resume(ctx, answer, position)
         return self.handler(ctx)
 
-    async def _resume(
-        self, ctx: RequestContext, waiting: Awaitable[MaybeResponse], position: int
-    ) -> Response:
+    async def _resume(self, ctx: RequestContext, waiting: Awaitable[MaybeResponse], position: int) -> Response:
         answer = await waiting
         while answer is None and position < len(self.filters):
             step = self.filters[position](ctx)

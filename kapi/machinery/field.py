@@ -25,7 +25,7 @@ class Path:
         """The path of a named field below this one."""
         path = self
         for name in names:
-            path = Path(name if path._is_root() else "." + name, path)
+            path = Path("." + name if path._part or path._parent is not None else name, path)
         return path
 
     def index(self, i: int) -> Path:
@@ -35,9 +35,6 @@ class Path:
     def key(self, key: str) -> Path:
         """The path of a map entry: ``data[a.b]``."""
         return Path(f"[{key}]", self)
-
-    def _is_root(self) -> bool:
-        return self._parent is None and not self._part
 
     def __str__(self) -> str:
         parts: list[str] = []

@@ -247,7 +247,15 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | N
     return LabelSelector(tuple(requirements))
 
 
-_TEXTS = {"=": "{0}={1}", "==": "{0}=={1}", "!=": "{0}!={1}", "exists": "{0}", "!": "!{0}", "gt": "{0}>{1}", "lt": "{0}<{1}"}
+_TEXTS = {
+    "=": "{0}={1}",
+    "==": "{0}=={1}",
+    "!=": "{0}!={1}",
+    "exists": "{0}",
+    "!": "!{0}",
+    "gt": "{0}>{1}",
+    "lt": "{0}<{1}",
+}
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
@@ -290,9 +298,7 @@ class FieldSelector:
         return not self.requirements
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        return all(
-            (fields.get(key, "") == value) == (operator == "=") for key, operator, value in self.requirements
-        )
+        return all((fields.get(key, "") == value) == (operator == "=") for key, operator, value in self.requirements)
 
     def exact(self, key: str) -> str | None:
         for requirement in self.requirements:

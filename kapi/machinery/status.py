@@ -175,9 +175,7 @@ def conflict(resource: GroupResource, name: str, why: str) -> Conflict:
     )
 
 
-OPTIMISTIC_LOCK = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
+OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 def forbidden(resource: GroupResource, name: str, why: str) -> Forbidden:
@@ -223,7 +221,7 @@ def internal(error: object) -> InternalError:
 
 def method_not_supported(resource: GroupResource, action: str) -> MethodNotAllowed:
     return MethodNotAllowed(
-        f"{action} is not supported on resources of kind \"{resource}\"", details=resource_details(resource)
+        f'{action} is not supported on resources of kind "{resource}"', details=resource_details(resource)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
@@ -18,12 +18,12 @@ class TimeError(ValueError):
 
 def format_seconds(moment: datetime) -> str:
     """RFC 3339 in UTC, whole seconds."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
 def format_micros(moment: datetime) -> str:
     """RFC 3339 in UTC with six decimals."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 @lru_cache(4096)
@@ -79,7 +79,7 @@ def _moment(
             raise TimeError(f'parsing time "{text}": time zone offset minute out of range')
         offset = timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
     try:
-        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, timezone.utc)
+        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, UTC)
         return local - offset
     except (ValueError, OverflowError):
         raise TimeError(f'parsing time "{text}": day out of range') from None

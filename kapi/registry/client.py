@@ -48,9 +48,7 @@ class StoreClient:
 
     def _operation(self, namespace: str, name: str, kind: str, options: Object | None = None) -> Operation:
         tree_ = {"kind": kind, "apiVersion": "meta.k8s.io/v1", **(options or {})}
-        return Operation(
-            self._store.row, namespace, name, user=self._user, field_manager=self._manager, options=tree_
-        )
+        return Operation(self._store.row, namespace, name, user=self._user, field_manager=self._manager, options=tree_)
 
     async def get(self, name: str, namespace: str = "") -> Object:
         return (await read.get(self._store, namespace, name)).object

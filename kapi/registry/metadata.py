@@ -49,7 +49,9 @@ def ensure_namespace(obj: Object, namespace: str, resource: GroupVersionResource
     elif not namespace:
         metadata.pop("namespace", None)  # of a cluster-scoped object it means nothing
     elif given != namespace:
-        raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 _OWNER_DUPLICATES = (

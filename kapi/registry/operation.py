@@ -61,7 +61,9 @@ class Stored:
 
     __slots__ = ("obj", "data", "revision", "created", "deleted")
 
-    def __init__(self, obj: Object, data: bytes, revision: int, *, created: bool = False, deleted: bool = False) -> None:
+    def __init__(
+        self, obj: Object, data: bytes, revision: int, *, created: bool = False, deleted: bool = False
+    ) -> None:
         self.obj = obj
         self.data = data
         self.revision = revision

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -164,9 +163,7 @@ async def _exact(
         entries = cache.list_at(revision, namespace, predicate)
     except Compacted:
         if not token:
-            raise status.expired(
-                "The resourceVersion for the provided list is too old."
-            ) from None
+            raise status.expired("The resourceVersion for the provided list is too old.") from None
         error = status.expired(_INCONSISTENT)
         error.continue_token = encode_token(start.rstrip("\0"), -1)  # type: ignore[attr-defined]
         raise error from None

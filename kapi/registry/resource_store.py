@@ -13,7 +13,7 @@ from kapi.admission.interface import AdmissionChain, Attributes
 from kapi.codecs.split import encode_halves
 from kapi.machinery import status
 from kapi.machinery.field import quote
-from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.names import path_segment
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored

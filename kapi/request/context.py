@@ -16,8 +16,23 @@ class RequestContext:
     """One request.  ``http`` is the twisted.web Request (or the in-memory one of the tests)."""
 
     __slots__ = (
-        "http", "method", "path", "query", "info", "user", "original_user", "audit_id", "audit", "warnings",
-        "received", "deadline", "response_headers", "finishers", "annotations", "connection_closing", "extra",
+        "http",
+        "method",
+        "path",
+        "query",
+        "info",
+        "user",
+        "original_user",
+        "audit_id",
+        "audit",
+        "warnings",
+        "received",
+        "deadline",
+        "response_headers",
+        "finishers",
+        "annotations",
+        "connection_closing",
+        "extra",
     )
 
     def __init__(self, http: Any, method: str, path: str, query: dict[str, list[str]]) -> None:

@@ -95,7 +95,7 @@ class Eviction:
                 return
             except status.Conflict:
                 budget = await self._budgets.get(metadata["name"], metadata["namespace"])
-        raise status.timeout(f"couldn't update PodDisruptionBudget \"{metadata['name']}\" due to conflicts", 10)
+        raise status.timeout(f'couldn\'t update PodDisruptionBudget "{metadata["name"]}" due to conflicts', 10)
 
     async def _mark(self, namespace: str, name: str) -> None:
         """Tells by a condition why the pod goes."""
