@@ -1,0 +1,65 @@
+"""When legacy tokens were last used (KEP-2799): a label on their Secret, a day at a time.
+
+Upstream: ``pkg/serviceaccount/legacy.go`` and ``pkg/controlplane/controller/legacytokentracking``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kapi.authentication.service_account.authenticator import LAST_USED
+from kapi.client.interface import Client
+from kapi.machinery.status import AlreadyExists, StatusError
+
+Object = dict[str, Any]
+_log = Logger()
+_DAY = 86_400
+_NAMESPACE, _NAME = "kube-system", "kube-apiserver-legacy-service-account-token-tracking"
+
+
+def _day(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+
+
+class LegacyTokenUsage:
+    """Called with the Secret of every legacy token in use; writes at most once a day for each."""
+
+    def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
+        self._secrets = client.resource("", "secrets")
+        self._maps = client.resource("", "configmaps")
+        self._namespaces = client.resource("", "namespaces")
+        self._clock = clock
+        self._writing: set[str] = set()
+
+    def __call__(self, secret: Object) -> None:
+        metadata, now = secret["metadata"], self._clock()
+        used = (metadata.get("labels") or {}).get(LAST_USED)
+        uid = metadata["uid"]
+        if used in (_day(now), _day(now + _DAY)) or uid in self._writing:
+            return
+        self._writing.add(uid)
+        Deferred.fromCoroutine(self._label(metadata["namespace"], metadata["name"], uid, _day(now)))
+
+    async def _label(self, namespace: str, name: str, uid: str, day: str) -> None:
+        try:
+            await self._secrets.patch(name, {"metadata": {"uid": uid, "labels": {LAST_USED: day}}}, namespace)
+        except StatusError as error:
+            _log.error("Failed to label the legacy token {name}: {error}", name=name, error=error.message)
+        finally:
+            self._writing.discard(uid)
+
+    async def record_start(self) -> None:
+        """Notes since when usage is tracked, once and for all."""
+        if self._maps.lister.get(_NAMESPACE, _NAME) is not None:
+            return
+        if self._namespaces.lister.get("", _NAMESPACE) is None:
+            with suppress(AlreadyExists):
+                await self._namespaces.create({"metadata": {"name": _NAMESPACE}})
+        with suppress(AlreadyExists):
+            await self._maps.create({"metadata": {"name": _NAME}, "data": {"since": _day(self._clock())}}, _NAMESPACE)

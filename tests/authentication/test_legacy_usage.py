@@ -1,0 +1,47 @@
+"""The use of legacy tokens leaves a label, once a day."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from kapi.authentication.service_account.authenticator import LAST_USED
+from kapi.authentication.service_account.usage import LegacyTokenUsage
+from kapi.testing.memory_api import MemoryAPI, succeed
+
+DAY = 86_400
+
+
+def started() -> tuple[MemoryAPI, LegacyTokenUsage]:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    return api, LegacyTokenUsage(api.registry.client, api.clock.seconds)
+
+
+def test_a_use_is_labelled_once_a_day() -> None:
+    api, usage = started()
+    body = {"metadata": {"name": "t"}, "data": {"token": base64.b64encode(b"x").decode()}}
+    secret: Any = api.ask("POST", "/api/v1/namespaces/x/secrets", body).json
+    usage(secret)
+    first = api.ask("GET", "/api/v1/namespaces/x/secrets/t").json
+    assert first["metadata"]["labels"] == {LAST_USED: "2023-11-14"}
+    usage(first)
+    same = api.ask("GET", "/api/v1/namespaces/x/secrets/t").json
+    assert same["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    api.clock.advance(2 * DAY)
+    usage(same)
+    later = api.ask("GET", "/api/v1/namespaces/x/secrets/t").json
+    assert later["metadata"]["labels"] == {LAST_USED: "2023-11-16"}
+
+
+def test_a_secret_that_went_away_disturbs_nobody() -> None:
+    _, usage = started()
+    usage({"metadata": {"name": "gone", "namespace": "x", "uid": "u"}})
+
+
+def test_the_start_of_tracking_is_kept() -> None:
+    api, usage = started()
+    succeed(usage.record_start())
+    api.clock.advance(5 * DAY)
+    succeed(usage.record_start())
+    uri = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
+    assert api.ask("GET", uri).json["data"] == {"since": "2023-11-14"}
