@@ -1,0 +1,153 @@
+"""Namespaces, Secrets, ConfigMaps, LimitRanges, quotas, accounts, Nodes, Endpoints: the rules that bite."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.machinery.status import StatusError
+from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.scheduling import priorityclasses
+
+Object = dict[str, Any]
+CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
+
+
+def made(row: Resource, **parts: Any) -> Object:
+    obj: Object = {"metadata": {"name": "a"}, **parts}
+    if row.namespaced:
+        obj["metadata"]["namespace"] = "default"
+    row.strategy.default(obj)
+    row.strategy.prepare_for_create(obj, CTX)
+    return obj
+
+
+def problems(row: Resource, **parts: Any) -> list[str]:
+    return [str(error) for error in row.strategy.validate(made(row, **parts), CTX)]
+
+
+def changes(row: Resource, old: Object, **parts: Any) -> list[str]:
+    old = {**tree.copy(old), "metadata": {**old["metadata"], "uid": "u", "resourceVersion": "1"}}
+    new = {**tree.copy(old), **parts}
+    row.strategy.prepare_for_update(new, old, CTX)
+    return [str(error) for error in row.strategy.validate_update(new, old, CTX)]
+
+
+def test_a_namespace_is_active_labelled_and_finalized_by_kubernetes() -> None:
+    obj = made(namespaces.RESOURCE)
+    assert obj["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
+    assert (obj["spec"], obj["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
+
+
+def test_a_namespace_terminates_and_waits_for_its_finalizers() -> None:
+    strategy, obj = namespaces.RESOURCE.strategy, made(namespaces.RESOURCE)
+    assert strategy.begin_deletion(obj, {"propagationPolicy": "Orphan"}, CTX)
+    assert (obj["status"]["phase"], obj["metadata"]["deletionTimestamp"]) == ("Terminating", CTX.now)
+    assert obj["metadata"]["finalizers"] == ["orphan"]
+    assert strategy.begin_deletion(obj, {}, CTX)
+    obj["spec"]["finalizers"] = []
+    assert not strategy.begin_deletion(obj, {}, CTX)
+
+
+def test_the_phase_follows_the_deletion() -> None:
+    status = namespaces.RESOURCE.subresource("status")
+    assert status is not None and status.strategy is not None
+    old = made(namespaces.RESOURCE)
+    old["metadata"].update(uid="u", resourceVersion="1")
+    new = {**tree.copy(old), "status": {"phase": "Terminating"}}
+    found = [str(error) for error in status.strategy.validate_update(new, old, CTX)]
+    assert found == [
+        "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
+    ]
+
+
+def test_string_data_is_encoded_and_wins() -> None:
+    old = base64.b64encode(b"old").decode()
+    obj = made(secrets.RESOURCE, data={"k": old}, stringData={"k": "new"})
+    assert obj["data"] == {"k": base64.b64encode(b"new").decode()}
+    assert obj["type"] == "Opaque" and "stringData" not in obj
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({"data": {"a b": ""}}, 'data[a b]: Invalid value: "a b"'),
+        ({"type": "kubernetes.io/service-account-token"}, "metadata.annotations[kubernetes.io/service-account.name]: "),
+        ({"type": "kubernetes.io/dockerconfigjson"}, "data[.dockerconfigjson]: Required value"),
+        (
+            {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30x"}},
+            "data[.dockerconfigjson]: ",
+        ),
+        ({"type": "kubernetes.io/ssh-auth"}, "data[ssh-privatekey]: Required value"),
+        ({"type": "kubernetes.io/tls"}, "data[tls.crt]: Required value"),
+    ],
+)
+def test_secrets_hold_what_their_type_says(parts: Object, text: str) -> None:
+    found = problems(secrets.RESOURCE, **parts)
+    assert found and found[0].startswith(text), found
+
+
+def test_the_type_of_a_secret_and_immutable_data_stay() -> None:
+    old = made(secrets.RESOURCE, data={"k": "dg=="}, immutable=True)
+    assert changes(secrets.RESOURCE, old, type="other") == ['type: Invalid value: "other": field is immutable']
+    assert changes(secrets.RESOURCE, old, data={"k": "eg=="}) == [
+        "data: Forbidden: field is immutable when `immutable` is set"
+    ]
+    assert changes(secrets.RESOURCE, old, immutable=False) == [
+        "immutable: Forbidden: field is immutable when `immutable` is set"
+    ]
+
+
+def test_a_key_is_in_one_of_the_two_maps_and_maps_have_an_end() -> None:
+    both = {"data": {"k": "v"}, "binaryData": {"k": "dg=="}}
+    assert problems(configmaps.RESOURCE, **both) == [
+        'data[k]: Invalid value: "k": duplicate of key present in binaryData'
+    ]
+    assert problems(configmaps.RESOURCE, data={"k": "x" * ((1 << 20) + 1)}) == [
+        "[]: Too long: may not be more than 1048576 bytes"
+    ]
+    assert problems(configmaps.RESOURCE, data={"k": "x" * (1 << 20)}) == []
+
+
+def test_limits_default_from_each_other_and_must_be_ordered() -> None:
+    spec = {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}
+    item = made(limitranges.RESOURCE, spec=spec)["spec"]["limits"][0]
+    assert (item["default"], item["defaultRequest"]) == ({"cpu": "2"}, {"cpu": "2"})
+    found = problems(limitranges.RESOURCE, spec={"limits": [{"type": "Pod", "min": {"cpu": "2"}, "max": {"cpu": "1"}}]})
+    assert found == ['spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1']
+
+
+def test_quota_scopes_must_fit_each_other() -> None:
+    spec = {"hard": {"pods": "1"}, "scopes": ["BestEffort", "NotBestEffort"]}
+    assert any("conflicting scopes" in problem for problem in problems(resourcequotas.RESOURCE, spec=spec))
+    assert any(
+        "unsupported scope applied to resource" in p
+        for p in problems(resourcequotas.RESOURCE, spec={"hard": {"services": "1"}, "scopes": ["BestEffort"]})
+    )
+
+
+def test_a_nodes_provider_stays() -> None:
+    old = made(nodes.RESOURCE, spec={"providerID": "x://1"})
+    found = changes(nodes.RESOURCE, old, spec={"providerID": "x://2"})
+    assert found == ['spec.providerID: Forbidden: node updates may not change providerID except from "" to valid']
+
+
+def test_endpoints_take_no_loopback_address() -> None:
+    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 1, "protocol": "TCP"}]}]
+    found = problems(endpoints.RESOURCE, subsets=subsets)
+    assert found == [
+        'subsets[0].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'
+    ]
+
+
+def test_system_priority_classes_are_kept() -> None:
+    strategy = priorityclasses.RESOURCE.strategy
+    with pytest.raises(StatusError, match="this is a system priority class and cannot be deleted"):
+        strategy.admit_delete({"metadata": {"name": "system-node-critical"}}, CTX)
+    strategy.admit_delete({"metadata": {"name": "mine"}}, CTX)
+    found = problems(priorityclasses.RESOURCE, value=2_000_000_000)
+    assert found == ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]

@@ -1,0 +1,153 @@
+"""Claims, classes and slices of devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
+from kapi.resources.resource.expressions import check_expression
+
+Object = dict[str, Any]
+CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
+REQUEST: Object = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+SLICE: Object = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n"}
+
+
+def made(row: Resource, spec: Object) -> Object:
+    obj: Object = {"metadata": {"name": "a"}, "spec": tree.copy(spec)}
+    if row.namespaced:
+        obj["metadata"]["namespace"] = "default"
+    row.strategy.default(obj)
+    row.strategy.prepare_for_create(obj, CTX)
+    return obj
+
+
+def problems(row: Resource, spec: Object) -> list[str]:
+    return [str(error) for error in row.strategy.validate(made(row, spec), CTX)]
+
+
+def test_one_device_is_asked_for_unless_the_request_says_more() -> None:
+    spec = made(resourceclaims.RESOURCE, {"devices": {"requests": [REQUEST]}})["spec"]
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    assert spec["devices"]["requests"][0]["exactly"] == exactly
+
+
+@pytest.mark.parametrize(
+    ("devices", "text"),
+    [
+        ({"requests": [{"name": "r"}]}, "spec.devices.requests[0]: Required value: exactly one of `exactly` or"),
+        ({"requests": [REQUEST, REQUEST]}, 'spec.devices.requests[1]: Duplicate value: "r"'),
+        (
+            {"requests": [{**REQUEST, "exactly": {"deviceClassName": "c", "allocationMode": "All", "count": 2}}]},
+            "spec.devices.requests[0].exactly.count: Invalid value: 2: must not be specified when allocationMode is 'All'",
+        ),
+        (
+            {"requests": [REQUEST], "constraints": [{"requests": ["other"], "matchAttribute": "a/b"}]},
+            'spec.devices.constraints[0].requests[0]: Invalid value: "other": must be the name of a request',
+        ),
+        ({"requests": [REQUEST], "config": [{}]}, "spec.devices.config[0].opaque: Required value"),
+    ],
+)
+def test_what_a_claim_may_not_say(devices: Object, text: str) -> None:
+    found = problems(resourceclaims.RESOURCE, {"devices": devices})
+    assert found and found[0].startswith(text), found
+
+
+def allocated(*names: str) -> Object:
+    results = [{"request": "r", "driver": "d", "pool": "p", "device": name} for name in names]
+    return {"devices": {"results": results}}
+
+
+def status_change(old: Object, new: Object) -> tuple[Object, list[str]]:
+    row = resourceclaims.RESOURCE
+    sub = row.subresource("status")
+    assert sub is not None and sub.strategy is not None
+    before = {**made(row, {"devices": {"requests": [REQUEST]}}), "status": old}
+    before["metadata"].update(uid="u", resourceVersion="1")
+    after = {**tree.copy(before), "status": tree.copy(new)}
+    sub.strategy.prepare_for_update(after, before, CTX)
+    return after["status"], [str(error) for error in sub.strategy.validate_update(after, before, CTX)]
+
+
+def test_a_claim_is_reserved_only_while_it_is_allocated() -> None:
+    user = {"resource": "pods", "name": "p", "uid": "u"}
+    _, found = status_change({}, {"reservedFor": [user]})
+    assert found == ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"]
+    assert status_change({}, {"reservedFor": [user], "allocation": allocated("x")})[1] == []
+
+
+def test_an_allocation_does_not_change() -> None:
+    _, found = status_change({"allocation": allocated("x")}, {"allocation": allocated("y")})
+    assert len(found) == 1 and found[0].startswith(
+        'status.allocation: Invalid value: {"Devices":{"Results":[{"Request"'
+    )
+
+
+def test_reports_about_devices_that_were_given_back_go() -> None:
+    report = {"driver": "d", "pool": "p", "device": "x"}
+    status, found = status_change({"allocation": allocated("x"), "devices": [report]}, {"devices": [report]})
+    assert (status, found) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"nodeName": None}, "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`,"),
+        ({"allNodes": True}, 'spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of'),
+        ({"pool": {"name": "p"}}, "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"),
+        ({"devices": [{"name": "a"}, {"name": "a"}]}, 'spec.devices[1]: Duplicate value: "a"'),
+        (
+            {"devices": [{"name": "a", "attributes": {"v": {"version": "v1"}}}]},
+            'spec.devices[0].attributes[v].version: Invalid value: "v1": must be a string compatible with semver.org',
+        ),
+        (
+            {"devices": [{"name": "a", "attributes": {"v": {"int": 1, "bool": True}}}]},
+            'spec.devices[0].attributes[v]: Invalid value: {"IntValue":1,"BoolValue":true,',
+        ),
+        (
+            {"devices": [{"name": "a", "capacity": {"m": {"value": "1", "requestPolicy": {}}}}]},
+            "spec.devices[0].capacity[m].requestPolicy: Forbidden: allowMultipleAllocations must be true",
+        ),
+        (
+            {"devices": [{"name": "a", "taints": [{"key": "k", "effect": "Odd"}]}]},
+            'spec.devices[0].taints[0].effect: Unsupported value: "Odd"',
+        ),
+    ],
+)
+def test_what_a_slice_may_not_say(change: Object, text: str) -> None:
+    found = problems(
+        resourceslices.RESOURCE, {key: value for key, value in {**SLICE, **change}.items() if value is not None}
+    )
+    assert found and found[0].startswith(text), found
+
+
+def test_a_taint_remembers_when_it_came() -> None:
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    device = made(resourceslices.RESOURCE, {**SLICE, "devices": [{"name": "a", "taints": taints}]})["spec"]["devices"][
+        0
+    ]
+    assert device["taints"][0]["timeAdded"] == CTX.now
+
+
+def test_expressions_are_compiled_and_weighed() -> None:
+    assert check_expression("device.driver == 'd' && device.attributes['d'].model == 'x'") == ("", False)
+    assert check_expression("device.driver")[0] == "must evaluate to bool or the unknown type, not string"
+    assert check_expression("nope")[0].startswith(
+        "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope'"
+    )
+    nested = (
+        "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a == d))))"
+    )
+    assert check_expression(nested) == ("", True)
+
+
+def test_a_class_counts_changes_of_its_spec() -> None:
+    row = deviceclasses.RESOURCE
+    old = made(row, {})
+    new = {**tree.copy(old), "spec": {"extendedResourceName": "example.com/gpu"}}
+    row.strategy.prepare_for_update(new, old, CTX)
+    assert (old["metadata"]["generation"], new["metadata"]["generation"]) == (1, 2)

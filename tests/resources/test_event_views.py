@@ -1,0 +1,52 @@
+"""An event is stored once and seen through two APIs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from twisted.trial.unittest import TestCase
+
+from kapi.resources.events.events import from_storage, to_storage
+from kapi.testing.memory_api import MemoryAPI
+
+Object = dict[str, Any]
+CORE, NEW = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+class Views(TestCase):
+    async def test_what_one_api_writes_the_other_shows_under_its_names(self) -> None:
+        api = await MemoryAPI.started()
+        event: Object = {
+            "metadata": {"name": "e", "namespace": "default"},
+            "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+            "reason": "Started",
+            "message": "it runs",
+            "type": "Normal",
+            "source": {"component": "kubelet"},
+            "count": 2,
+        }
+        self.assertEqual(api.ask("POST", CORE, event).code, 201)
+        view: Object = orjson.loads(b"".join(api.ask("GET", f"{NEW}/e").chunks))
+        self.assertEqual(view["apiVersion"], "events.k8s.io/v1")
+        self.assertEqual(view["regarding"]["name"], "p")
+        self.assertEqual((view["note"], view["deprecatedCount"]), ("it runs", 2))
+        self.assertEqual(view["deprecatedSource"], {"component": "kubelet"})
+        self.assertEqual(api.ask("DELETE", f"{NEW}/e").code, 200)
+        self.assertEqual(api.ask("GET", f"{CORE}/e").code, 404)
+
+    def test_there_and_back_is_the_same_event(self) -> None:
+        event: Object = {
+            "kind": "Event",
+            "apiVersion": "events.k8s.io/v1",
+            "metadata": {"name": "e"},
+            "eventTime": "2024-01-01T00:00:00.000000Z",
+            "regarding": {"name": "p"},
+            "note": "n",
+            "reportingController": "example.com/c",
+            "reportingInstance": "c-1",
+            "deprecatedSource": {},
+            "deprecatedFirstTimestamp": None,
+            "deprecatedLastTimestamp": None,
+        }
+        self.assertEqual(from_storage(to_storage(event)), event)
