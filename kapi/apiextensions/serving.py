@@ -43,7 +43,7 @@ class CustomResources:
         self.served: dict[str, Rows] = {}
         self._queue: deque[str] = deque()
         self._queued: set[str] = set()
-        self._working: Deferred[None] | None = None
+        self._working = False
         self._stop: Any = None
         self._later: set[Any] = set()
         self._delays: dict[str, float] = {}
@@ -138,7 +138,7 @@ class CustomResources:
                     log.failure("Definition {name}", name=name)
                     self._again(name, _RETRY_SECONDS)
         finally:
-            self._working = None
+            self._working = False
 
     def _again(self, name: str, seconds: float) -> None:
         def run() -> None:
