@@ -15,10 +15,10 @@ from kapi.admission.configuration import load_configurations
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import AdmissionChain
 from kapi.admission.metrics import Meter
+from kapi.aggregator.server import AggregatorServer
 from kapi.apiextensions.serving import CustomResources
 from kapi.audit.build import Auditor
 from kapi.audit.build import build as build_auditor
-from kapi.aggregator.server import AggregatorServer
 from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
@@ -209,7 +209,11 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         policy.graph.follow(registry.client)
 
     core.add_post_start_hook("generic-apiserver-start-informers", follow)
-    built_in = frozenset(row.group_resource for server in (core, aggregator) for row in (scope.resource for scope in server.table.scopes()))
+    built_in = frozenset(
+        row.group_resource
+        for server in (core, aggregator)
+        for row in (scope.resource for scope in server.table.scopes())
+    )
     custom = CustomResources(registry, extensions.table, registry.client.named("kube-apiserver"), reactor, built_in)
     extensions.add_post_start_hook("start-apiextensions-controllers", custom.start)
     extensions.add_pre_shutdown_hook("stop-apiextensions-controllers", custom.stop)

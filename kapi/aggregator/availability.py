@@ -66,7 +66,9 @@ def judge(reference: Object, service: Object | None, slices: Iterable[Object]) -
 def addresses(slices: Iterable[Object], port: Object) -> Iterable[tuple[str, int]]:
     """Ready addresses that serve a port of the Service."""
     for item in slices:
-        numbers = [entry.get("port") for entry in item.get("ports") or () if entry.get("name", "") == port.get("name", "")]
+        numbers = [
+            entry.get("port") for entry in item.get("ports") or () if entry.get("name", "") == port.get("name", "")
+        ]
         number = next((number for number in numbers if number is not None), None)
         if number is None:
             continue

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.protocol import connectionDone as CLEAN  # noqa: N812
+from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool, ResponseDone
@@ -95,7 +95,9 @@ class ReverseProxy:
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
-            log.info("proxy to {key} failed: {error} (audit id {audit_id})", key=key, error=error, audit_id=ctx.audit_id)
+            log.info(
+                "proxy to {key} failed: {error} (audit id {audit_id})", key=key, error=error, audit_id=ctx.audit_id
+            )
             return _bad_gateway(error)
         kept = [
             (name, value)
@@ -142,7 +144,9 @@ def _bad_gateway(error: Exception) -> Response:
 def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     """The client's headers as far as they concern the backend, and who the client is."""
     request = ctx.http.requestHeaders
-    named = {token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")}
+    named = {
+        token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")
+    }
     found = []
     for name, values in request.getAllRawHeaders():
         lower = name.lower()

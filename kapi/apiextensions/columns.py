@@ -11,7 +11,7 @@ import orjson
 from kapi.apiextensions.jsonpath import Find, JSONPathError, compile_path
 from kapi.cel.values import format_double
 from kapi.resources.definition import Column, TableColumns
-from kapi.resources.shared.printing import seconds_of, human_duration
+from kapi.resources.shared.printing import human_duration, seconds_of
 
 Object = dict[str, Any]
 _NAME = (
@@ -37,7 +37,13 @@ def table(columns: list[Object] | None) -> TableColumns:
         path = column.get("jsonPath", "")
         text = column.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
         shown.append(
-            Column(column.get("name", ""), column.get("type", ""), text, column.get("format") or "", column.get("priority") or 0)
+            Column(
+                column.get("name", ""),
+                column.get("type", ""),
+                text,
+                column.get("format") or "",
+                column.get("priority") or 0,
+            )
         )
     readers: list[tuple[str, Find]] = []
 

@@ -139,7 +139,9 @@ def _bracket(body: str) -> _Step:
 
 
 def _index(number: int) -> _Step:
-    return lambda values: [value[number] for value in values if isinstance(value, list) and -len(value) <= number < len(value)]
+    return lambda values: [
+        value[number] for value in values if isinstance(value, list) and -len(value) <= number < len(value)
+    ]
 
 
 def _filter(text: str) -> _Step:
@@ -182,7 +184,13 @@ def _compare(one: Any, operator: str, other: Any) -> bool:
         return bool(one != other)
     try:
         return bool(
-            one < other if operator == "<" else one > other if operator == ">" else one <= other if operator == "<=" else one >= other
+            one < other
+            if operator == "<"
+            else one > other
+            if operator == ">"
+            else one <= other
+            if operator == "<="
+            else one >= other
         )
     except TypeError:
         return False

@@ -23,8 +23,11 @@ def set_condition(crd: Object, new: Object, now: str) -> None:
     conditions = crd["status"].get("conditions") or []
     crd["status"]["conditions"] = conditions
     fresh = {
-        "type": new["type"], "status": new["status"], "lastTransitionTime": new.get("lastTransitionTime") or now,
-        "reason": new["reason"], "message": new["message"],
+        "type": new["type"],
+        "status": new["status"],
+        "lastTransitionTime": new.get("lastTransitionTime") or now,
+        "reason": new["reason"],
+        "message": new["message"],
     }
     for index, item in enumerate(conditions):
         if item.get("type") == new["type"]:
@@ -65,7 +68,9 @@ def accept_names(crd: Object, others: Iterable[Object], now: str) -> bool:
             accepted[name] = wanted.get(name)
     accepted["categories"] = wanted.get("categories")
     naming = {
-        "type": "NamesAccepted", "status": "False" if reason else "True", "reason": reason or "NoConflicts",
+        "type": "NamesAccepted",
+        "status": "False" if reason else "True",
+        "reason": reason or "NoConflicts",
         "message": message or "no conflicts found",
     }
     established = dict(
@@ -74,7 +79,10 @@ def accept_names(crd: Object, others: Iterable[Object], now: str) -> bool:
     )
     if established["status"] != "True" and not reason:
         established = {
-            "type": "Established", "status": "False", "reason": "Installing", "message": "the initial names have been accepted"
+            "type": "Established",
+            "status": "False",
+            "reason": "Installing",
+            "message": "the initial names have been accepted",
         }
     before = tree.copy(state)
     state["acceptedNames"] = _plain(accepted)
@@ -108,7 +116,9 @@ def establish(crd: Object, now: str) -> bool:
     set_condition(
         crd,
         {
-            "type": "Established", "status": "True", "reason": "InitialNamesAccepted",
+            "type": "Established",
+            "status": "True",
+            "reason": "InitialNamesAccepted",
             "message": "the initial names have been accepted",
         },
         now,
@@ -138,12 +148,16 @@ def structural_condition(crd: Object, now: str) -> bool:
     if not problems:
         if old is None:
             return False
-        crd["status"]["conditions"] = [item for item in crd["status"]["conditions"] if item["type"] != "NonStructuralSchema"]
+        crd["status"]["conditions"] = [
+            item for item in crd["status"]["conditions"] if item["type"] != "NonStructuralSchema"
+        ]
         return True
     message = problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
     if old is not None and old.get("status") == "True" and old.get("message") == message:
         return False
-    set_condition(crd, {"type": "NonStructuralSchema", "status": "True", "reason": "Violations", "message": message}, now)
+    set_condition(
+        crd, {"type": "NonStructuralSchema", "status": "True", "reason": "Violations", "message": message}, now
+    )
     return True
 
 
@@ -153,8 +167,10 @@ def approval_condition(crd: Object, now: str) -> bool:
         return False
     state, reason = approval(crd["metadata"].get("annotations"))
     status, word = {
-        "Invalid": ("False", "InvalidAnnotation"), "Missing": ("False", "MissingAnnotation"),
-        "Approved": ("True", "ApprovedAnnotation"), "Bypassed": ("False", "UnapprovedAnnotation"),
+        "Invalid": ("False", "InvalidAnnotation"),
+        "Missing": ("False", "MissingAnnotation"),
+        "Approved": ("True", "ApprovedAnnotation"),
+        "Bypassed": ("False", "UnapprovedAnnotation"),
     }[state]
     new = {"type": "KubernetesAPIApprovalPolicyConformant", "status": status, "reason": word, "message": reason}
     old = condition(crd, new["type"])

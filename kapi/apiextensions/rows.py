@@ -139,7 +139,8 @@ class Rows:
             found.append(Subresource("status", _SUB_VERBS, kind=self.kind, strategy=CustomStatusStrategy(strategy)))
         if scale is not None:
             mapping = ScaleMapping(
-                _parts(scale.get("specReplicasPath")), _parts(scale.get("statusReplicasPath")),
+                _parts(scale.get("specReplicasPath")),
+                _parts(scale.get("statusReplicasPath")),
                 _selector(scale.get("labelSelectorPath")),
             )
             found.append(

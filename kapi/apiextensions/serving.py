@@ -33,7 +33,9 @@ _MAX_POLL_SECONDS = 5.0
 class CustomResources:
     """Serves what the definitions say."""
 
-    def __init__(self, registry: Registry, table: ResourceTable, client: Client, reactor: Any, built_in: frozenset[GroupResource]) -> None:
+    def __init__(
+        self, registry: Registry, table: ResourceTable, client: Client, reactor: Any, built_in: frozenset[GroupResource]
+    ) -> None:
         self.registry = registry
         self.table = table
         self.crds = client.resource(GROUP, PLURAL)
@@ -235,4 +237,6 @@ def _matters(old: Object, new: Object) -> bool:
     if old["spec"] != new["spec"]:
         return True
     before, after = old.get("status") or {}, new.get("status") or {}
-    return before.get("acceptedNames") != after.get("acceptedNames") or before.get("storedVersions") != after.get("storedVersions")
+    return before.get("acceptedNames") != after.get("acceptedNames") or before.get("storedVersions") != after.get(
+        "storedVersions"
+    )

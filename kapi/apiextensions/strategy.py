@@ -21,7 +21,13 @@ from kapi.schema.structural.values import value_errors
 
 Object = dict[str, Any]
 _INT32_MAX = 2**31 - 1
-_BLOCKING = ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+_BLOCKING = (
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+)
 _BLOCKED = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 _ROOT = Path("")
@@ -63,7 +69,13 @@ class CustomResourceStrategy(Strategy):
     allow_unconditional_update = False
 
     def __init__(
-        self, api_version: str, kind: str, namespaced: bool, schema: VersionSchema, has_status: bool, scale: Object | None
+        self,
+        api_version: str,
+        kind: str,
+        namespaced: bool,
+        schema: VersionSchema,
+        has_status: bool,
+        scale: Object | None,
     ) -> None:
         self.api_version = api_version
         self.kind = kind
@@ -221,7 +233,14 @@ def _nested(obj: Object, path: str) -> Any:
 
 
 def _accessor(path: str, value: Any, wanted: str) -> str:
-    names: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}", dict: "map[string]interface {}"}
+    names: dict[type, str] = {
+        str: "string",
+        bool: "bool",
+        int: "int64",
+        float: "float64",
+        list: "[]interface {}",
+        dict: "map[string]interface {}",
+    }
     from kapi.apiextensions.columns import as_text
 
     return f"{path} accessor error: {as_text(value)} is of the type {names.get(type(value), 'nil')}, expected {wanted}"

@@ -80,5 +80,5 @@ def unescape_key(key: str) -> str:
     """A percent-encoded key of an extra header; kept as it stands when an escape is broken."""
     pieces = key.split("%")
     if all(len(piece) >= 2 and all(char in "0123456789abcdefABCDEF" for char in piece[:2]) for piece in pieces[1:]):
-        return unquote(key, errors="surrogateescape")
+        return unquote(key, errors="replace")
     return key

@@ -57,7 +57,8 @@ class WebhookTokenAuthenticator:
             _log.error("Failed to make webhook authenticator request: {error}", error=str(error))
             raise AuthenticationError(str(error)) from None
         outcome = self._judge(status, audiences)
-        self._cache.put(digest, outcome, self.ttl)
+        if not isinstance(outcome, str) or not outcome:
+            self._cache.put(digest, outcome, self.ttl)  # an error may be over the next moment
         return _outcome(outcome)
 
     async def _review(self, token: str, audiences: tuple[str, ...]) -> dict[str, Any]:

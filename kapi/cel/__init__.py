@@ -14,7 +14,17 @@ from kapi.cel.environment import (
 from kapi.cel.errors import BudgetExceeded, Cancelled, CelError, CompileErrors, EvaluationError, TimeExceeded
 
 __all__ = [
-    "BudgetExceeded", "Cancelled", "CelError", "CompileErrors", "Environment", "EvaluationError",
-    "MATCH_CONDITIONS_BUDGET", "PER_CALL_LIMIT", "Program", "RUNTIME_BUDGET", "TimeExceeded", "compile",
+    "BudgetExceeded",
+    "Cancelled",
+    "CelError",
+    "CompileErrors",
+    "Environment",
+    "EvaluationError",
+    "MATCH_CONDITIONS_BUDGET",
+    "PER_CALL_LIMIT",
+    "Program",
+    "RUNTIME_BUDGET",
+    "TimeExceeded",
+    "compile",
     "kubernetes_functions",
 ]

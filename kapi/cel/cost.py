@@ -149,9 +149,7 @@ _BY_FUNCTION: dict[str, CallCost] = {
     "findAll": CallCost(_pattern),
     "replace": CallCost(_first(2), growth=_replaced),
     "split": CallCost(_first(2), growth=lambda values: len(values[0])),
-    "join": CallCost(
-        lambda values: 0, after=lambda values, result: ceil_tenth(units(result), 2), growth=_joined
-    ),
+    "join": CallCost(lambda values: 0, after=lambda values, result: ceil_tenth(units(result), 2), growth=_joined),
     "ip.isCanonical": _FIFTH,
     "validate": CallCost(_validated),
     "reverse": CallCost(lambda values: 1, growth=lambda values: len(values[0])),
@@ -161,8 +159,20 @@ _BY_FUNCTION: dict[str, CallCost] = {
 for _name in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"):
     _BY_FUNCTION[_name] = _WALK
 for _name in (
-    "url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey", "cidr", "isIP", "isCIDR", "ip",
-    "quantity", "isQuantity", "semver", "isSemver",
+    "url",
+    "lowerAscii",
+    "upperAscii",
+    "substring",
+    "trim",
+    "jsonpatch.escapeKey",
+    "cidr",
+    "isIP",
+    "isCIDR",
+    "ip",
+    "quantity",
+    "isQuantity",
+    "semver",
+    "isSemver",
 ):
     _BY_FUNCTION[_name] = _TENTH
 

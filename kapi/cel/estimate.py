@@ -439,7 +439,9 @@ _UNIT = frozenset(
 
 def _named_equality(args: list[_Node]) -> _Result | None:
     name = args[0].type.name
-    if name in ("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver") or name.startswith("kubernetes.authorization"):
+    if name in ("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver") or name.startswith(
+        "kubernetes.authorization"
+    ):
         return _Result(ONE)
     if name == "kubernetes.NamedFormat":
         return _Result(Range(1, 64).by(TRAVERSAL))

@@ -18,7 +18,7 @@ from kapi.cel.functions import Overload
 from kapi.cel.macros import ACCU, UNUSED
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.cel.types import CelType, StructType
-from kapi.cel.values import NONE, Message, MapList, Optional, SetList, equal, from_key, no_overload, to_key, type_of
+from kapi.cel.values import NONE, MapList, Message, Optional, SetList, equal, from_key, no_overload, to_key, type_of
 
 Step = Callable[["Frame"], Any]
 
@@ -217,7 +217,9 @@ class Compiler:
                 value = item(frame)
                 if index in optional:
                     if value.__class__ is not Optional:
-                        raise EvaluationError(f"cannot initialize optional list element from non-optional value {value}")
+                        raise EvaluationError(
+                            f"cannot initialize optional list element from non-optional value {value}"
+                        )
                     if not value.present:
                         continue
                     value = value.value()
@@ -237,7 +239,9 @@ class Compiler:
                 value = value_step(frame)
                 if optional:
                     if value.__class__ is not Optional:
-                        raise EvaluationError(f"cannot initialize optional entry '{key}' from non-optional value {value}")
+                        raise EvaluationError(
+                            f"cannot initialize optional entry '{key}' from non-optional value {value}"
+                        )
                     if not value.present:
                         continue
                     value = value.value()

@@ -15,9 +15,17 @@ from kapi.cel.types import CelType
 from kapi.cel.values import Duration, Optional, Timestamp, Uint
 
 _PRIMITIVES: dict[str, CelType] = {
-    "dyn": types.DYN, "null": types.NULL, "bool": types.BOOL, "int": types.INT, "uint": types.UINT,
-    "double": types.DOUBLE, "string": types.STRING, "bytes": types.BYTES, "timestamp": types.TIMESTAMP,
-    "duration": types.DURATION, "type": types.TYPE,
+    "dyn": types.DYN,
+    "null": types.NULL,
+    "bool": types.BOOL,
+    "int": types.INT,
+    "uint": types.UINT,
+    "double": types.DOUBLE,
+    "string": types.STRING,
+    "bytes": types.BYTES,
+    "timestamp": types.TIMESTAMP,
+    "duration": types.DURATION,
+    "type": types.TYPE,
 }
 _PARTS = re.compile(r"[A-Za-z_.]+|[(),]")
 
@@ -28,7 +36,13 @@ class Overload:
     __slots__ = ("function", "id", "args", "result", "member", "params", "impl", "guards")
 
     def __init__(
-        self, function: str, id: str, args: list[CelType], result: CelType, member: bool, impl: Callable[..., Any] | None
+        self,
+        function: str,
+        id: str,
+        args: list[CelType],
+        result: CelType,
+        member: bool,
+        impl: Callable[..., Any] | None,
     ) -> None:
         self.function = function
         self.id = id
@@ -174,8 +188,6 @@ def table(*libraries: Iterable[Overload]) -> dict[str, list[Overload]]:
         for overload in library:
             functions.setdefault(overload.function, []).append(overload)
     return functions
-
-
 
 
 def declarer(**named: CelType) -> Callable[[str, str, str, Callable[..., Any]], Overload]:

@@ -114,9 +114,7 @@ def tokenize(text: str, issues: list[Issue]) -> list[Token]:
             if end < 0:
                 stop = text.find("\n", position)
                 stop = length if stop < 0 else stop
-                issues.append(
-                    Issue(position, f"Syntax error: token recognition error at: '{text[position:stop]}'")
-                )
+                issues.append(Issue(position, f"Syntax error: token recognition error at: '{text[position:stop]}'"))
                 position = stop
                 continue
             body = text[start:end]

@@ -10,7 +10,9 @@ from kapi.cel.standard import compile_pattern, duration_of, timestamp_of
 from kapi.cel.syntax import Call, Expr, Literal, children
 
 _CHECKS: dict[str, Callable[[str], Any]] = {
-    "matches": compile_pattern, "timestamp": timestamp_of, "duration": duration_of,
+    "matches": compile_pattern,
+    "timestamp": timestamp_of,
+    "duration": duration_of,
 }
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Optional
 
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 
@@ -12,7 +11,7 @@ from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal,
 ACCU = "@result"
 UNUSED = "#unused"
 
-Macro = Callable[[int, Optional[Expr], list[Expr]], Optional[Expr]]
+Macro = Callable[[int, Expr | None, list[Expr]], Expr | None]
 
 
 class MacroError(Exception):
@@ -40,7 +39,11 @@ def _fold(
 
 def _all(at: int, target: Expr, var: str, var2: str, predicate: Expr) -> Expr:
     return _fold(
-        at, target, var, var2, Literal(at, True),
+        at,
+        target,
+        var,
+        var2,
+        Literal(at, True),
         Call(at, "@not_strictly_false", [Ident(at, ACCU)]),
         Call(at, "_&&_", [Ident(at, ACCU), predicate]),
     )
@@ -48,7 +51,11 @@ def _all(at: int, target: Expr, var: str, var2: str, predicate: Expr) -> Expr:
 
 def _exists(at: int, target: Expr, var: str, var2: str, predicate: Expr) -> Expr:
     return _fold(
-        at, target, var, var2, Literal(at, False),
+        at,
+        target,
+        var,
+        var2,
+        Literal(at, False),
         Call(at, "@not_strictly_false", [Call(at, "!_", [Ident(at, ACCU)])]),
         Call(at, "_||_", [Ident(at, ACCU), predicate]),
     )
@@ -56,7 +63,12 @@ def _exists(at: int, target: Expr, var: str, var2: str, predicate: Expr) -> Expr
 
 def _exists_one(at: int, target: Expr, var: str, var2: str, predicate: Expr) -> Expr:
     return _fold(
-        at, target, var, var2, Literal(at, 0), Literal(at, True),
+        at,
+        target,
+        var,
+        var2,
+        Literal(at, 0),
+        Literal(at, True),
         Call(at, "_?_:_", [predicate, Call(at, "_+_", [Ident(at, ACCU), Literal(at, 1)]), Ident(at, ACCU)]),
         Call(at, "_==_", [Ident(at, ACCU), Literal(at, 1)]),
     )
@@ -156,18 +168,15 @@ def opt_flat_map(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
     return _optional(at, target, args, "optFlatMap", lambda value: value)
 
 
-def _optional(
-    at: int, target: Expr | None, args: list[Expr], name: str, wrap: Callable[[Expr], Expr]
-) -> Expr:
+def _optional(at: int, target: Expr | None, args: list[Expr], name: str, wrap: Callable[[Expr], Expr]) -> Expr:
     assert target is not None
     if not isinstance(args[0], Ident):
         raise MacroError(args[0].offset, f"{name}() variable name must be a simple identifier")
     temporary = "@target"
-    mapped = wrap(
-        _let(at, args[0].name, Call(at, "value", [], _again(target, at, temporary)), args[1])
-    )
+    mapped = wrap(_let(at, args[0].name, Call(at, "value", [], _again(target, at, temporary)), args[1]))
     choice = Call(
-        at, "_?_:_",
+        at,
+        "_?_:_",
         [Call(at, "hasValue", [], _again(target, at, temporary)), mapped, Call(at, "optional.none", [])],
     )
     return choice if isinstance(target, Ident) else _let(at, temporary, target, choice)

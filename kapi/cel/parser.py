@@ -10,7 +10,9 @@ from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Selec
 MAX_CODE_POINTS = 100_000
 MAX_DEPTH = 250
 
-_EXPRESSION = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+_EXPRESSION = (
+    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+)
 _RESERVED = frozenset(
     "as break const continue else for function if import let loop package namespace return var void while".split()
 )
@@ -68,18 +70,14 @@ class _Parser:
         return _Stop()
 
     def mismatch(self, expected: str) -> _Stop:
-        return self.fail(
-            self.token.offset, f"Syntax error: mismatched input '{self.token.text}' expecting {expected}"
-        )
+        return self.fail(self.token.offset, f"Syntax error: mismatched input '{self.token.text}' expecting {expected}")
 
     def expect(self, op: str) -> Token:
         if self.at(op):
             return self.advance()
         following = self.peek()
         if following.kind == "op" and following.text == op:
-            raise self.fail(
-                self.token.offset, f"Syntax error: extraneous input '{self.token.text}' expecting '{op}'"
-            )
+            raise self.fail(self.token.offset, f"Syntax error: extraneous input '{self.token.text}' expecting '{op}'")
         if self.token.kind == "eof":
             raise self.fail(self.token.offset, f"Syntax error: missing '{op}' at '<EOF>'")
         raise self.mismatch(f"'{op}'")
@@ -287,7 +285,9 @@ class _Parser:
                     raise self.mismatch("IDENTIFIER")
                 return self.identifier(".")
         if kind == "escaped":
-            raise self.fail(token.offset, "Syntax error: mismatched input '" + token.text + "' expecting {" + _EXPRESSION + "}")
+            raise self.fail(
+                token.offset, "Syntax error: mismatched input '" + token.text + "' expecting {" + _EXPRESSION + "}"
+            )
         raise self.mismatch("{" + _EXPRESSION + "}")
 
     def identifier(self, dot: str) -> Expr:

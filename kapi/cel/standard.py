@@ -251,8 +251,14 @@ _RELATIONS = {
     "greater_equals": ("_>=_", _compared(lambda order: order >= 0)),
 }
 _ORDERED = {
-    "bool": "bool", "int64": "int", "uint64": "uint", "double": "double", "string": "string", "bytes": "bytes",
-    "timestamp": "timestamp", "duration": "duration",
+    "bool": "bool",
+    "int64": "int",
+    "uint64": "uint",
+    "double": "double",
+    "string": "string",
+    "bytes": "bytes",
+    "timestamp": "timestamp",
+    "duration": "duration",
 }
 
 
@@ -265,9 +271,7 @@ def _relations() -> list[Overload]:
             for other in ("int64", "uint64", "double"):
                 if one != other:
                     found.append(
-                        declare(
-                            operator, f"{word}_{one}_{other}", f"({_ORDERED[one]}, {_ORDERED[other]}) bool", impl
-                        )
+                        declare(operator, f"{word}_{one}_{other}", f"({_ORDERED[one]}, {_ORDERED[other]}) bool", impl)
                     )
     return found
 
@@ -317,14 +321,39 @@ def _arithmetic() -> list[Overload]:
         d("_+_", "add_bytes", "(bytes, bytes) bytes", lambda a, b: a + b),
         d("_+_", "add_list", "(list(A), list(A)) list(A)", lambda a, b: [*a, *b]),
         d("_+_", "add_duration_duration", "(duration, duration) duration", lambda a, b: Duration(a.nanos + b.nanos)),
-        d("_+_", "add_duration_timestamp", "(duration, timestamp) timestamp", lambda a, b: Timestamp(a.nanos + b.nanos)),
-        d("_+_", "add_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: Timestamp(a.nanos + b.nanos)),
+        d(
+            "_+_",
+            "add_duration_timestamp",
+            "(duration, timestamp) timestamp",
+            lambda a, b: Timestamp(a.nanos + b.nanos),
+        ),
+        d(
+            "_+_",
+            "add_timestamp_duration",
+            "(timestamp, duration) timestamp",
+            lambda a, b: Timestamp(a.nanos + b.nanos),
+        ),
         d("_-_", "subtract_int64", "(int, int) int", lambda a, b: check_int(a - b)),
         d("_-_", "subtract_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) - int(b))),
         d("_-_", "subtract_double", "(double, double) double", lambda a, b: a - b),
-        d("_-_", "subtract_duration_duration", "(duration, duration) duration", lambda a, b: Duration(a.nanos - b.nanos)),
-        d("_-_", "subtract_timestamp_duration", "(timestamp, duration) timestamp", lambda a, b: Timestamp(a.nanos - b.nanos)),
-        d("_-_", "subtract_timestamp_timestamp", "(timestamp, timestamp) duration", lambda a, b: Duration(a.nanos - b.nanos)),
+        d(
+            "_-_",
+            "subtract_duration_duration",
+            "(duration, duration) duration",
+            lambda a, b: Duration(a.nanos - b.nanos),
+        ),
+        d(
+            "_-_",
+            "subtract_timestamp_duration",
+            "(timestamp, duration) timestamp",
+            lambda a, b: Timestamp(a.nanos - b.nanos),
+        ),
+        d(
+            "_-_",
+            "subtract_timestamp_timestamp",
+            "(timestamp, timestamp) duration",
+            lambda a, b: Duration(a.nanos - b.nanos),
+        ),
         d("_*_", "multiply_int64", "(int, int) int", lambda a, b: check_int(a * b)),
         d("_*_", "multiply_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) * int(b))),
         d("_*_", "multiply_double", "(double, double) double", _times_double),
@@ -426,8 +455,12 @@ def _strings() -> list[Overload]:
         d("getHours", "duration_to_hours", "duration.() int", lambda a: _truncated(a.nanos, 3600 * NANOS)),
         d("getMinutes", "duration_to_minutes", "duration.() int", lambda a: _truncated(a.nanos, 60 * NANOS)),
         d("getSeconds", "duration_to_seconds", "duration.() int", lambda a: _truncated(a.nanos, NANOS)),
-        d("getMilliseconds", "duration_to_milliseconds", "duration.() int",
-          lambda a: _truncated(a.nanos, 1_000_000) % 1000 if a.nanos >= 0 else -(-a.nanos // 1_000_000 % 1000)),
+        d(
+            "getMilliseconds",
+            "duration_to_milliseconds",
+            "duration.() int",
+            lambda a: _truncated(a.nanos, 1_000_000) % 1000 if a.nanos >= 0 else -(-a.nanos // 1_000_000 % 1000),
+        ),
     ]
     return found
 
@@ -440,8 +473,12 @@ def _optionals() -> list[Overload]:
     d = declare
     return [
         d("optional.of", "optional_of", "(A) optional(A)", Optional),
-        d("optional.ofNonZeroValue", "optional_ofNonZeroValue", "(A) optional(A)",
-          lambda a: NO_VALUE if is_zero(a) else Optional(a)),
+        d(
+            "optional.ofNonZeroValue",
+            "optional_ofNonZeroValue",
+            "(A) optional(A)",
+            lambda a: NO_VALUE if is_zero(a) else Optional(a),
+        ),
         d("optional.none", "optional_none", "() optional(A)", lambda: NO_VALUE),
         d("optional.unwrap", "optional_unwrap", "(list(optional(A))) list(A)", _unwrap),
         d("unwrapOpt", "optional_unwrapOpt", "list(optional(A)).() list(A)", _unwrap),
@@ -458,20 +495,24 @@ CONSTANTS: dict[str, tuple[types.CelType, Any]] = {}
 
 def _constants() -> None:
     simple = (
-        types.BOOL, types.INT, types.UINT, types.DOUBLE, types.STRING, types.BYTES, types.NULL, types.TIMESTAMP,
-        types.DURATION, types.TYPE,
+        types.BOOL,
+        types.INT,
+        types.UINT,
+        types.DOUBLE,
+        types.STRING,
+        types.BYTES,
+        types.NULL,
+        types.TIMESTAMP,
+        types.DURATION,
+        types.TYPE,
     )
     for type_ in simple:
         CONSTANTS[type_.name] = (types.type_of(type_), type_)
     for kind, params in (("list", (types.DYN,)), ("map", (types.DYN, types.DYN))):
         CONSTANTS[kind] = (types.type_of(types.CelType(kind, kind, params)), types.CelType(kind, kind))
-    CONSTANTS["optional_type"] = (
-        types.type_of(types.optional_of(types.DYN)), types.CelType("opaque", "optional_type")
-    )
+    CONSTANTS["optional_type"] = (types.type_of(types.optional_of(types.DYN)), types.CelType("opaque", "optional_type"))
 
 
 _constants()
 
-STANDARD: list[Overload] = [
-    *_logic(), *_arithmetic(), *_relations(), *_conversions(), *_strings(), *_optionals()
-]
+STANDARD: list[Overload] = [*_logic(), *_arithmetic(), *_relations(), *_conversions(), *_strings(), *_optionals()]

@@ -109,7 +109,16 @@ class Comprehension(Expr):
     __slots__ = ("range", "var", "var2", "accu", "init", "condition", "step", "result")
 
     def __init__(
-        self, offset: int, range_: Expr, var: str, var2: str, accu: str, init: Expr, condition: Expr, step: Expr, result: Expr
+        self,
+        offset: int,
+        range_: Expr,
+        var: str,
+        var2: str,
+        accu: str,
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
     ) -> None:
         super().__init__(offset)
         self.range = range_

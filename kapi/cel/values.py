@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kapi.cel import types
@@ -21,16 +21,21 @@ INT_MIN = -(2**63)
 UINT_MAX = 2**64 - 1
 NANOS = 1_000_000_000
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP_MIN = -62135596800 * NANOS
 _TIMESTAMP_MAX = 253402300800 * NANOS - 1
 _DURATION_UNITS = {
-    "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": NANOS, "m": 60 * NANOS, "h": 3600 * NANOS,
+    "ns": 1,
+    "us": 1000,
+    "µs": 1000,
+    "μs": 1000,
+    "ms": 1_000_000,
+    "s": NANOS,
+    "m": 60 * NANOS,
+    "h": 3600 * NANOS,
 }
 _DURATION_PART = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)")
-_RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)"
-)
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 
 
 class Uint(int):
@@ -92,7 +97,7 @@ class Timestamp:
             raise ValueError(text)
         year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
         fraction = int((match.group(7) or "").ljust(9, "0")[:9] or "0")
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
         delta = moment - _EPOCH
         nanos = (delta.days * 86400 + delta.seconds) * NANOS + fraction
         zone = match.group(8)
@@ -232,9 +237,22 @@ _LIST = CelType("list", "list")
 _MAP = CelType("map", "map")
 _OPTIONAL = CelType("opaque", "optional_type")
 _BY_CLASS: dict[type, CelType] = {
-    bool: types.BOOL, int: types.INT, Uint: types.UINT, float: types.DOUBLE, str: types.STRING, bytes: types.BYTES,
-    type(None): types.NULL, list: _LIST, tuple: _LIST, SetList: _LIST, MapList: _LIST, dict: _MAP,
-    Timestamp: types.TIMESTAMP, Duration: types.DURATION, Optional: _OPTIONAL, CelType: types.TYPE,
+    bool: types.BOOL,
+    int: types.INT,
+    Uint: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    type(None): types.NULL,
+    list: _LIST,
+    tuple: _LIST,
+    SetList: _LIST,
+    MapList: _LIST,
+    dict: _MAP,
+    Timestamp: types.TIMESTAMP,
+    Duration: types.DURATION,
+    Optional: _OPTIONAL,
+    CelType: types.TYPE,
     types.StructType: types.TYPE,
 }
 

@@ -31,7 +31,12 @@ class Controller(Protocol):
 
 #: what ``--controllers`` may name
 KNOWN = frozenset(
-    {NamespaceController.name, ServiceAccountController.name, RootCAController.name, ClusterRoleAggregationController.name},
+    {
+        NamespaceController.name,
+        ServiceAccountController.name,
+        RootCAController.name,
+        ClusterRoleAggregationController.name,
+    },
 )
 
 

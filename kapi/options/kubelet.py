@@ -12,7 +12,9 @@ class KubeletOptions(FlagSet):
     title = "Kubelet"
 
     def add(self) -> None:
-        self.value("kubelet-certificate-authority", string, "", "CA file for kubelets; without it they are not verified.")
+        self.value(
+            "kubelet-certificate-authority", string, "", "CA file for kubelets; without it they are not verified."
+        )
         self.value("kubelet-client-certificate", string, "", "Certificate file shown to kubelets.")
         self.value("kubelet-client-key", string, "", "Key file of that certificate.")
         self.value("kubelet-port", integer, 10250, "Port of kubelets that do not tell theirs.")
@@ -38,7 +40,9 @@ class KubeletOptions(FlagSet):
             return read_file(path, flag) if path else b""
 
         tls = TLS(
-            content("kubelet-certificate-authority"), content("kubelet-client-certificate"), content("kubelet-client-key")
+            content("kubelet-certificate-authority"),
+            content("kubelet-client-certificate"),
+            content("kubelet-client-key"),
         )
         try:
             tls.creator("kubelet")

@@ -6,7 +6,7 @@ from kapi.request.context import RequestContext
 
 
 def _text(value: bytes) -> str:
-    return value.decode("utf-8", "surrogateescape").strip()
+    return value.decode("utf-8", "replace").strip()
 
 
 def all_headers(ctx: RequestContext, name: str) -> list[str]:
@@ -24,7 +24,7 @@ def headers_with_prefix(ctx: RequestContext, prefix: str) -> list[tuple[str, lis
     """(lower-case rest of the name, values) of each header whose name starts with ``prefix``, sorted by name."""
     wanted = prefix.lower().encode("latin-1")
     found = [
-        (name[len(wanted) :].decode("utf-8", "surrogateescape").lower(), [_text(value) for value in values])
+        (name[len(wanted) :].decode("utf-8", "replace").lower(), [_text(value) for value in values])
         for name, values in ctx.http.requestHeaders.getAllRawHeaders()
         if name.lower().startswith(wanted)
     ]

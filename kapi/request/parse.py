@@ -28,7 +28,7 @@ Query = dict[str, list[str]]
 def _unescape(raw: bytes, plus: bool) -> str:
     """Percent-decoding.  Raises ValueError on a broken escape, as Go does."""
     if b"%" not in raw and b"+" not in raw:
-        return raw.decode("utf-8", "surrogateescape")
+        return raw.decode("utf-8", "replace")
     if plus:
         raw = raw.replace(b"+", b" ")
     pieces = raw.split(b"%")
@@ -37,7 +37,7 @@ def _unescape(raw: bytes, plus: bool) -> str:
         if len(piece) < 2 or piece[0] not in _HEX or piece[1] not in _HEX:
             raise ValueError(f'invalid URL escape "%{piece[:2].decode("utf-8", "replace")}"')
         out.append(bytes([int(piece[:2], 16)]) + piece[2:])
-    return b"".join(out).decode("utf-8", "surrogateescape")
+    return b"".join(out).decode("utf-8", "replace")
 
 
 def parse_query(raw: bytes) -> Query:

@@ -37,7 +37,9 @@ class StrategyContext:
     dry_run: bool = False
     now: str = ""  # RFC 3339, whole seconds, UTC
     features: Mapping[str, bool] = field(default_factory=dict)  # feature gates
-    options: Mapping[str, Any] = field(default_factory=dict)  # server settings a strategy needs, e.g. "service_cluster_ip_range"
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # server settings a strategy needs, e.g. "service_cluster_ip_range"
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
     authorize: Callable[..., Any] | None = None  # set by the registry for escalation checks
 

@@ -51,7 +51,9 @@ def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]
             operations.append({})
             continue
         if not isinstance(operation, dict):
-            raise BadRequest(f"{prefix}json: cannot unmarshal {gotext.json_kind(operation)} into Go value of type {item}")
+            raise BadRequest(
+                f"{prefix}json: cannot unmarshal {gotext.json_kind(operation)} into Go value of type {item}"
+            )
         if strict:
             for key, part in operation.items():
                 if key not in _OPERATION_FIELDS:

@@ -327,7 +327,7 @@ def _moment(value: Value) -> tuple[str, int] | None:
     if not parts:
         return None  # Go's zero time
     seconds, nanos = _integer(parts.get(1, 0), 0), _integer(parts.get(2, 0), 0)
-    moment = datetime.datetime.fromtimestamp(0, datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(seconds=seconds)
     return moment.strftime("%Y-%m-%dT%H:%M:%S"), nanos
 
 

@@ -85,9 +85,7 @@ def _field(type_: Type | None, name: str) -> Field | None:
     if field is None:
         if type_.preserve_unknown:
             return None
-        raise PatchError(
-            f"unable to find api field in struct {type_.name} for the json field {gotext.quote(name)}"
-        )
+        raise PatchError(f"unable to find api field in struct {type_.name} for the json field {gotext.quote(name)}")
     return field
 
 
@@ -307,9 +305,7 @@ def _find(items: list[Any], merge_key: str, value: Any) -> int:
     return -1
 
 
-def _ordered(
-    patched: list[Any], others: list[Any], wanted: list[Any], live: list[Any], merge_key: str
-) -> list[Any]:
+def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
     """Both lists in one: each keeps its own order, an item of the live list stands where the live order lets it."""
 
     def place(order: list[Any], item: Any) -> int:

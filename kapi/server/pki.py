@@ -91,7 +91,7 @@ def _name(common: str, organization: str = "") -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -150,7 +150,7 @@ def _make_ca(files: Files) -> None:
 
 def _fresh(path: Path, ca: x509.Certificate) -> bool:
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     try:
         certificate.verify_directly_issued_by(ca)
     except Exception:

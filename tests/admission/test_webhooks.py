@@ -23,7 +23,7 @@ from twisted.web.server import NOT_DONE_YET, Site
 from kapi.admission.chain import Chain
 from kapi.admission.interface import Plugin
 from kapi.admission.webhook import mutating, validating
-from kapi.admission.webhook.credentials import CredentialStore, Credentials
+from kapi.admission.webhook.credentials import Credentials, CredentialStore
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.machinery.status import BadRequest, StatusError
 from tests.admission.fakes import FakeClient, attributes, initializer
@@ -41,7 +41,7 @@ def make_certificate(*names: str) -> tuple[bytes, bytes]:
             entries.append(x509.IPAddress(ipaddress.ip_address(name)))
         except ValueError:
             entries.append(x509.DNSName(name))
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -54,9 +54,7 @@ def make_certificate(*names: str) -> tuple[bytes, bytes]:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return certificate.public_bytes(serialization.Encoding.PEM), pem
 
 
@@ -148,9 +146,13 @@ class WebhookCase(TestCase):
     def chain(self, *, mutate: tuple[Object, ...] = (), check: tuple[Object, ...] = ()) -> Chain:
         group = "admissionregistration.k8s.io"
         if mutate:
-            self.client.put(group, "mutatingwebhookconfigurations", {"metadata": {"name": "m"}, "webhooks": list(mutate)})
+            self.client.put(
+                group, "mutatingwebhookconfigurations", {"metadata": {"name": "m"}, "webhooks": list(mutate)}
+            )
         if check:
-            self.client.put(group, "validatingwebhookconfigurations", {"metadata": {"name": "v"}, "webhooks": list(check)})
+            self.client.put(
+                group, "validatingwebhookconfigurations", {"metadata": {"name": "v"}, "webhooks": list(check)}
+            )
         for name, module in (("MutatingAdmissionWebhook", mutating), ("ValidatingAdmissionWebhook", validating)):
             plugin = module.make(self.initializer, None)
             plugin.name = name
@@ -249,7 +251,9 @@ class WebhookCase(TestCase):
             self.hook(not_me, rules=[{**RULE, "resources": ["configmaps/status"]}]),
             self.hook(not_me, rules=[{**RULE, "scope": "Cluster"}]),
         )
-        mine = self.hook(respond, namespaceSelector={"matchLabels": {"team": "x"}}, rules=[{**RULE, "resources": ["*"]}])
+        mine = self.hook(
+            respond, namespaceSelector={"matchLabels": {"team": "x"}}, rules=[{**RULE, "resources": ["*"]}]
+        )
         await self.chain(check=(*others, mine)).validate(self.attributes())
         self.assertEqual(len(self.hooks.reviews), 1)
 

@@ -127,9 +127,7 @@ def test_a_changed_authentication_file_changes_who_is_asked(tmp_path: Path) -> N
     head = HEAD.format("AuthenticationConfiguration")
 
     def entry(url: str) -> str:
-        return (
-            f"jwt: [{{issuer: {{url: '{url}', audiences: [a]}}, claimMappings: {{username: {{claim: sub, prefix: ''}}}}}}]"
-        )
+        return f"jwt: [{{issuer: {{url: '{url}', audiences: [a]}}, claimMappings: {{username: {{claim: sub, prefix: ''}}}}}}]"
 
     file = tmp_path / "authentication"
     external = identity(f"--authentication-config={write(file, head + entry('https://one.example'))}")

@@ -138,3 +138,14 @@ def test_ten_thousand_bindings_cost_no_scan() -> None:
     started = time.perf_counter()
     assert all(allowed(rbac, question) for question in questions)
     assert (time.perf_counter() - started) / len(questions) < 200e-6
+
+
+def test_the_memory_of_decisions_is_bounded_in_number_and_size() -> None:
+    """CVE-2020-8552: nothing grows with the names that clients make up."""
+    rbac = authorizer(role("r", rule("get", "pods")), binding("b", "r", user("alice")))
+    for number in range(10_000):
+        rbac.authorize(ask(ALICE, "get", "pods", "x", name=f"n{number}"))
+    assert len(rbac._recent) <= 8192
+    before = len(rbac._recent)
+    assert allowed(rbac, ask(ALICE, "get", "pods", "x", name="n" * 60_000))
+    assert len(rbac._recent) == before

@@ -168,3 +168,8 @@ def test_escalation_through_the_api(api: SecuredAPI) -> None:
     assert answer.code == 403 and "not currently held" in answer.json["message"]
     assert api.ask_as("admin", "GET", f"{RBAC}/rolebindings/grab").code == 404
     assert api.ask_as("bob", "GET", "/api/v1/namespaces/x/secrets").code == 403
+
+
+def test_paths_and_users_that_are_no_utf8_are_answered(api: SecuredAPI) -> None:
+    answer = api.ask_as("alice", "GET", "/api/v1/namespaces/%ff/pods/%fe")
+    assert answer.code == 403 and "\ufffd" in answer.json["message"]

@@ -67,7 +67,9 @@ def children(pid: int) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--server", help="URL of a running server; without it kapi is started")
     parser.add_argument("--token", default="")
     parser.add_argument("--ca", default="")
@@ -117,7 +119,13 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 rows.append(Row("first start to ready", first, "s"))
                 rows.append(Row("later start to ready", statistics.median(later), "s", _spread(later)))
         try:
-            bench = Bench(target, seconds=options.seconds, runs=options.runs, pods=options.pods, say=lambda text: print(text, flush=True))
+            bench = Bench(
+                target,
+                seconds=options.seconds,
+                runs=options.runs,
+                pods=options.pods,
+                say=lambda text: print(text, flush=True),
+            )
             if target.pids:
                 time.sleep(1)
                 rows.append(Row("memory idle", target.memory(), "MB"))

@@ -46,7 +46,9 @@ def pod(name: str) -> bytes:
         "ports": [{"containerPort": 8080}],
     }  # fmt: skip
     metadata = {"name": name, "labels": {"app": "bench", "tier": name[-1]}}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}).encode()
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    ).encode()
 
 
 class Bench:
@@ -104,7 +106,16 @@ class Bench:
             note = f"p50 {latencies[len(latencies) // 2] * 1000:.2f} ms, p99 {latencies[int(len(latencies) * 0.99)] * 1000:.2f} ms"
             if failures:
                 note += f", {failures} FAILED"
-            self.add(Row(f"{name}, {level} in flight", statistics.median(rates), "1/s", _spread(rates), _cpu(self.target, cpus), note))
+            self.add(
+                Row(
+                    f"{name}, {level} in flight",
+                    statistics.median(rates),
+                    "1/s",
+                    _spread(rates),
+                    _cpu(self.target, cpus),
+                    note,
+                )
+            )
 
     def number(self) -> str:
         self._numbers += 1
@@ -124,7 +135,10 @@ class Bench:
         self.throughput(
             "PATCH ConfigMap (merge)",
             lambda n: ask(
-                "PATCH", f"{base}/configmaps/{made[n % len(made)]}", b'{"data":{"n":"%d"}}' % n, "application/merge-patch+json"
+                "PATCH",
+                f"{base}/configmaps/{made[n % len(made)]}",
+                b'{"data":{"n":"%d"}}' % n,
+                "application/merge-patch+json",
             ),
         )
         self.ask("DELETE", f"{base}/configmaps?labelSelector=nothing%21%3Dthere")
@@ -157,7 +171,16 @@ class Bench:
                 size = len(body)
                 if headers:
                     gzip.decompress(body)
-            self.add(Row(name, statistics.median(times), "ms", _spread(times), _cpu(self.target, cpus), f"{size / 1e6:.1f} MB"))
+            self.add(
+                Row(
+                    name,
+                    statistics.median(times),
+                    "ms",
+                    _spread(times),
+                    _cpu(self.target, cpus),
+                    f"{size / 1e6:.1f} MB",
+                )
+            )
         times, cpus = [], []
         for _ in range(self.runs):
             before, begin, token = self.target.cpu(), time.perf_counter(), ""
@@ -171,7 +194,15 @@ class Bench:
             times.append((time.perf_counter() - begin) * 1000)
             cpus.append((self.target.cpu() - before) * 1e6)
         connection.close()
-        self.add(Row(f"LIST {self.pods} Pods, limit 500", statistics.median(times), "ms", _spread(times), _cpu(self.target, cpus)))
+        self.add(
+            Row(
+                f"LIST {self.pods} Pods, limit 500",
+                statistics.median(times),
+                "ms",
+                _spread(times),
+                _cpu(self.target, cpus),
+            )
+        )
 
     def _fill(self, count: int) -> None:
         connections = [Connection(self.target) for _ in range(8)]
@@ -192,7 +223,16 @@ class Bench:
             middle = sorted(runs, key=lambda run: run["rate"])[len(runs) // 2]
             lost = sum(run["lost"] for run in runs)
             note = f"p50 {middle['p50']:.1f} ms, p99 {middle['p99']:.1f} ms" + (f", {lost:.0f} LOST" if lost else "")
-            self.add(Row(f"WATCH fan-out to {level}", middle["rate"], "events/s", _spread(rates), _cpu(self.target, [middle["cpu"]]), note))
+            self.add(
+                Row(
+                    f"WATCH fan-out to {level}",
+                    middle["rate"],
+                    "events/s",
+                    _spread(rates),
+                    _cpu(self.target, [middle["cpu"]]),
+                    note,
+                )
+            )
 
 
 def _finish(connection: Connection) -> None:

@@ -34,9 +34,16 @@ class Target:
             context.verify_mode = ssl.CERT_NONE
         return context
 
-    def request(self, method: str, path: str, body: bytes = b"", kind: str = "application/json", **headers: str) -> bytes:
+    def request(
+        self, method: str, path: str, body: bytes = b"", kind: str = "application/json", **headers: str
+    ) -> bytes:
         """The bytes of a request."""
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}", f"Authorization: Bearer {self.token}", "Accept: application/json"]
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: {self.host}",
+            f"Authorization: Bearer {self.token}",
+            "Accept: application/json",
+        ]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         if body or method in ("POST", "PUT", "PATCH"):
             lines += [f"Content-Type: {kind}", f"Content-Length: {len(body)}"]

@@ -39,7 +39,9 @@ def svg(results: dict[str, Sequence[Row]]) -> str:
             colour = colours[list(results).index(server) % len(colours)]
             top = y + index * 16
             parts.append(f'<rect x="270" y="{top}" width="{width:.1f}" height="13" fill="{colour}"/>')
-            parts.append(f'<text x="{276 + width:.1f}" y="{top + 11}" font-size="10">{row.value:,.1f} {escape(row.unit)}</text>')
+            parts.append(
+                f'<text x="{276 + width:.1f}" y="{top + 11}" font-size="10">{row.value:,.1f} {escape(row.unit)}</text>'
+            )
         y += height
     legend = "".join(
         f'<rect x="{270 + index * 180}" y="12" width="12" height="12" fill="{colours[index % len(colours)]}"/>'

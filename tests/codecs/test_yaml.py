@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from kapi.codecs import yaml_reading
 from kapi.codecs.yaml_writing import dump_yaml
 
-_TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\ufeff\u2028\u2029\x85"), max_size=30)
+_TEXT = st.text(
+    st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\ufeff\u2028\u2029\x85"), max_size=30
+)
 _TREES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | _TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ def test_the_zero_time_is_null() -> None:
     ],
 )
 def test_what_is_no_time_is_refused_with_gos_words(text: str, why: str) -> None:
-    with pytest.raises(time.TimeError, match=f"^parsing time \"{text}\"") as caught:
+    with pytest.raises(time.TimeError, match=f'^parsing time "{text}"') as caught:
         time.time(text)
     assert why in str(caught.value)
 
@@ -50,7 +50,7 @@ def test_a_micro_time_needs_its_decimals() -> None:
         time.micro_time("2020-01-01T00:00:00Z")
 
 
-@given(st.datetimes(timezones=st.just(timezone.utc), min_value=datetime(2, 1, 1)))
+@given(st.datetimes(timezones=st.just(UTC), min_value=datetime(2, 1, 1)))
 def test_what_is_written_is_read_again(moment: datetime) -> None:
     assert time.time(time.format_seconds(moment)) == time.format_seconds(moment)
     assert time.micro_time(time.format_micros(moment)) == time.format_micros(moment)

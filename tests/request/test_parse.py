@@ -104,3 +104,9 @@ def test_queries_keep_order_and_drop_what_is_broken() -> None:
 
 def test_an_absolute_request_target_is_understood() -> None:
     assert split_uri(b"https://host:6443/api/v1/pods?x=1") == ("/api/v1/pods", {"x": ["1"]})
+
+
+def test_what_is_no_utf8_is_replaced_so_that_it_can_be_told() -> None:
+    found = info("/api/v1/namespaces/%ff/pods/%c3%a9?fieldSelector=%fe")
+    assert (found.namespace, found.name) == ("\ufffd", "é")
+    found.namespace.encode()

@@ -55,8 +55,7 @@ def config_map(data: dict[str, str] | None = None, **metadata: Any) -> dict[str,
 
 def fields_of(obj: dict[str, Any]) -> list[Any]:
     return [
-        (e["manager"], e["operation"], e.get("time"), e["fieldsV1"])
-        for e in obj["metadata"].get("managedFields") or []
+        (e["manager"], e["operation"], e.get("time"), e["fieldsV1"]) for e in obj["metadata"].get("managedFields") or []
     ]
 
 
@@ -181,16 +180,17 @@ def test_conflicts_name_the_owner(manager: FieldManager) -> None:
     }
     with pytest.raises(Conflict) as caught:
         manager.apply(live, config_map({"l": "x", "k": "x"}), "ssa", False, T2)
-    assert caught.value.message == (
-        'Apply failed with 2 conflicts: conflicts with "c" using v1:\n- .data.k\n- .data.l'
-    )
+    assert caught.value.message == ('Apply failed with 2 conflicts: conflicts with "c" using v1:\n- .data.k\n- .data.l')
 
 
 def test_force_takes_and_the_same_value_is_shared(manager: FieldManager) -> None:
     live = manager.apply(None, config_map({"k": "v"}), "a", False, T1)
     live["metadata"]["uid"] = "u"
     shared = manager.apply(live, config_map({"k": "v"}), "b", False, T2)
-    assert fields_of(shared) == [("b", "Apply", None, {"f:data": {"f:k": {}}}), ("a", "Apply", T1, {"f:data": {"f:k": {}}})]
+    assert fields_of(shared) == [
+        ("b", "Apply", None, {"f:data": {"f:k": {}}}),
+        ("a", "Apply", T1, {"f:data": {"f:k": {}}}),
+    ]
     forced = manager.apply(live, config_map({"k": "x"}), "b", True, T2)
     assert fields_of(forced) == [("b", "Apply", T2, {"f:data": {"f:k": {}}})]
     assert forced["data"] == {"k": "x"}
@@ -243,7 +243,9 @@ def test_bodies_that_cannot_be_applied(manager: FieldManager) -> None:
 
 def test_client_side_apply_is_taken_over_by_kubectl_only(manager: FieldManager) -> None:
     last = orjson.dumps(config_map({"k": "v"})).decode()
-    live = created(manager, config_map({"k": "v"}, annotations={lastapplied.ANNOTATION: last}), "kubectl-client-side-apply")
+    live = created(
+        manager, config_map({"k": "v"}, annotations={lastapplied.ANNOTATION: last}), "kubectl-client-side-apply"
+    )
     with pytest.raises(Conflict):
         manager.apply(live, config_map({"k": "x"}), "other", False, T2)
     result = manager.apply(live, config_map({"k": "x"}), "kubectl", False, T2)
@@ -269,7 +271,12 @@ def test_lists_of_a_deployment_merge_by_key() -> None:
 
 def test_custom_resources_without_schema_have_granular_maps_and_atomic_lists() -> None:
     manager = FieldManager(None, GroupVersionKind("example.com", "v1", "Thing"))
-    obj: dict[str, Any] = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"l": [1], "m": {"a": 1}}}
+    obj: dict[str, Any] = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "t"},
+        "spec": {"l": [1], "m": {"a": 1}},
+    }
     result = manager.apply(None, obj, "a", False, T1)
     assert fields_of(result)[0][3] == {"f:spec": {".": {}, "f:l": {}, "f:m": {".": {}, "f:a": {}}}}
 
@@ -296,7 +303,9 @@ def test_applying_twice_is_applying_once(before: dict[str, str], data: dict[str,
 
 @settings(max_examples=60, deadline=None)
 @given(texts, texts)
-def test_disjoint_appliers_never_conflict_and_their_order_does_not_matter(one: dict[str, str], two: dict[str, str]) -> None:
+def test_disjoint_appliers_never_conflict_and_their_order_does_not_matter(
+    one: dict[str, str], two: dict[str, str]
+) -> None:
     two = {key.upper(): value for key, value in two.items()}
     manager = FieldManager(CONFIG_MAP, CM)
 

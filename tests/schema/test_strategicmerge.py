@@ -66,7 +66,10 @@ def cases() -> list[Any]:
                 if change in lower and (result is not None or "expectedError" in lower):
                     found.append(
                         pytest.param(
-                            load(lower.get(start)), load(lower[change]), load(result), lower.get("expectedError"),
+                            load(lower.get(start)),
+                            load(lower[change]),
+                            load(result),
+                            lower.get("expectedError"),
                             id=f"{name}-{i}-{change}",
                         )
                     )

@@ -14,6 +14,7 @@ from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
 from kapi.request.user import UserInfo
 
 _REMEMBERED = 8192
+_LONGEST = 512  # characters a client may put into a remembered question
 _NO_OPINION = Verdict(Decision.NO_OPINION)
 
 
@@ -24,6 +25,11 @@ class RBACAuthorizer:
         self._recent: dict[tuple[object, ...], Verdict] = {}
 
     def authorize(self, attributes: Attributes) -> Verdict:
+        if (
+            len(attributes.name) + len(attributes.namespace) + len(attributes.resource) + len(attributes.path)
+            > _LONGEST
+        ):
+            return self._decide(attributes)
         recent = self._recent
         if self._generation != self.index.generation or len(recent) >= _REMEMBERED:
             recent.clear()

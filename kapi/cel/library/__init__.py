@@ -7,7 +7,7 @@ from typing import Any
 from kapi.cel.functions import Overload
 from kapi.cel.library.authorizer import AUTHORIZER
 from kapi.cel.library.encoders import ENCODERS
-from kapi.cel.library.formats import FORMATS, FORMAT_CONSTANTS
+from kapi.cel.library.formats import FORMAT_CONSTANTS, FORMATS
 from kapi.cel.library.lists import LISTS
 from kapi.cel.library.maths import MATH
 from kapi.cel.library.network import NETWORK, NETWORK_CONSTANTS
@@ -20,7 +20,16 @@ from kapi.cel.library.urls import URLS
 from kapi.cel.types import CelType
 
 KUBERNETES: list[Overload] = [
-    *AUTHORIZER, *FORMATS, *LISTS, *NETWORK, *QUANTITIES, *REGEX, *SEMVERS, *SETS, *STRINGS, *URLS,
+    *AUTHORIZER,
+    *FORMATS,
+    *LISTS,
+    *NETWORK,
+    *QUANTITIES,
+    *REGEX,
+    *SEMVERS,
+    *SETS,
+    *STRINGS,
+    *URLS,
 ]
 KUBERNETES_CONSTANTS: dict[str, tuple[CelType, Any]] = {**NETWORK_CONSTANTS, **FORMAT_CONSTANTS}
 

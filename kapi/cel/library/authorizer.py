@@ -110,14 +110,21 @@ def _check(value: Authorizer, verb: str) -> Decision:
 
 
 d = declarer(
-    Authorizer=AUTHORIZER_TYPE, PathCheck=PATH_CHECK, GroupCheck=GROUP_CHECK, ResourceCheck=RESOURCE_CHECK,
+    Authorizer=AUTHORIZER_TYPE,
+    PathCheck=PATH_CHECK,
+    GroupCheck=GROUP_CHECK,
+    ResourceCheck=RESOURCE_CHECK,
     Decision=DECISION,
 )
 
 AUTHORIZER = [
     d("path", "authorizer_path", "Authorizer.(string) PathCheck", _path),
-    d("group", "authorizer_group", "Authorizer.(string) GroupCheck",
-      lambda value, group: GroupCheck(value.decide, replace(value.question, group=group))),
+    d(
+        "group",
+        "authorizer_group",
+        "Authorizer.(string) GroupCheck",
+        lambda value, group: GroupCheck(value.decide, replace(value.question, group=group)),
+    ),
     d("serviceAccount", "authorizer_serviceaccount", "Authorizer.(string, string) Authorizer", _service_account),
     d("resource", "groupcheck_resource", "GroupCheck.(string) ResourceCheck", _resource),
     d("subresource", "resourcecheck_subresource", "ResourceCheck.(string) ResourceCheck", _with("subresource")),

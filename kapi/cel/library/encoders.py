@@ -12,7 +12,9 @@ from kapi.cel.functions import declare as d
 def decode(text: str) -> bytes:
     """With or without padding."""
     try:
-        return base64.b64decode(text + "=" * (-len(text.rstrip("=")) % 4 if not text.endswith("=") else 0), validate=True)
+        return base64.b64decode(
+            text + "=" * (-len(text.rstrip("=")) % 4 if not text.endswith("=") else 0), validate=True
+        )
     except (binascii.Error, ValueError):
         raise EvaluationError("illegal base64 data") from None
 

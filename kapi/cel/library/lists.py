@@ -118,7 +118,9 @@ def _typed() -> list[Overload]:
     for name, zero in zeros.items():
         found.append(d("sum", f"list_{name}_sum_{name}", f"list({name}).() {name}", _sum(zero)))
     for name in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"):
-        found.append(d("sort", f"list_{name}_sort", f"list({name}).() list({name})", lambda items: sort_by(items, items)))
+        found.append(
+            d("sort", f"list_{name}_sort", f"list({name}).() list({name})", lambda items: sort_by(items, items))
+        )
         found.append(
             d("@sortByAssociatedKeys", f"list_{name}_sortByAssociatedKeys", f"list(A).(list({name})) list(A)", sort_by)
         )

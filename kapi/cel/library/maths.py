@@ -109,9 +109,17 @@ MATH = [
     d("math.bitNot", "math_bitNot_int_int", "(int) int", lambda a: ~a),
     d("math.bitNot", "math_bitNot_uint_uint", "(uint) uint", lambda a: Uint(~int(a) & UINT_MAX)),
     d("math.bitShiftLeft", "math_bitShiftLeft_int_int", "(int, int) int", _shift_left),
-    d("math.bitShiftLeft", "math_bitShiftLeft_uint_int", "(uint, int) uint",
-      lambda a, b: Uint(_shift_left(int(a), b) & UINT_MAX)),
+    d(
+        "math.bitShiftLeft",
+        "math_bitShiftLeft_uint_int",
+        "(uint, int) uint",
+        lambda a, b: Uint(_shift_left(int(a), b) & UINT_MAX),
+    ),
     d("math.bitShiftRight", "math_bitShiftRight_int_int", "(int, int) int", _shift_right),
-    d("math.bitShiftRight", "math_bitShiftRight_uint_int", "(uint, int) uint",
-      lambda a, b: Uint(_shift_right(int(a), b) & UINT_MAX)),
+    d(
+        "math.bitShiftRight",
+        "math_bitShiftRight_uint_int",
+        "(uint, int) uint",
+        lambda a, b: Uint(_shift_right(int(a), b) & UINT_MAX),
+    ),
 ]

@@ -92,7 +92,11 @@ def parse_cidr(text: str) -> CIDRValue:
     """Raises ValueError."""
     address_text, slash, length_text = text.partition("/")
     if len(text) > 80 or not slash or not length_text.isascii() or not length_text.isdigit():
-        raise ValueError(f'netip.ParsePrefix("{text}"): no \'/\'' if not slash else f'netip.ParsePrefix("{text}"): bad bits after slash')
+        raise ValueError(
+            f"netip.ParsePrefix(\"{text}\"): no '/'"
+            if not slash
+            else f'netip.ParsePrefix("{text}"): bad bits after slash'
+        )
     if len(length_text) > 1 and length_text[0] == "0":
         raise ValueError(f'netip.ParsePrefix("{text}"): bad bits after slash: "{length_text}"')
     if "%" in address_text:

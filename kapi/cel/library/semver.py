@@ -50,7 +50,7 @@ def parse(text: str, normalize: bool = False) -> Semver:
             if len(head) != len(text):
                 raise ValueError("Short version cannot contain PreRelease/Build meta data")
             parts += ["0"] * (3 - len(parts))
-        text = ".".join(parts) + text[len(head):]
+        text = ".".join(parts) + text[len(head) :]
     match = _FORM.fullmatch(text) if len(text) <= 1000 else None
     if match is None:
         raise ValueError(_complaint(text))

@@ -31,7 +31,11 @@ def _intersects(one: Any, other: Any) -> bool:
 
 SETS = [
     d("sets.contains", "list_sets_contains_list", "(list(A), list(A)) bool", contains),
-    d("sets.equivalent", "list_sets_equivalent_list", "(list(A), list(A)) bool",
-      lambda a, b: contains(a, b) and contains(b, a)),
+    d(
+        "sets.equivalent",
+        "list_sets_equivalent_list",
+        "(list(A), list(A)) bool",
+        lambda a, b: contains(a, b) and contains(b, a),
+    ),
     d("sets.intersects", "list_sets_intersects_list", "(list(A), list(A)) bool", intersects),
 ]

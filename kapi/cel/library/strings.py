@@ -12,7 +12,15 @@ from kapi.cel.values import Duration, Timestamp, Uint, format_double, from_key, 
 
 _TRIMMED = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 _QUOTED = {
-    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
 }
 _LOWER = {code: code + 32 for code in range(65, 91)}
 _UPPER = {code: code - 32 for code in range(97, 123)}
@@ -107,7 +115,9 @@ def _clause(value: Any) -> str:
     if isinstance(value, dict):
         entries = sorted((_clause(from_key(key)), _clause(item)) for key, item in value.items())
         return "{" + ", ".join(f"{key}: {item}" for key, item in entries) + "}"
-    raise EvaluationError(f"string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {type_of(value).name}")
+    raise EvaluationError(
+        f"string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {type_of(value).name}"
+    )
 
 
 def _number(value: float) -> str:

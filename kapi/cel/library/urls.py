@@ -42,7 +42,7 @@ def parse(text: str) -> URLValue:
     scheme, rest = "", text
     match = _SCHEME.match(text)
     if match is not None:
-        scheme, rest = match.group(1).lower(), text[match.end():]
+        scheme, rest = match.group(1).lower(), text[match.end() :]
     elif text[0] == ":":
         raise ValueError("missing protocol scheme")
     rest, _, query = rest.partition("?")
@@ -56,7 +56,7 @@ def parse(text: str) -> URLValue:
         host, path = _authority(authority), slash + tail
     bad = _BAD_ESCAPE.search(path)
     if bad is not None:
-        raise ValueError(f'invalid URL escape "{path[bad.start():bad.start() + 3]}"')
+        raise ValueError(f'invalid URL escape "{path[bad.start() : bad.start() + 3]}"')
     return URLValue(text, scheme, host, path, query)
 
 
@@ -66,12 +66,12 @@ def _authority(text: str) -> str:
         end = host.rfind("]")
         if end < 0:
             raise ValueError("missing ']' in host")
-        port = host[end + 1:]
+        port = host[end + 1 :]
     else:
         colon = host.find(":")
         port = host[colon:] if colon >= 0 else ""
         if colon >= 0 and port.count(":") > 1:
-            port = host[host.rfind(":"):]
+            port = host[host.rfind(":") :]
     if not _PORT.fullmatch(port):
         raise ValueError(f'invalid port "{port}" after host')
     for char in host:
@@ -113,9 +113,7 @@ def _of(text: str) -> URLValue:
     try:
         return parse(text)
     except ValueError as error:
-        raise EvaluationError(
-            f'URL parse error during conversion from string: parse "{text}": {error}'
-        ) from None
+        raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {error}') from None
 
 
 def _is(text: str) -> bool:

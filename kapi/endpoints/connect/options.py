@@ -48,7 +48,9 @@ def log_options(ctx: RequestContext, name: str) -> Object:
     since = options.get("sinceTime")
     if since is not None and not _TIME(since):
         layout = "2006-01-02T15:04:05Z07:00"
-        raise status.bad_request(f'parsing time {field.quote(since)} as "{layout}": cannot parse {field.quote(since)} as "2006"')
+        raise status.bad_request(
+            f'parsing time {field.quote(since)} as "{layout}": cannot parse {field.quote(since)} as "2006"'
+        )
     errors = list(_log_errors(options))
     if errors:
         raise status.invalid(GroupKind("", "PodLogOptions"), name, errors)

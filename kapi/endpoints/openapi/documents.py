@@ -198,4 +198,3 @@ def _operation_v2(operation: Object) -> Object:
     result["responses"] = responses
     result["schemes"] = ["https"]
     return result
-

@@ -87,9 +87,7 @@ class OpenAPIHandler:
         hashes = {key: digest for key, (digest, _) in self._known().items()}
         hashes.update({key: digest for key, (digest, _) in self.remote.items()})
         return {
-            "paths": {
-                key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={hashes[key]}"} for key in sorted(hashes)
-            }
+            "paths": {key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={hashes[key]}"} for key in sorted(hashes)}
         }
 
     def _v3(self, ctx: RequestContext, key: str) -> Response:
@@ -151,7 +149,10 @@ def _document(ctx: RequestContext, body: bytes, digest: str, *, immutable: bool 
     etag = f'"{digest}"'.encode()
     caching = b"public, immutable" if immutable else b"no-cache, private"
     headers = (_RANGES, (b"etag", etag), (b"vary", b"Accept"), (b"cache-control", caching))
-    tags = [tag.strip().removeprefix("W/").encode("utf-8", "replace") for tag in (ctx.header("if-none-match") or "").split(",")]
+    tags = [
+        tag.strip().removeprefix("W/").encode("utf-8", "replace")
+        for tag in (ctx.header("if-none-match") or "").split(",")
+    ]
     if etag in tags:
         return Response(304, b"", b"", headers)
     return Response(200, body, _JSON, headers)

@@ -262,7 +262,9 @@ class _Maker:
         yield here, {**item, "parameters": shared}
 
     def _connections(self, sub: Subresource, kind: GroupVersionKind, words: str) -> Object:
-        methods = ("get", "post", "put", "delete", "patch", "head", "options") if sub.name == "proxy" else ("get", "post")
+        methods = (
+            ("get", "post", "put", "delete", "patch", "head", "options") if sub.name == "proxy" else ("get", "post")
+        )
         found = {}
         for method in methods:
             text = f"connect {method.upper()} requests to {sub.name} of {self.row.kind}"

@@ -57,7 +57,7 @@ class CustomResourceDefinitionStrategy(Strategy):
                 names["listKind"] = kind + "List"
         if spec.get("conversion") is None:
             spec["conversion"] = {"strategy": "None"}
-        service = (((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service"))
+        service = ((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service")
         if service is not None and service.get("port") is None:
             service["port"] = 443
 
@@ -124,8 +124,6 @@ RESOURCE = Resource(
     strategy=CustomResourceDefinitionStrategy(),
     returns_deleted=True,
     subresources=(
-        Subresource(
-            "status", ("get", "patch", "update"), kind="CustomResourceDefinition", strategy=StatusStrategy()
-        ),
+        Subresource("status", ("get", "patch", "update"), kind="CustomResourceDefinition", strategy=StatusStrategy()),
     ),
 )

@@ -25,7 +25,12 @@ def default_errors(path: Path, schema: Schema, require_pruned: bool) -> list[Fie
 
 
 def _walk(
-    path: Path, schema: Schema, top: Schema, steps: tuple[Any, ...], inside_meta: bool, require_pruned: bool,
+    path: Path,
+    schema: Schema,
+    top: Schema,
+    steps: tuple[Any, ...],
+    inside_meta: bool,
+    require_pruned: bool,
     errors: list[FieldError],
 ) -> None:
     if embedded(schema):

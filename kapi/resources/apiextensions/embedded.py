@@ -30,14 +30,18 @@ def has_embedded(schema: Schema | None) -> bool:
     return any(has_embedded(field) for field in (schema.get("properties") or {}).values())
 
 
-def coerce(path: Path, value: Any, schema: Schema | None, *, drop: bool, unknown: list[str] | None = None) -> FieldError | None:
+def coerce(
+    path: Path, value: Any, schema: Schema | None, *, drop: bool, unknown: list[str] | None = None
+) -> FieldError | None:
     """Brings metadata into the form of its Go type, in place; ``drop`` removes what does not fit, else it is an error."""
     if not schema:
         return None
     if isinstance(value, list):
         items = schema.get("items")
         for index, item in enumerate(value):
-            error = coerce(path.index(index), item, items if isinstance(items, dict) else None, drop=drop, unknown=unknown)
+            error = coerce(
+                path.index(index), item, items if isinstance(items, dict) else None, drop=drop, unknown=unknown
+            )
             if error is not None:
                 return error
         return None
@@ -62,7 +66,9 @@ def coerce(path: Path, value: Any, schema: Schema | None, *, drop: bool, unknown
     return None
 
 
-def _coerce_meta(path: Path, obj: dict[str, Any], name: str, drop: bool, unknown: list[str] | None) -> FieldError | None:
+def _coerce_meta(
+    path: Path, obj: dict[str, Any], name: str, drop: bool, unknown: list[str] | None
+) -> FieldError | None:
     value = obj[name]
     if name in ("apiVersion", "kind"):
         if not isinstance(value, str):
@@ -88,7 +94,7 @@ def _coerce_meta(path: Path, obj: dict[str, Any], name: str, drop: bool, unknown
 
 def _fitting(value: Any) -> dict[str, Any]:
     kept: dict[str, Any] = {}
-    for name, item in (value.items() if isinstance(value, dict) else ()):
+    for name, item in value.items() if isinstance(value, dict) else ():
         try:
             kept.update(ExactDecoder().decode({name: item}, builtin.definition(_OBJECT_META)))
         except ValueError:
@@ -138,7 +144,11 @@ def _embedded(path: Path, obj: dict[str, Any], errors: list[FieldError]) -> None
             return
         meta = {**meta, "name": meta.get("name") or "fakename"}
         validate_metadata(
-            {"metadata": meta}, errors, namespaced=bool(meta.get("namespace")), name=_segment, path=path.child("metadata"),
+            {"metadata": meta},
+            errors,
+            namespaced=bool(meta.get("namespace")),
+            name=_segment,
+            path=path.child("metadata"),
             qualified_finalizers=False,
         )
 

@@ -126,7 +126,10 @@ class SchemaValidator:
         self._standard(path, schema, where)
         if schema.get("uniqueItems"):
             self.errors.append(
-                forbidden(path.child("uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")
+                forbidden(
+                    path.child("uniqueItems"),
+                    "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+                )
             )
         self._children(path, schema, where, is_root, context)
         self._extensions(path, schema)
@@ -160,21 +163,24 @@ class SchemaValidator:
         if where.inside_meta and embedded(schema):
             add(forbidden(path.child("x-kubernetes-embedded-resource"), "must not be used inside of resource meta"))
 
-    def _children(
-        self, path: Path, schema: Schema, where: _Where, is_root: bool, context: CostContext | None
-    ) -> None:
+    def _children(self, path: Path, schema: Schema, where: _Where, is_root: bool, context: CostContext | None) -> None:
         properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
         if extra is not None:
             if properties and (extra is False or isinstance(extra, dict)):
                 self.errors.append(
-                    forbidden(path.child("additionalProperties"), "additionalProperties and properties are mutual exclusive")
+                    forbidden(
+                        path.child("additionalProperties"), "additionalProperties and properties are mutual exclusive"
+                    )
                 )
             below = where
             if where.inside_meta:
                 below = replace(where, defaults="inside additionalProperties applying to object metadata")
             if isinstance(extra, dict):
                 self._walk(
-                    path.child("additionalProperties"), extra, below, False,
+                    path.child("additionalProperties"),
+                    extra,
+                    below,
+                    False,
                     context.child(extra, "additional") if context is not None else None,
                 )
         map_type = schema.get("x-kubernetes-map-type")
@@ -187,7 +193,10 @@ class SchemaValidator:
                 if is_root:
                     below = replace(below, defaults=f"in top-level {name}")
             self._walk(
-                path.child("properties").key(name), prop, below, False,
+                path.child("properties").key(name),
+                prop,
+                below,
+                False,
                 context.child(prop, "property", name) if context is not None and isinstance(prop, dict) else None,
             )
         self._walk(path.child("not"), schema.get("not"), where, False, None)
@@ -215,7 +224,11 @@ class SchemaValidator:
 
     def _extensions(self, path: Path, schema: Schema) -> None:
         add = self.errors.append
-        type_, list_type, map_type = schema.get("type") or "", schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-map-type")
+        type_, list_type, map_type = (
+            schema.get("type") or "",
+            schema.get("x-kubernetes-list-type"),
+            schema.get("x-kubernetes-map-type"),
+        )
         if schema.get("x-kubernetes-preserve-unknown-fields") is False:
             add(invalid(path.child("x-kubernetes-preserve-unknown-fields"), False, "must be true or undefined"))
         if map_type is not None and type_ != "object":
@@ -236,9 +249,17 @@ class SchemaValidator:
             add(not_supported(path.child("x-kubernetes-list-type"), list_type, ("atomic", "set", "map")))
         keys = schema.get("x-kubernetes-list-map-keys") or []
         if keys and list_type is None:
-            add(required(path.child("x-kubernetes-list-type"), "must be map if x-kubernetes-list-map-keys is non-empty"))
+            add(
+                required(path.child("x-kubernetes-list-type"), "must be map if x-kubernetes-list-map-keys is non-empty")
+            )
         elif keys and list_type != "map":
-            add(invalid(path.child("x-kubernetes-list-type"), list_type, "must be map if x-kubernetes-list-map-keys is non-empty"))
+            add(
+                invalid(
+                    path.child("x-kubernetes-list-type"),
+                    list_type,
+                    "must be map if x-kubernetes-list-map-keys is non-empty",
+                )
+            )
         if list_type == "map":
             self._map_list(path, schema, keys, items)
         if self.strict.map_keys:
@@ -251,16 +272,28 @@ class SchemaValidator:
     def _map_list(self, path: Path, schema: Schema, keys: list[str], items: Schema | None) -> None:
         add = self.errors.append
         if not keys:
-            add(required(path.child("x-kubernetes-list-map-keys"), "must not be empty if x-kubernetes-list-type is map"))
+            add(
+                required(path.child("x-kubernetes-list-map-keys"), "must not be empty if x-kubernetes-list-type is map")
+            )
         if schema.get("items") is None:
             add(required(path.child("items"), "must have a schema if x-kubernetes-list-type is map"))
             return
         if items is None:
-            add(invalid(path.child("items"), schema["items"], "must only have a single schema if x-kubernetes-list-type is map"))
+            add(
+                invalid(
+                    path.child("items"),
+                    schema["items"],
+                    "must only have a single schema if x-kubernetes-list-type is map",
+                )
+            )
             return
         if items.get("type") != "object":
             add(
-                invalid(path.child("items", "type"), items.get("type") or "", "must be object if parent array's x-kubernetes-list-type is map")
+                invalid(
+                    path.child("items", "type"),
+                    items.get("type") or "",
+                    "must be object if parent array's x-kubernetes-list-type is map",
+                )
             )
             return
         properties, seen = items.get("properties") or {}, set()
@@ -268,9 +301,19 @@ class SchemaValidator:
             if key in properties:
                 if properties[key].get("type") in ("array", "object"):
                     at = path.child("items", "properties").key(key).child("type")
-                    add(invalid(at, items.get("type"), "must be a scalar type if parent array's x-kubernetes-list-type is map"))
+                    add(
+                        invalid(
+                            at,
+                            items.get("type"),
+                            "must be a scalar type if parent array's x-kubernetes-list-type is map",
+                        )
+                    )
             else:
-                add(invalid(path.child("x-kubernetes-list-map-keys"), keys, "entries must all be names of item properties"))
+                add(
+                    invalid(
+                        path.child("x-kubernetes-list-map-keys"), keys, "entries must all be names of item properties"
+                    )
+                )
             if key in seen:
                 add(invalid(path.child("x-kubernetes-list-map-keys"), keys, "must not contain duplicate entries"))
             seen.add(key)
@@ -335,22 +378,36 @@ class SchemaValidator:
         elif rule.message is not None:
             message_cost = rule.message.cost_estimate.most
             if self.strict.check_cost and message_cost > RULE_LIMIT:
-                add(forbidden(at.child("messageExpression"), cost_text("estimated messageExpression cost", message_cost, RULE_LIMIT)))
+                add(
+                    forbidden(
+                        at.child("messageExpression"),
+                        cost_text("estimated messageExpression cost", message_cost, RULE_LIMIT),
+                    )
+                )
             total.add(at.child("messageExpression"), message_cost)
         if rule.uses_old:
             if where.no_old_self is not None:
                 text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {where.no_old_self}"
                 add(invalid(at.child("rule"), rule.source.get("rule"), text))
         elif rule.source.get("optionalOldSelf") is not None:
-            add(invalid(at.child("optionalOldSelf"), rule.source["optionalOldSelf"], "may not be set if oldSelf is not used in rule"))
+            add(
+                invalid(
+                    at.child("optionalOldSelf"),
+                    rule.source["optionalOldSelf"],
+                    "may not be set if oldSelf is not used in rule",
+                )
+            )
 
 
 def _go_rule(rule: dict[str, Any]) -> dict[str, Any]:
     """A rule as the internal type prints itself."""
     return {
-        "Rule": rule.get("rule") or "", "Message": rule.get("message") or "",
-        "MessageExpression": rule.get("messageExpression") or "", "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath") or "", "OptionalOldSelf": rule.get("optionalOldSelf"),
+        "Rule": rule.get("rule") or "",
+        "Message": rule.get("message") or "",
+        "MessageExpression": rule.get("messageExpression") or "",
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath") or "",
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
     }
 
 
@@ -376,7 +433,9 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
         return []
     errors: list[FieldError] = []
     if items.get("nullable"):
-        errors.append(forbidden(path.child("items", "nullable"), f"cannot be nullable when x-kubernetes-list-type is {kind}"))
+        errors.append(
+            forbidden(path.child("items", "nullable"), f"cannot be nullable when x-kubernetes-list-type is {kind}")
+        )
     if kind == "map":
         needed = set(items.get("required") or ())
         for key in schema.get("x-kubernetes-list-map-keys") or ():
@@ -386,11 +445,16 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
             at = path.child("items", "properties").key(key)
             if key not in needed and prop.get("default") is None:
                 errors.append(
-                    required(at.child("default"), "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property")
+                    required(
+                        at.child("default"),
+                        "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+                    )
                 )
             if prop.get("nullable"):
                 errors.append(
-                    forbidden(at.child("nullable"), "this property is in x-kubernetes-list-map-keys, so it cannot be nullable")
+                    forbidden(
+                        at.child("nullable"), "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+                    )
                 )
     return errors
 
@@ -417,5 +481,12 @@ def walk_schemas(schema: Any) -> list[Schema]:
 
 
 __all__ = [
-    "CostContext", "SchemaValidator", "Strictness", "TotalCost", "additional", "cost_text", "map_key_errors", "walk_schemas",
+    "CostContext",
+    "SchemaValidator",
+    "Strictness",
+    "TotalCost",
+    "additional",
+    "cost_text",
+    "map_key_errors",
+    "walk_schemas",
 ]

@@ -46,8 +46,12 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _MAX_SELECTABLE = 8
 _EXTENSIONS = (
-    "x-kubernetes-embedded-resource", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string",
-    "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-validations",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-validations",
 )
 _ROOT_FIELDS = (
     "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems "
@@ -71,7 +75,14 @@ _GO_FIELDS = (
 class _Options(Strictness):
     """Strictness, and what else depends on the old object."""
 
-    __slots__ = ("review_version", "immutable_names", "schema_required", "unchanged", "any_ca_bundle", "many_selectable")
+    __slots__ = (
+        "review_version",
+        "immutable_names",
+        "schema_required",
+        "unchanged",
+        "any_ca_bundle",
+        "many_selectable",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,7 +228,11 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
     if any(node.get("default") is not None for node in nodes):
         options.structural = True
         if spec.get("preserveUnknownFields"):
-            errors.append(invalid(path.child("preserveUnknownFields"), True, "must be false in order to use defaults in the schema"))
+            errors.append(
+                invalid(
+                    path.child("preserveUnknownFields"), True, "must be false in order to use defaults in the schema"
+                )
+            )
     if any(node.get(name) for node in nodes for name in _EXTENSIONS):
         options.structural = True
     for index, version in enumerate(versions):
@@ -231,7 +246,9 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
         errors.append(invalid(path.child("versions"), spec.get("versions"), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         errors.append(
-            invalid(path.child("versions"), spec.get("versions"), "must have exactly one version marked as storage version")
+            invalid(
+                path.child("versions"), spec.get("versions"), "must have exactly one version marked as storage version"
+            )
         )
     if spec["version"]:
         texts = dns_1035_label(spec["version"])
@@ -243,7 +260,12 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
             errors.append(required(path.child("names", name)))
     errors.extend(_names(given, path.child("names")))
     _schema(
-        spec.get("validation"), _any_status(spec), options, options.strictness(spec["version"]), path.child("validation"), errors
+        spec.get("validation"),
+        _any_status(spec),
+        options,
+        options.strictness(spec["version"]),
+        path.child("validation"),
+        errors,
     )
     _subresources(spec.get("subresources"), path.child("subresources"), errors)
     for index, column in enumerate(spec.get("additionalPrinterColumns") or ()):
@@ -251,13 +273,21 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
     if spec.get("selectableFields"):
         schema = schema_of(spec.get("validation"))
         if schema is None:
-            errors.append(invalid(path.child("selectableFields"), "", "may only be set when validations.schema is included"))
+            errors.append(
+                invalid(path.child("selectableFields"), "", "may only be set when validations.schema is included")
+            )
         else:
-            _selectable(spec["selectableFields"], schema, path.child("selectableFields"), "" in options.many_selectable, errors)
+            _selectable(
+                spec["selectableFields"], schema, path.child("selectableFields"), "" in options.many_selectable, errors
+            )
     conversion = spec.get("conversion")
     if conversion is not None and conversion.get("strategy") != "None" and spec.get("preserveUnknownFields"):
         errors.append(
-            invalid(path.child("conversion", "strategy"), conversion.get("strategy"), "must be None if spec.preserveUnknownFields is true")
+            invalid(
+                path.child("conversion", "strategy"),
+                conversion.get("strategy"),
+                "must be None if spec.preserveUnknownFields is true",
+            )
         )
     if conversion is not None:
         _conversion(conversion, options, path.child("conversion"), errors)
@@ -302,8 +332,12 @@ def _version(spec: Object, version: Object, path: Path, options: _Options, error
     subresources = version.get("subresources") or spec.get("subresources") or {}
     name = version.get("name", "")
     _schema(
-        version.get("schema"), subresources.get("status") is not None, options, options.strictness(name),
-        path.child("schema"), errors,
+        version.get("schema"),
+        subresources.get("status") is not None,
+        options,
+        options.strictness(name),
+        path.child("schema"),
+        errors,
     )
     _subresources(version.get("subresources"), path.child("subresources"), errors)
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
@@ -344,7 +378,11 @@ def _any_status(spec: Object) -> bool:
 
 
 def _schema(
-    holder: Object | None, status_enabled: bool, options: _Options, strictness: Strictness, path: Path,
+    holder: Object | None,
+    status_enabled: bool,
+    options: _Options,
+    strictness: Strictness,
+    path: Path,
     errors: list[FieldError],
 ) -> None:
     schema = schema_of(holder)
@@ -386,9 +424,7 @@ def _root_fields(schema: Object, path: Path, errors: list[FieldError]) -> None:
                 errors.append(invalid(path.child("openAPIV3Schema.type"), value, text))
                 return
         elif value not in (None, "", False, [], {}) and name not in _ALLOWED_AT_ROOT:
-            text = (
-                f"only [{_ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled"
-            )
+            text = f"only [{_ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled"
             errors.append(invalid(path.child("openAPIV3Schema"), schema, text))
             return
 
@@ -484,7 +520,11 @@ def _selectable(fields: list[Object], schema: Object, path: Path, many: bool, er
             errors.append(invalid(at, text, "must not point to fields in metadata"))
         if node.get("type") not in ("string", "boolean", "integer"):
             errors.append(
-                invalid(at, text, "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.")
+                invalid(
+                    at,
+                    text,
+                    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
+                )
             )
         if str(found) in seen:
             errors.append(duplicate(at, text))
@@ -566,7 +606,8 @@ def _rest(crd: Object, spec: Object) -> list[FieldError]:
     for name, index in left.items():
         errors.append(
             invalid(
-                path.index(index), name,
+                path.index(index),
+                name,
                 f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until "
                 f"a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions",
             )

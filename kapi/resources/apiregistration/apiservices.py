@@ -79,7 +79,9 @@ class APIServiceStrategy(PlainStrategy):
         if name != wanted:
             errors.append(invalid("metadata.name", name, f'must be `spec.version+"."+spec.group`: "{wanted}"'))
         if not group and version != "v1":
-            errors.append(required(_SPEC.child("group"), "only v1 may have an empty group and it better be legacy kube"))
+            errors.append(
+                required(_SPEC.child("group"), "only v1 may have an empty group and it better be legacy kube")
+            )
         elif group:
             errors.extend(invalid(_SPEC.child("group"), group, text) for text in is_dns1123_subdomain(group))
         errors.extend(invalid(_SPEC.child("version"), version, text) for text in is_dns1035_label(version))
@@ -107,7 +109,9 @@ class APIServiceStrategy(PlainStrategy):
                 errors.append(required(path.child(field)))
         port = service.get("port", DEFAULT_PORT)
         if not 0 < port < 1 << 16:
-            errors.append(invalid(path.child("port"), port, "port is not valid: must be between 1 and 65535, inclusive"))
+            errors.append(
+                invalid(path.child("port"), port, "port is not valid: must be between 1 and 65535, inclusive")
+            )
         if insecure and bundle:
             text = "may not be true if caBundle is present"
             errors.append(invalid(_SPEC.child("insecureSkipTLSVerify"), True, text))

@@ -110,7 +110,11 @@ def _finished(change: _Change, errors: Errors) -> None:
 
 def _indexes(change: _Change, errors: Errors) -> None:
     spec, status = change.spec, change.new
-    completions, completed, failed = spec.get("completions"), status.get("completedIndexes", ""), status.get("failedIndexes")
+    completions, completed, failed = (
+        spec.get("completions"),
+        status.get("completedIndexes", ""),
+        status.get("failedIndexes"),
+    )
     completed_changed = completed != change.old.get("completedIndexes", "")
     failed_changed = change.changed("failedIndexes")
     done, lost = _STATUS.child("completedIndexes"), _STATUS.child("failedIndexes")

@@ -145,5 +145,3 @@ def cells(pod: Object, now: float) -> list[Any]:
         status.get("nominatedNodeName") or NONE,
         _gates(pod),
     ]
-
-

@@ -49,12 +49,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "VolumeContext in the CSI NodePublishVolume() calls. The CSI driver is responsible for parsing "
             "and validating the information passed in as VolumeContext.\n\nThe following VolumeContext will "
             "be passed if podInfoOnMount is set to true. This list might grow, but the prefix will be used. "
-            "\"csi.storage.k8s.io/pod.name\": pod.Name \"csi.storage.k8s.io/pod.namespace\": pod.Namespace "
-            "\"csi.storage.k8s.io/pod.uid\": string(pod.UID) \"csi.storage.k8s.io/ephemeral\": \"true\" if "
+            '"csi.storage.k8s.io/pod.name": pod.Name "csi.storage.k8s.io/pod.namespace": pod.Namespace '
+            '"csi.storage.k8s.io/pod.uid": string(pod.UID) "csi.storage.k8s.io/ephemeral": "true" if '
             "the volume is an ephemeral inline volume\n                                defined by a "
-            "CSIVolumeSource, otherwise \"false\"\n\n\"csi.storage.k8s.io/ephemeral\" is a new feature in "
-            "Kubernetes 1.16. It is only required for drivers which support both the \"Persistent\" and "
-            "\"Ephemeral\" VolumeLifecycleMode. Other drivers can leave pod info disabled and/or ignore this "
+            'CSIVolumeSource, otherwise "false"\n\n"csi.storage.k8s.io/ephemeral" is a new feature in '
+            'Kubernetes 1.16. It is only required for drivers which support both the "Persistent" and '
+            '"Ephemeral" VolumeLifecycleMode. Other drivers can leave pod info disabled and/or ignore this '
             "field. As Kubernetes 1.15 doesn't support this field, drivers can only support one mode when "
             "deployed on such a cluster and the deployment determines which mode that is, for example via a "
             "command line parameter of the driver.\n\nThis field was immutable in Kubernetes < 1.29 and now "
@@ -78,8 +78,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "tokenRequests indicates the CSI driver needs pods' service account tokens it is mounting volume "
             "for to do necessary authentication. Kubelet will pass the tokens in VolumeContext in the CSI "
             "NodePublishVolume calls. The CSI driver should parse and validate the following VolumeContext: "
-            "\"csi.storage.k8s.io/serviceAccount.tokens\": {\n  \"<audience>\": {\n    \"token\": <token>,\n "
-            "   \"expirationTimestamp\": <expiration timestamp in RFC3339>,\n  },\n  ...\n}\n\nNote: "
+            '"csi.storage.k8s.io/serviceAccount.tokens": {\n  "<audience>": {\n    "token": <token>,\n '
+            '   "expirationTimestamp": <expiration timestamp in RFC3339>,\n  },\n  ...\n}\n\nNote: '
             "Audience in each TokenRequest should be different and at most one token is empty string. To "
             "receive a new token after expiry, RequiresRepublish can be used to trigger NodePublishVolume "
             "periodically.",
@@ -97,8 +97,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Modes",
             "string",
             "volumeLifecycleModes defines what kind of volumes this CSI volume driver supports. The default "
-            "if the list is empty is \"Persistent\", which is the usage defined by the CSI specification and "
-            "implemented in Kubernetes via the usual PV/PVC mechanism.\n\nThe other mode is \"Ephemeral\". "
+            'if the list is empty is "Persistent", which is the usage defined by the CSI specification and '
+            'implemented in Kubernetes via the usual PV/PVC mechanism.\n\nThe other mode is "Ephemeral". '
             "In this mode, volumes are defined inline inside the pod spec with CSIVolumeSource and their "
             "lifecycle is tied to the lifecycle of that pod. A driver has to be aware of this because it is "
             "only going to get a NodePublishVolume call for such a volume.\n\nFor more information about "
@@ -140,9 +140,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "string",
             "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. "
             "If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    "
-            "\"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it "
-            "is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned "
-            "\"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You "
+            '"kubernetes.io/kube-apiserver-client-kubelet".\n 2. If it\'s a kubelet serving certificate, it '
+            'is assigned\n    "kubernetes.io/kubelet-serving".\n 3. Otherwise, it is assigned '
+            '"kubernetes.io/legacy-unknown".\nDistribution of trust for signers happens out of band. You '
             "can select on this field using `spec.signerName`.",
         ),
         Column("Requestor", "string", "Base64-encoded PKCS#10 CSR data"),
@@ -322,8 +322,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "slice must be the same type. This field is immutable after creation. The following address "
             "types are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 "
             "Address. * FQDN: Represents a Fully Qualified Domain Name. (Deprecated) The EndpointSlice "
-            "controller only generates, and kube-proxy only processes, slices of addressType \"IPv4\" and "
-            "\"IPv6\". No semantics are defined for the \"FQDN\" type.",
+            'controller only generates, and kube-proxy only processes, slices of addressType "IPv4" and '
+            '"IPv6". No semantics are defined for the "FQDN" type.',
         ),
         Column(
             "Ports",
@@ -371,8 +371,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "If referring to a piece of an object instead of an entire object, this string should contain a "
             "valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, "
             "if the object reference is to a container within a pod, this would take on a value like: "
-            "\"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered "
-            "the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 "
+            '"spec.containers{name}" (where "name" refers to the name of the container that triggered '
+            'the event) or if no container name is specified "spec.containers[2]" (container with index 2 '
             "in this pod). This syntax is chosen only to have some well-defined way of referencing a part of "
             "an object.",
             priority=1,
@@ -727,7 +727,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "string",
             "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all "
             "its containers are ready AND all conditions specified in the readiness gates have status equal "
-            "to \"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
+            'to "True" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates',
             priority=1,
         ),
     ),
@@ -775,9 +775,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Type",
             "string",
             "`type` indicates whether this priority level is subject to limitation on request execution.  A "
-            "value of `\"Exempt\"` means that requests of this priority level are not subject to a limit "
+            'value of `"Exempt"` means that requests of this priority level are not subject to a limit '
             "(and thus are never queued) and do not detract from the capacity made available to other "
-            "priority levels.  A value of `\"Limited\"` means that (a) requests of this priority level _are_ "
+            'priority levels.  A value of `"Limited"` means that (a) requests of this priority level _are_ '
             "subject to limits and (b) some of the server's limited capacity is made available exclusively "
             "to this priority level. Required.",
         ),
@@ -792,7 +792,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "values:\n\nNominalCL(i)  = ceil( ServerCL * NCS(i) / sum_ncs ) sum_ncs = sum[priority level k] "
             "NCS(k)\n\nBigger numbers mean a larger nominal concurrency limit, at the expense of every other "
             "priority level.\n\nIf not specified, this field defaults to a value of 30.\n\nSetting this "
-            "field to zero supports the construction of a \"jail\" for this priority level that is used to "
+            'field to zero supports the construction of a "jail" for this priority level that is used to '
             "hold some request(s)",
         ),
         Column(
@@ -983,14 +983,14 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "Type",
             "string",
             "type determines how the Service is exposed. Defaults to ClusterIP. Valid options are "
-            "ExternalName, ClusterIP, NodePort, and LoadBalancer. \"ClusterIP\" allocates a cluster-internal "
+            'ExternalName, ClusterIP, NodePort, and LoadBalancer. "ClusterIP" allocates a cluster-internal '
             "IP address for load-balancing to endpoints. Endpoints are determined by the selector or if that "
             "is not specified, by manual construction of an Endpoints object or EndpointSlice objects. If "
-            "clusterIP is \"None\", no virtual IP is allocated and the endpoints are published as a set of "
-            "endpoints rather than a virtual IP. \"NodePort\" builds on ClusterIP and allocates a port on "
-            "every node which routes to the same endpoints as the clusterIP. \"LoadBalancer\" builds on "
+            'clusterIP is "None", no virtual IP is allocated and the endpoints are published as a set of '
+            'endpoints rather than a virtual IP. "NodePort" builds on ClusterIP and allocates a port on '
+            'every node which routes to the same endpoints as the clusterIP. "LoadBalancer" builds on '
             "NodePort and creates an external load-balancer (if supported in the current cloud) which routes "
-            "to the same endpoints as the clusterIP. \"ExternalName\" aliases this service to the specified "
+            'to the same endpoints as the clusterIP. "ExternalName" aliases this service to the specified '
             "externalName. Several other fields do not apply to ExternalName services. More info: "
             "https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types",
         ),
@@ -1002,9 +1002,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             "allocated to the service; otherwise creation of the service will fail. This field may not be "
             "changed through updates unless the type field is also being changed to ExternalName (which "
             "requires this field to be blank) or the type field is being changed from ExternalName (in which "
-            "case this field may optionally be specified, as describe above).  Valid values are \"None\", "
-            "empty string (\"\"), or a valid IP address. Setting this to \"None\" makes a \"headless "
-            "service\" (no virtual IP), which is useful when direct endpoint connections are preferred and "
+            'case this field may optionally be specified, as describe above).  Valid values are "None", '
+            'empty string (""), or a valid IP address. Setting this to "None" makes a "headless '
+            'service" (no virtual IP), which is useful when direct endpoint connections are preferred and '
             "proxying is not required.  Only applies to types ClusterIP, NodePort, and LoadBalancer. If this "
             "field is specified when creating a Service of type ExternalName, creation will fail. This field "
             "will be wiped when updating a Service to type ExternalName. More info: "
@@ -1045,7 +1045,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "CIDRs",
             "string",
-            "CIDRs defines the IP blocks in CIDR notation (e.g. \"192.168.0.0/24\" or \"2001:db8::/64\") "
+            'CIDRs defines the IP blocks in CIDR notation (e.g. "192.168.0.0/24" or "2001:db8::/64") '
             "from which to assign service cluster IPs. Max of two CIDRs is allowed, one of each IP family. "
             "This field is immutable.",
         ),

@@ -58,7 +58,8 @@ def plain(value: Any) -> Any:
 def difference(kind: str, old: Object, new: Object) -> str:
     """The unified diff of two internal values, three lines around each change."""
     before, after = (
-        json.dumps(internal(kind, value), indent=1, ensure_ascii=False).splitlines(keepends=True) for value in (old, new)
+        json.dumps(internal(kind, value), indent=1, ensure_ascii=False).splitlines(keepends=True)
+        for value in (old, new)
     )
     lines = list(difflib.unified_diff(_ended(before), _ended(after), n=3))
     return "".join(lines[2:])  # without the names of the files

@@ -52,9 +52,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("ShareName", "shareName", "", ""),
         ("ReadOnly", "readOnly", False, ""),
     ),
-    "CELDeviceSelector": (
-        ("Expression", "expression", "", ""),
-    ),
+    "CELDeviceSelector": (("Expression", "expression", "", ""),),
     "CSIPersistentVolumeSource": (
         ("Driver", "driver", "", ""),
         ("VolumeHandle", "volumeHandle", "", ""),
@@ -106,9 +104,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("ReadOnly", "readOnly", False, ""),
         ("SecretRef", "secretRef", None, "LocalObjectReference"),
     ),
-    "ClientIPConfig": (
-        ("TimeoutSeconds", "timeoutSeconds", None, ""),
-    ),
+    "ClientIPConfig": (("TimeoutSeconds", "timeoutSeconds", None, ""),),
     "ClusterTrustBundleProjection": (
         ("Name", "name", None, ""),
         ("SignerName", "signerName", None, ""),
@@ -255,9 +251,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("StringValues", "strings", None, ""),
         ("VersionValues", "versions", None, ""),
     ),
-    "DeviceCapacityRequirements": (
-        ("Requests", "requests", None, ""),
-    ),
+    "DeviceCapacityRequirements": (("Requests", "requests", None, ""),),
     "DeviceClaim": (
         ("Requests", "requests", None, "[]DeviceRequest"),
         ("Constraints", "constraints", None, "[]DeviceConstraint"),
@@ -289,9 +283,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("ShareID", "shareID", None, ""),
         ("ConsumedCapacity", "consumedCapacity", None, ""),
     ),
-    "DeviceSelector": (
-        ("CEL", "cel", None, "CELDeviceSelector"),
-    ),
+    "DeviceSelector": (("CEL", "cel", None, "CELDeviceSelector"),),
     "DeviceSubRequest": (
         ("Name", "name", "", ""),
         ("DeviceClassName", "deviceClassName", "", ""),
@@ -308,9 +300,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("Effect", "effect", "", ""),
         ("TolerationSeconds", "tolerationSeconds", None, ""),
     ),
-    "DownwardAPIProjection": (
-        ("Items", "items", None, "[]DownwardAPIVolumeFile"),
-    ),
+    "DownwardAPIProjection": (("Items", "items", None, "[]DownwardAPIVolumeFile"),),
     "DownwardAPIVolumeFile": (
         ("Path", "path", "", ""),
         ("FieldRef", "fieldRef", None, "ObjectFieldSelector"),
@@ -321,9 +311,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("Items", "items", None, "[]DownwardAPIVolumeFile"),
         ("DefaultMode", "defaultMode", None, ""),
     ),
-    "DynamicResourceClaimSpec": (
-        ("Devices", "devices", {}, "DeviceClaim"),
-    ),
+    "DynamicResourceClaimSpec": (("Devices", "devices", {}, "DeviceClaim"),),
     "DynamicResourceClaimTemplateSpec": (
         ("", "metadata", None, ""),
         ("Spec", "spec", {}, "DynamicResourceClaimSpec"),
@@ -394,9 +382,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("TTY", "tty", False, ""),
         ("TargetContainerName", "targetContainerName", "", ""),
     ),
-    "EphemeralVolumeSource": (
-        ("VolumeClaimTemplate", "volumeClaimTemplate", None, "PersistentVolumeClaimTemplate"),
-    ),
+    "EphemeralVolumeSource": (("VolumeClaimTemplate", "volumeClaimTemplate", None, "PersistentVolumeClaimTemplate"),),
     "ExactDeviceRequest": (
         ("DeviceClassName", "deviceClassName", "", ""),
         ("Selectors", "selectors", None, "[]DeviceSelector"),
@@ -406,9 +392,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("Tolerations", "tolerations", None, "[]DeviceToleration"),
         ("Capacity", "capacity", None, "DeviceCapacityRequirements"),
     ),
-    "ExecAction": (
-        ("Command", "command", None, ""),
-    ),
+    "ExecAction": (("Command", "command", None, ""),),
     "ExternalMetricSource": (
         ("Metric", "metric", {}, "MetricIdentifier"),
         ("Target", "target", {}, "MetricTarget"),
@@ -507,9 +491,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("IP", "ip", "", ""),
         ("Hostnames", "hostnames", None, ""),
     ),
-    "HostIP": (
-        ("IP", "ip", "", ""),
-    ),
+    "HostIP": (("IP", "ip", "", ""),),
     "HostPathVolumeSource": (
         ("Path", "path", "", ""),
         ("Type", "type", None, ""),
@@ -596,12 +578,8 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("IPMode", "ipMode", None, ""),
         ("Ports", "ports", None, "[]PortStatus"),
     ),
-    "LoadBalancerStatus": (
-        ("Ingress", "ingress", None, "[]LoadBalancerIngress"),
-    ),
-    "LocalObjectReference": (
-        ("Name", "name", "", ""),
-    ),
+    "LoadBalancerStatus": (("Ingress", "ingress", None, "[]LoadBalancerIngress"),),
+    "LocalObjectReference": (("Name", "name", "", ""),),
     "LocalVolumeSource": (
         ("Path", "path", "", ""),
         ("FSType", "fsType", None, ""),
@@ -634,15 +612,21 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("ReadOnly", "readOnly", False, ""),
     ),
     "NodeAffinity": (
-        ("RequiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution", None, "NodeSelector"),
-        ("PreferredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution", None, "[]PreferredSchedulingTerm"),
+        (
+            "RequiredDuringSchedulingIgnoredDuringExecution",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            None,
+            "NodeSelector",
+        ),
+        (
+            "PreferredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+            None,
+            "[]PreferredSchedulingTerm",
+        ),
     ),
-    "NodeConfigSource": (
-        ("ConfigMap", "configMap", None, "ConfigMapNodeConfigSource"),
-    ),
-    "NodeSelector": (
-        ("NodeSelectorTerms", "nodeSelectorTerms", None, "[]NodeSelectorTerm"),
-    ),
+    "NodeConfigSource": (("ConfigMap", "configMap", None, "ConfigMapNodeConfigSource"),),
+    "NodeSelector": (("NodeSelectorTerms", "nodeSelectorTerms", None, "[]NodeSelectorTerm"),),
     "NodeSelectorRequirement": (
         ("Key", "key", "", ""),
         ("Operator", "operator", "", ""),
@@ -786,8 +770,18 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("FSType", "fsType", "", ""),
     ),
     "PodAffinity": (
-        ("RequiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution", None, "[]PodAffinityTerm"),
-        ("PreferredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution", None, "[]WeightedPodAffinityTerm"),
+        (
+            "RequiredDuringSchedulingIgnoredDuringExecution",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            None,
+            "[]PodAffinityTerm",
+        ),
+        (
+            "PreferredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+            None,
+            "[]WeightedPodAffinityTerm",
+        ),
     ),
     "PodAffinityTerm": (
         ("LabelSelector", "labelSelector", None, ""),
@@ -798,8 +792,18 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("MismatchLabelKeys", "mismatchLabelKeys", None, ""),
     ),
     "PodAntiAffinity": (
-        ("RequiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution", None, "[]PodAffinityTerm"),
-        ("PreferredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution", None, "[]WeightedPodAffinityTerm"),
+        (
+            "RequiredDuringSchedulingIgnoredDuringExecution",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            None,
+            "[]PodAffinityTerm",
+        ),
+        (
+            "PreferredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+            None,
+            "[]WeightedPodAffinityTerm",
+        ),
     ),
     "PodCertificateProjection": (
         ("SignerName", "signerName", "", ""),
@@ -825,9 +829,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("MaxUnavailable", "maxUnavailable", None, ""),
         ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", None, ""),
     ),
-    "PodFailurePolicy": (
-        ("Rules", "rules", None, "[]PodFailurePolicyRule"),
-    ),
+    "PodFailurePolicy": (("Rules", "rules", None, "[]PodFailurePolicyRule"),),
     "PodFailurePolicyOnExitCodesRequirement": (
         ("ContainerName", "containerName", None, ""),
         ("Operator", "operator", "", ""),
@@ -842,26 +844,16 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("OnExitCodes", "onExitCodes", None, "PodFailurePolicyOnExitCodesRequirement"),
         ("OnPodConditions", "onPodConditions", None, "[]PodFailurePolicyOnPodConditionsPattern"),
     ),
-    "PodIP": (
-        ("IP", "ip", "", ""),
-    ),
-    "PodOS": (
-        ("Name", "name", "", ""),
-    ),
-    "PodReadinessGate": (
-        ("ConditionType", "conditionType", "", ""),
-    ),
+    "PodIP": (("IP", "ip", "", ""),),
+    "PodOS": (("Name", "name", "", ""),),
+    "PodReadinessGate": (("ConditionType", "conditionType", "", ""),),
     "PodResourceClaim": (
         ("Name", "name", "", ""),
         ("ResourceClaimName", "resourceClaimName", None, ""),
         ("ResourceClaimTemplateName", "resourceClaimTemplateName", None, ""),
     ),
-    "PodSchedulingGate": (
-        ("Name", "name", "", ""),
-    ),
-    "PodSchedulingGroup": (
-        ("PodGroupName", "podGroupName", None, ""),
-    ),
+    "PodSchedulingGate": (("Name", "name", "", ""),),
+    "PodSchedulingGroup": (("PodGroupName", "podGroupName", None, ""),),
     "PodSecurityContext": (
         ("HostNetwork", "^hostNetwork", False, ""),
         ("HostPID", "^hostPID", False, ""),
@@ -1015,9 +1007,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("Requests", "requests", None, ""),
         ("Claims", "claims", None, "[]ResourceClaim"),
     ),
-    "RollbackConfig": (
-        ("Revision", "revision", 0, ""),
-    ),
+    "RollbackConfig": (("Revision", "revision", 0, ""),),
     "RollingUpdateDaemonSet": (
         ("MaxUnavailable", "maxUnavailable", 0, ""),
         ("MaxSurge", "maxSurge", 0, ""),
@@ -1060,9 +1050,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("FSType", "fsType", "", ""),
         ("ReadOnly", "readOnly", False, ""),
     ),
-    "ScopeSelector": (
-        ("MatchExpressions", "matchExpressions", None, "[]ScopedResourceSelectorRequirement"),
-    ),
+    "ScopeSelector": (("MatchExpressions", "matchExpressions", None, "[]ScopedResourceSelectorRequirement"),),
     "ScopedResourceSelectorRequirement": (
         ("ScopeName", "scopeName", "", ""),
         ("Operator", "operator", "", ""),
@@ -1145,15 +1133,9 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("InternalTrafficPolicy", "internalTrafficPolicy", None, ""),
         ("TrafficDistribution", "trafficDistribution", None, ""),
     ),
-    "SessionAffinityConfig": (
-        ("ClientIP", "clientIP", None, "ClientIPConfig"),
-    ),
-    "SleepAction": (
-        ("Seconds", "seconds", 0, ""),
-    ),
-    "StatefulSetOrdinals": (
-        ("Start", "start", 0, ""),
-    ),
+    "SessionAffinityConfig": (("ClientIP", "clientIP", None, "ClientIPConfig"),),
+    "SleepAction": (("Seconds", "seconds", 0, ""),),
+    "StatefulSetOrdinals": (("Start", "start", 0, ""),),
     "StatefulSetPersistentVolumeClaimRetentionPolicy": (
         ("WhenDeleted", "whenDeleted", "", ""),
         ("WhenScaled", "whenScaled", "", ""),
@@ -1168,7 +1150,12 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("UpdateStrategy", "updateStrategy", {}, "StatefulSetUpdateStrategy"),
         ("RevisionHistoryLimit", "revisionHistoryLimit", None, ""),
         ("MinReadySeconds", "minReadySeconds", 0, ""),
-        ("PersistentVolumeClaimRetentionPolicy", "persistentVolumeClaimRetentionPolicy", None, "StatefulSetPersistentVolumeClaimRetentionPolicy"),
+        (
+            "PersistentVolumeClaimRetentionPolicy",
+            "persistentVolumeClaimRetentionPolicy",
+            None,
+            "StatefulSetPersistentVolumeClaimRetentionPolicy",
+        ),
         ("Ordinals", "ordinals", None, "StatefulSetOrdinals"),
     ),
     "StatefulSetUpdateStrategy": (
@@ -1189,9 +1176,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("ReadOnly", "readOnly", False, ""),
         ("SecretRef", "secretRef", None, "LocalObjectReference"),
     ),
-    "SuccessPolicy": (
-        ("Rules", "rules", None, "[]SuccessPolicyRule"),
-    ),
+    "SuccessPolicy": (("Rules", "rules", None, "[]SuccessPolicyRule"),),
     "SuccessPolicyRule": (
         ("SucceededIndexes", "succeededIndexes", None, ""),
         ("SucceededCount", "succeededCount", None, ""),
@@ -1284,9 +1269,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         ("MountPropagation", "mountPropagation", None, ""),
         ("SubPathExpr", "subPathExpr", "", ""),
     ),
-    "VolumeNodeAffinity": (
-        ("Required", "required", None, "NodeSelector"),
-    ),
+    "VolumeNodeAffinity": (("Required", "required", None, "NodeSelector"),),
     "VolumeProjection": (
         ("Secret", "secret", None, "SecretProjection"),
         ("DownwardAPI", "downwardAPI", None, "DownwardAPIProjection"),

@@ -22,7 +22,7 @@ def pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def key_pair_error(certificate: bytes, key: bytes) -> str:
-    """"" when the pair belongs together."""
+    """ "" when the pair belongs together."""
     kinds: list[str] = []
     chain: list[bytes] = []
     for kind, der in pem_blocks(certificate):

@@ -218,5 +218,3 @@ def _relax_containers(options: PodOptions, old: Object) -> None:
             options.allow_restart_container_for_init |= any(
                 policy.get("restartPolicy") == "RestartContainer" for policy in container.get("resizePolicy") or ()
             )
-
-

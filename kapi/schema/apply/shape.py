@@ -29,8 +29,19 @@ class Shape:
     """The forms a value may take here.  Several at once only for values without a schema."""
 
     __slots__ = (
-        "scalar", "is_list", "is_map", "list_atomic", "keys", "key_defaults", "map_atomic", "first",
-        "_fields", "_elem", "_shapes", "_children", "type",
+        "scalar",
+        "is_list",
+        "is_map",
+        "list_atomic",
+        "keys",
+        "key_defaults",
+        "map_atomic",
+        "first",
+        "_fields",
+        "_elem",
+        "_shapes",
+        "_children",
+        "type",
     )
 
     def __init__(self, type_: Type | None, shapes: dict[int, Shape]) -> None:

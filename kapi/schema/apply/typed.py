@@ -144,7 +144,9 @@ def _scalar_problem(scalar: str, value: Any) -> str:
             return ""
         return f"expected numeric (int or float), got {gotext.type_name(value)}"
     if scalar == "string":
-        return "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}"
+        return (
+            "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}"
+        )
     if scalar == "boolean":
         return "" if isinstance(value, bool) else f"expected boolean, got {_boxed(value)}"
     return f"expected any scalar, got {_boxed(value)}" if isinstance(value, (dict, list)) else ""
@@ -159,7 +161,11 @@ def _syntax(value: Any) -> str:
     if isinstance(value, str):
         return gotext.quote(value)
     if isinstance(value, dict):
-        return "map[string]interface {}{" + ", ".join(f"{gotext.quote(k)}:{_syntax(value[k])}" for k in sorted(value)) + "}"
+        return (
+            "map[string]interface {}{"
+            + ", ".join(f"{gotext.quote(k)}:{_syntax(value[k])}" for k in sorted(value))
+            + "}"
+        )
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(map(_syntax, value)) + "}"
     if value is None:

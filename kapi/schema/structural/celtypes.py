@@ -70,9 +70,7 @@ def with_metadata(schema: Schema) -> Schema:
     """The schema of a whole object: expressions see its kind, apiVersion, metadata.name and generateName."""
     properties = dict(schema.get("properties") or {})
     properties["kind"] = properties["apiVersion"] = _META_STRINGS
-    properties["metadata"] = {
-        "type": "object", "properties": {"name": _META_STRINGS, "generateName": _META_STRINGS}
-    }
+    properties["metadata"] = {"type": "object", "properties": {"name": _META_STRINGS, "generateName": _META_STRINGS}}
     return {**schema, "properties": properties}
 
 
@@ -110,7 +108,9 @@ def _array(schema: Schema) -> Declared | None:
     if elem is None:
         return None
     most = schema.get("maxItems")
-    found = Declared(t.list_of(elem.type), 2, max(most, 0) if most is not None else (MAX_REQUEST - 2) // (elem.least + 1))
+    found = Declared(
+        t.list_of(elem.type), 2, max(most, 0) if most is not None else (MAX_REQUEST - 2) // (elem.least + 1)
+    )
     found.elem = elem
     found.convert = _list_converter(schema, elem.convert)
     return found
@@ -172,7 +172,9 @@ def _string(schema: Schema) -> Declared:
     elif length is not None:
         found = Declared(t.STRING, 2, max(length, 0) * 4)
     elif schema.get("enum"):
-        found = Declared(t.STRING, 2, max((len(item.encode()) for item in schema["enum"] if isinstance(item, str)), default=0))
+        found = Declared(
+            t.STRING, 2, max((len(item.encode()) for item in schema["enum"] if isinstance(item, str)), default=0)
+        )
     else:
         found = Declared(t.STRING, 2, MAX_REQUEST - 2)
     return found

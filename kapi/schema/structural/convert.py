@@ -53,8 +53,11 @@ def _list(schema: Schema, nullable: bool) -> Type:
     items = schema.get("items")
     elem = _convert(items) if isinstance(items, dict) else Type(Kind.ANY)
     return Type(
-        Kind.LIST, elem=elem, list_type=schema.get("x-kubernetes-list-type") or "atomic",
-        list_map_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()), nullable=nullable,
+        Kind.LIST,
+        elem=elem,
+        list_type=schema.get("x-kubernetes-list-type") or "atomic",
+        list_map_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()),
+        nullable=nullable,
     )
 
 
@@ -71,6 +74,10 @@ def _struct(schema: Schema, properties: dict[str, Any], map_type: str, nullable:
         fields.setdefault("kind", Field("kind", _STRING))
         fields["metadata"] = Field("metadata", builtin.definition(_OBJECT_META))
     return Type(
-        Kind.STRUCT, fields=fields, map_type=map_type, preserve_unknown=preserves(schema),
-        embedded_resource=embedded(schema), nullable=nullable,
+        Kind.STRUCT,
+        fields=fields,
+        map_type=map_type,
+        preserve_unknown=preserves(schema),
+        embedded_resource=embedded(schema),
+        nullable=nullable,
     )

@@ -16,7 +16,9 @@ def same(one: Any, other: Any) -> bool:
         return one is other
     if isinstance(one, dict):
         return (
-            isinstance(other, dict) and len(one) == len(other) and all(k in other and same(v, other[k]) for k, v in one.items())
+            isinstance(other, dict)
+            and len(one) == len(other)
+            and all(k in other and same(v, other[k]) for k, v in one.items())
         )
     if isinstance(one, list):
         return isinstance(other, list) and len(one) == len(other) and all(same(a, b) for a, b in zip(one, other))

@@ -42,7 +42,9 @@ def _email(text: str) -> bool:
     quoted = len(local) > 1 and local[0] == local[-1] == '"'
     if not quoted and not all(ord(char) > 127 or _ATEXT.match(char) for char in local):
         return False
-    return bool(all(part for part in domain.split(".")) and all(ord(char) > 127 or _ATEXT.match(char) for char in domain))
+    return bool(
+        all(part for part in domain.split(".")) and all(ord(char) > 127 or _ATEXT.match(char) for char in domain)
+    )
 
 
 _HOST = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*\.?")
@@ -148,9 +150,7 @@ def _moment(text: str) -> bool:
     return True
 
 
-_SCALA = re.compile(
-    r"((\d+)\s*([A-Za-zµ]+))"
-)
+_SCALA = re.compile(r"((\d+)\s*([A-Za-zµ]+))")
 _SCALA_UNITS = frozenset(
     "ns nano nanos nanosecond nanoseconds us µs μs micro micros microsecond microseconds ms milli millis millisecond "
     "milliseconds s sec secs second seconds m min mins minute minutes h hr hour hours d day days w wk week weeks".split()

@@ -33,7 +33,9 @@ def _compiled(pattern: str) -> Any:
         word = _GO_WORDS.get(word, word)
         if word.endswith("at end of expression"):
             word = word.replace(" at end of expression", " at end of expression")
-        return f"error parsing regexp: {word}" + (f": `{rest}`" if colon and word != "trailing backslash at end of expression" else "")
+        return f"error parsing regexp: {word}" + (
+            f": `{rest}`" if colon and word != "trailing backslash at end of expression" else ""
+        )
 
 
 def pattern_error(pattern: str) -> str:

@@ -7,13 +7,23 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kapi.cel import PER_CALL_LIMIT, RUNTIME_BUDGET, BudgetExceeded, CompileErrors, Environment, EvaluationError, Program
+from kapi.cel import (
+    PER_CALL_LIMIT,
+    RUNTIME_BUDGET,
+    BudgetExceeded,
+    CompileErrors,
+    Environment,
+    EvaluationError,
+    Program,
+)
 from kapi.cel import types as t
 from kapi.cel.evaluator import Frame
 from kapi.cel.syntax import idents
 from kapi.cel.values import NONE, Optional
 from kapi.machinery.field import (
     _OMIT as OMITTED,
+)
+from kapi.machinery.field import (
     FieldError,
     Path,
     duplicate,
@@ -207,7 +217,9 @@ class RuleValidator:
         self.schema = schema
         self.is_root = is_root
         self.convert = declared.convert if declared is not None else None
-        self.rules = compile_rules(schema, declared) if declared is not None and schema.get("x-kubernetes-validations") else []
+        self.rules = (
+            compile_rules(schema, declared) if declared is not None and schema.get("x-kubernetes-validations") else []
+        )
         self.items: RuleValidator | None = None
         self.extra: RuleValidator | None = None
         self.fields: dict[str, RuleValidator] = {}
@@ -253,7 +265,9 @@ class RuleValidator:
                 before = old_items(old, self.schema)
                 for index, item in enumerate(value):
                     earlier = old_item(before, self.schema, item)
-                    self.items._walk(path.index(index), item, earlier, ratchet.below(item, earlier), budget, warn, errors)
+                    self.items._walk(
+                        path.index(index), item, earlier, ratchet.below(item, earlier), budget, warn, errors
+                    )
                     if budget.spent:
                         return
         elif isinstance(value, dict):
@@ -298,7 +312,14 @@ class RuleValidator:
                 return
 
     def _one(
-        self, rule: Rule, path: Path, value: Any, variables: dict[str, Any], ratchet: _Ratchet, budget: Budget, warn: Any,
+        self,
+        rule: Rule,
+        path: Path,
+        value: Any,
+        variables: dict[str, Any],
+        ratchet: _Ratchet,
+        budget: Budget,
+        warn: Any,
         errors: list[FieldError],
     ) -> bool:
         """False when nothing more may run."""
@@ -355,13 +376,21 @@ def _evaluation_failed(
     text = str(failure)
     if isinstance(failure, BudgetExceeded):
         errors.append(
-            invalid(shown, type_, f"'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.text}")
+            invalid(
+                shown,
+                type_,
+                f"'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.text}",
+            )
         )
         budget.rest = -1
         return False
     if text.startswith("no such overload"):
         errors.append(
-            invalid(shown, type_, f"'{text}': call arguments did not match a supported operator, function or macro signature for rule: {rule.text}")
+            invalid(
+                shown,
+                type_,
+                f"'{text}': call arguments did not match a supported operator, function or macro signature for rule: {rule.text}",
+            )
         )
     else:
         errors.append(invalid(shown, type_, f"{text} evaluating rule: {rule.text}"))
@@ -377,12 +406,18 @@ def _message(rule: Rule, variables: dict[str, Any], budget: Budget) -> tuple[str
     except BudgetExceeded:
         budget.rest -= frame.cost
         source = rule.source.get("messageExpression")
-        return None, f'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{source}"'
+        return (
+            None,
+            f'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{source}"',
+        )
     except EvaluationError:
         budget.rest -= frame.cost
         return None, None
     if frame.cost > budget.rest:
-        return None, "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+        return (
+            None,
+            "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run",
+        )
     budget.rest -= frame.cost
     if not isinstance(value, str):
         return None, None

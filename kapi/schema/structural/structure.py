@@ -18,7 +18,10 @@ _FALSE_TEXT = "must be false to be structural"
 def conversion_error(schema: Schema) -> str:
     """Why the schema cannot be looked at structurally; "" when it can."""
     for key, name in (
-        ("id", "id"), ("$schema", "schema"), ("$ref", "$ref"), ("patternProperties", "patternProperties"),
+        ("id", "id"),
+        ("$schema", "schema"),
+        ("$ref", "$ref"),
+        ("patternProperties", "patternProperties"),
         ("dependencies", "dependencies"),
     ):
         if schema.get(key):
@@ -101,11 +104,19 @@ def _invariants(schema: Schema, level: str, path: Path, errors: list[FieldError]
             _invariants(extra, "field", path.child("additionalProperties"), errors)
     if int_or_string(schema) and preserves(schema):
         errors.append(
-            invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, "must be false if x-kubernetes-int-or-string is true")
+            invalid(
+                path.child("x-kubernetes-preserve-unknown-fields"),
+                True,
+                "must be false if x-kubernetes-int-or-string is true",
+            )
         )
     if int_or_string(schema) and embedded(schema):
         errors.append(
-            invalid(path.child("x-kubernetes-embedded-resource"), True, "must be false if x-kubernetes-int-or-string is true")
+            invalid(
+                path.child("x-kubernetes-embedded-resource"),
+                True,
+                "must be false if x-kubernetes-int-or-string is true",
+            )
         )
     any_of, all_of = schema.get("anyOf") or [], schema.get("allOf") or []
     _values(
@@ -142,7 +153,11 @@ def _metadata(schema: Schema, level: str, path: Path, errors: list[FieldError]) 
     for name in ("kind", "apiVersion"):
         if checked and name in properties and properties[name].get("type") != "string":
             errors.append(
-                invalid(path.child("properties").key(name).child("type"), properties[name].get("type") or "", "must be string")
+                invalid(
+                    path.child("properties").key(name).child("type"),
+                    properties[name].get("type") or "",
+                    "must be string",
+                )
             )
     metadata = properties.get("metadata")
     if metadata is None:
@@ -151,13 +166,20 @@ def _metadata(schema: Schema, level: str, path: Path, errors: list[FieldError]) 
     if checked and metadata.get("type") != "object":
         errors.append(invalid(at.child("type"), metadata.get("type") or "", "must be object"))
     if level == "root":
-        rest = {key: value for key, value in metadata.items() if key not in ("type", "default") and value not in (None, "", [], {}, False)}
+        rest = {
+            key: value
+            for key, value in metadata.items()
+            if key not in ("type", "default") and value not in (None, "", [], {}, False)
+        }
         fields = set(rest.get("properties") or {})
         if fields and fields <= {"name", "generateName"}:
             rest.pop("properties")
         if rest:
             errors.append(
-                forbidden(at, "must not specify anything other than name and generateName, but metadata is implicitly specified")
+                forbidden(
+                    at,
+                    "must not specify anything other than name and generateName, but metadata is implicitly specified",
+                )
             )
 
 
@@ -199,7 +221,10 @@ def _nested(schema: Schema, skip_any_of: bool, level: str, path: Path, errors: l
         if schema.get(key):
             errors.append(forbidden(path.child(key), _EMPTY_TEXT))
     for key in (
-        "nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"
+        "nullable",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
     ):
         if schema.get(key):
             errors.append(forbidden(path.child(key), _FALSE_TEXT))
@@ -237,7 +262,11 @@ def _complete_nested(
     if isinstance(values.get("items"), dict):
         items = schema.get("items")
         _complete_nested(
-            values["items"], items if isinstance(items, dict) else None, schema_path.child("items"), path.child("items"), errors
+            values["items"],
+            items if isinstance(items, dict) else None,
+            schema_path.child("items"),
+            path.child("items"),
+            errors,
         )
     known = schema.get("properties") or {}
     for name, field in (values.get("properties") or {}).items():

@@ -9,7 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.cel.values import format_double
-from kapi.machinery.field import FieldError, Path, invalid, not_supported, quote, required, too_long, too_many, type_invalid
+from kapi.machinery.field import (
+    FieldError,
+    Path,
+    invalid,
+    not_supported,
+    quote,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
 from kapi.schema.structural import formats
 from kapi.schema.structural.correlation import ABSENT, old_item, old_items, same
 from kapi.schema.structural.patterns import matches, pattern_error
@@ -106,7 +116,9 @@ class _Validator:
             self.wrong_type(out, path, ",".join(wanted), kind)
 
     def wrong_type(self, out: Outcome, path: str, wanted: str, found: str) -> None:
-        out.errors.append(type_invalid(self.field(path), found, f"{path} in body must be of type {wanted}: {quote(found)}"))
+        out.errors.append(
+            type_invalid(self.field(path), found, f"{path} in body must be of type {wanted}: {quote(found)}")
+        )
 
     def enum(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
         allowed = schema.get("enum")

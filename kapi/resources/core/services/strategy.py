@@ -39,7 +39,6 @@ Object = dict[str, Any]
 _SPEC = Path("spec")
 
 
-
 class ServiceStrategy(Strategy):
     """Services; addresses and ports are taken by the lifecycle before ``prepare_for_create`` runs."""
 
