@@ -54,11 +54,16 @@ _USAGES = (
 )
 
 
+def _any_name(name: str, prefix: bool = False) -> tuple[str, ...]:
+    """Whatever metadata allow."""
+    return ()
+
+
 class RequestStrategy(PlainStrategy):
     """The main resource: after creation only metadata change."""
 
     namespaced = False
-    name_rule = staticmethod(lambda name, prefix=False: [])
+    name_rule = staticmethod(_any_name)
     reset_fields = ("spec", "status")
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
@@ -300,11 +305,11 @@ def _duration(obj: Object, now: float) -> str:
 
 
 def _signer(obj: Object, now: float) -> str:
-    return (obj.get("spec") or {}).get("signerName") or printing.NONE
+    return str((obj.get("spec") or {}).get("signerName") or printing.NONE)
 
 
 def _requestor(obj: Object, now: float) -> str:
-    return (obj.get("spec") or {}).get("username", "")
+    return str((obj.get("spec") or {}).get("username", ""))
 
 
 RESOURCE = Resource(

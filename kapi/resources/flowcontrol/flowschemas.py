@@ -184,7 +184,7 @@ def _shown(spec: Object) -> Object:
     return {
         "PriorityLevelConfiguration": {"Name": (spec.get("priorityLevelConfiguration") or {}).get("name", "")},
         "MatchingPrecedence": spec.get("matchingPrecedence", 0),
-        "DistinguisherMethod": method and {"Type": method.get("type", "")},
+        "DistinguisherMethod": method and {"Type": str(method.get("type", ""))},
         "Rules": [rule(item) for item in spec.get("rules") or []] or None,
     }
 
@@ -258,7 +258,7 @@ def _precedence(obj: Object, now: float) -> int:
 
 
 def _level(obj: Object, now: float) -> str:
-    return ((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", "")
+    return str(((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", ""))
 
 
 def _method(obj: Object, now: float) -> str:
@@ -269,7 +269,7 @@ def _method(obj: Object, now: float) -> str:
 def _dangling(obj: Object, now: float) -> str:
     for condition in (obj.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "Dangling":
-            return condition.get("status", "")
+            return str(condition.get("status", ""))
     return "?"
 
 

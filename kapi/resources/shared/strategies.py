@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError
 from kapi.resources.definition import Strategy, StrategyContext
-from kapi.resources.shared.metadata import NameRule, validate_metadata, validate_metadata_update
+from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors, same
 
@@ -21,7 +22,7 @@ class PlainStrategy(Strategy):
     """
 
     namespaced: ClassVar[bool] = True
-    name_rule: ClassVar[NameRule] = staticmethod(subdomain_name)
+    name_rule: ClassVar[Callable[..., Iterable[str]]] = staticmethod(subdomain_name)
     #: top-level parts whose change raises metadata.generation; empty: the type has no generation
     generation_parts: ClassVar[tuple[str, ...]] = ()
     #: the status of a new object; None: clients write the whole object
