@@ -20,17 +20,19 @@ from kapi.resources.admissionregistration.expressions import (
 class Composition:
     """The variables of one policy, and the environments its expressions are compiled in."""
 
-    def __init__(self, *, params: bool = False, patches: bool = False) -> None:
+    def __init__(self, *, params: bool = False, patches: bool = False, empty: bool = False) -> None:
+        """``empty``: there are none, so expressions do not know of ``variables``."""
         self.params = params
         self.patches = patches
         self.type = StructType("kubernetes.variables")
         self.expressions: dict[str, Expression | CompileError] = {}
         #: of most expressions; it sees the variables added later too
-        self.environment = environment(params=params, patches=patches, variables=self.type)
+        self._offered = None if empty else self.type
+        self.environment = environment(params=params, patches=patches, variables=self._offered)
 
     def bare(self) -> Environment:
         """The environment of expressions that may not ask the authorizer."""
-        return environment(params=self.params, authorizer=False, variables=self.type)
+        return environment(params=self.params, authorizer=False, variables=self._offered)
 
     def add(self, name: str, text: str) -> None:
         """Raises CompileError; the variable is then known, but of no type."""

@@ -211,6 +211,6 @@ def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] 
     if wanted and not any(result == type_ for type_ in wanted):
         if len(wanted) == 1:
             raise CompileError(f"must evaluate to {display(wanted[0])} but got {display(result)}")
-        shown = " ".join(display(type_) for type_ in wanted)
+        shown = " ".join(map(str, wanted))
         raise CompileError(f"must evaluate to one of [{shown}] but got {display(result)}")
     return Expression(text, program)

@@ -90,7 +90,11 @@ class _Policy(PlainStrategy):
     patches = False
 
     def _variables(self, spec: Object, errors: Errors) -> Composition:
-        composition = Composition(params=spec.get("paramKind") is not None, patches=self.patches)
+        composition = Composition(
+            params=spec.get("paramKind") is not None,
+            patches=self.patches,
+            empty=not self.patches and not spec.get("variables"),
+        )
         for i, variable in enumerate(spec.get("variables") or ()):
             path, name = _SPEC.child("variables").index(i), variable.get("name") or ""
             if not name.strip():
