@@ -44,7 +44,7 @@ class Streams:
             if options:
                 query = b"port=" + b"%2C".join(str(port).encode() for port in options["ports"])
         else:
-            path += "/" + container_of(pod, options.get("container", ""))
+            path += "/" + container_of(pod, str(options.get("container", "")))
             query = stream_query(options)
         node = pod["spec"].get("nodeName")
         if not node:

@@ -16,8 +16,7 @@ from twisted.internet import ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IPushProducer, IStreamClientEndpoint
-from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.protocol import connectionDone as CLEAN  # noqa: N812
+from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.client import Agent, FileBodyProducer, ResponseDone
@@ -84,7 +83,7 @@ class _Unverified:
             raiseMinimumTo=ssl.TLSVersion.TLSv1_2,
         ).getContext()
 
-    def clientConnectionForTLS(self, tls: Any) -> SSL.Connection:  # noqa: N802
+    def clientConnectionForTLS(self, tls: Any) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_app_data(tls)
         if not self._name.replace(".", "").isdigit() and ":" not in self._name:
@@ -125,7 +124,7 @@ class _Endpoints:
     def __init__(self, endpoint: IStreamClientEndpoint) -> None:
         self._endpoint = endpoint
 
-    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:  # noqa: N802
+    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:
         return self._endpoint
 
 
@@ -136,7 +135,9 @@ def wants_upgrade(ctx: RequestContext) -> bool:
 def _passed_on(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     """The client's headers without its credentials and those of this connection alone."""
     request = ctx.http.requestHeaders
-    named = {token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")}
+    named = {
+        token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")
+    }
     return [
         (name, value)
         for name, values in request.getAllRawHeaders()
@@ -245,15 +246,15 @@ class _Pipe(Protocol):
         self._done = done
         self._over = False
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         self._http.registerProducer(self, True)
         self._http.notifyFinish().addBoth(self._gone)
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         if not self._over:
             self._http.write(data)
 
-    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self._over:
             return
         self._over = True
@@ -270,13 +271,13 @@ class _Pipe(Protocol):
             self.stopProducing()
             self._done.callback(None)
 
-    def pauseProducing(self) -> None:  # noqa: N802
+    def pauseProducing(self) -> None:
         self.transport.pauseProducing()  # type: ignore[union-attr]
 
-    def resumeProducing(self) -> None:  # noqa: N802
+    def resumeProducing(self) -> None:
         self.transport.resumeProducing()  # type: ignore[union-attr]
 
-    def stopProducing(self) -> None:  # noqa: N802
+    def stopProducing(self) -> None:
         stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
         if stop is not None:
             stop()

@@ -1,4 +1,4 @@
-"""StatefulSet (apps/v1): defaults, validation, strategy, table (upstream: ``pkg/apis/apps``, ``pkg/registry/apps/statefulset``)."""
+"""StatefulSet (apps/v1): defaults, validation, strategy, table (upstream: ``apis/apps``, ``registry/apps/statefulset``)."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ _FORBIDDEN = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_HISTORY = (
-    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
-)
+_HISTORY = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
 
 
 def _default_claim(claim: Object) -> None:
@@ -146,9 +144,7 @@ def validate_spec(
     validate_always_restart(spec.get("template") or {}, _SPEC.child("template"), errors, "StatefulSet")
 
 
-def _validate_template(
-    spec: Object, selector: Object | None, errors: Errors, options: PodOptions, skip: bool
-) -> None:
+def _validate_template(spec: Object, selector: Object | None, errors: Errors, options: PodOptions, skip: bool) -> None:
     template, here = _validated_template(spec), _SPEC.child("template")
     validate_fit(selector, template, here, errors)
     if not skip:

@@ -136,7 +136,7 @@ def _condition(condition: Object) -> Object:
 
 
 def _status_to_v1(status: Object, current: list[Object]) -> Object:
-    shown = {key: status[key] for key in ("observedGeneration", "lastScaleTime") if key in status}
+    shown: Object = {key: status[key] for key in ("observedGeneration", "lastScaleTime") if key in status}
     shown |= {key: status.get(key, 0) for key in ("currentReplicas", "desiredReplicas")}
     for metric in current:
         resource = metric.get("resource") or {}

@@ -1,4 +1,4 @@
-"""Job (batch/v1): defaults, generated selector, validation, strategy, table (upstream: ``pkg/apis/batch``, ``pkg/registry/batch/job``)."""
+"""Job (batch/v1): defaults, generated selector, validation, strategy, table (upstream: ``pkg/registry/batch/job``)."""
 
 from __future__ import annotations
 
@@ -195,9 +195,7 @@ class JobStrategy(PlainStrategy):
             errors.append(field.required(_SPEC.child("selector")))
         else:
             relaxed = old is not None and selectors.has_invalid_values(old["spec"].get("selector"))
-            selectors.validate_label_selector(
-                selector, _SPEC.child("selector"), errors, allow_invalid_values=relaxed
-            )
+            selectors.validate_label_selector(selector, _SPEC.child("selector"), errors, allow_invalid_values=relaxed)
         if selector is None or selectors.is_convertible(selector):
             validate_fit(selector, template, _SPEC.child("template"), errors)
 
@@ -320,9 +318,7 @@ RESOURCE = Resource(
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("all",),
     storage_version_hash="mudhfqk/qZY=",
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="Job", strategy=JobStatusStrategy(STRATEGY)),
-    ),
+    subresources=(Subresource("status", ("get", "patch", "update"), kind="Job", strategy=JobStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=table(
         "Job",

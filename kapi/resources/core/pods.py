@@ -108,7 +108,10 @@ def _confinement_warnings(pod: Object) -> list[str]:
         key = APP_ARMOR + container.get("name", "")
         if key not in annotations or (spec.get("os") or {}).get("name") == "windows":
             continue
-        profile, own = app_armor_field(annotations[key]), (container.get("securityContext") or {}).get("appArmorProfile")
+        profile, own = (
+            app_armor_field(annotations[key]),
+            (container.get("securityContext") or {}).get("appArmorProfile"),
+        )
         if (profile is None and own is None) or (profile is not None and own == profile and own != whole):
             place = METADATA.child("annotations").key(key)
             warnings.append(f'{place}: deprecated since v1.30; use the "appArmorProfile" field instead')
@@ -199,7 +202,7 @@ class PodStrategy(Strategy):
 class _PodPartStrategy(PodStrategy):
     """A subresource: no warnings about the spec, nothing but one part to write."""
 
-    reset_fields = ()
+    reset_fields: tuple[str, ...] = ()
 
     def default(self, obj: Object) -> None:
         default_pod(obj)

@@ -1,4 +1,4 @@
-"""ReplicationController (v1): defaults, validation, strategy, table (upstream: ``core/validation``, ``pkg/registry/core/replicationcontroller``)."""
+"""ReplicationController (v1): defaults, validation, strategy, table (upstream: ``pkg/registry/core/replicationcontroller``)."""
 
 from __future__ import annotations
 

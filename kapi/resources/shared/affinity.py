@@ -1,4 +1,4 @@
-"""Where pods may run: node selectors, affinity, spreading, tolerations (upstream: ``core/validation`` validateAffinity and relatives)."""
+"""Where pods may run: node selectors, affinity, spreading, tolerations (upstream: ``core/validation`` validateAffinity)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ _INTEGER = re.compile(r"(0|-?[1-9][0-9]*)\Z").match
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def validate_node_selector(
-    selector: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False
-) -> None:
+def validate_node_selector(selector: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False) -> None:
     terms = selector.get("nodeSelectorTerms") or []
     here = path.child("nodeSelectorTerms")
     if not terms:
@@ -219,9 +217,7 @@ def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: 
         if not key:
             errors.append(field.required(here.child("topologyKey"), "can not be empty"))
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
-            errors.append(
-                not_supported(here.child("whenUnsatisfiable"), action, ("DoNotSchedule", "ScheduleAnyway"))
-            )
+            errors.append(not_supported(here.child("whenUnsatisfiable"), action, ("DoNotSchedule", "ScheduleAnyway")))
         for other in constraints[i + 1 :]:
             if other.get("topologyKey", "") == key and other.get("whenUnsatisfiable", "") == action:
                 place = here.child("{topologyKey, whenUnsatisfiable}")

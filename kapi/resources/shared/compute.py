@@ -101,7 +101,7 @@ def validate_pod_resource_name(name: str, path: Path, errors: Errors) -> None:
 
 def validate_quantity(name: str, quantity: str, path: Path, errors: Errors) -> None:
     """Not negative, and whole where the resource is counted (upstream: ValidateResourceQuantityValue)."""
-    if quantities.parse(quantity).value < 0:
+    if quantities.sign(quantity) < 0:
         errors.append(field.invalid(path, quantity, "must be greater than or equal to 0"))
     if is_integer_resource(name) and not quantities.is_whole(quantity):
         errors.append(field.invalid(path, quantity, "must be an integer"))
@@ -163,7 +163,7 @@ def _validate_entry(
     allow_indivisible: bool,
     limits: Mapping[str, str] | None,
 ) -> None:
-    here = path.child(part).key(name)
+    here = Path(f"[{name}]", Path(f".{part}", path))
     name_rule(name, here, errors)
     validate_quantity(name, quantity, here, errors)
     if limits is not None:

@@ -1,4 +1,4 @@
-"""Containers: names, ports, environment, mounts, resources, restart rules (upstream: ``core/validation`` validateContainerCommon)."""
+"""Containers: names, ports, environment, mounts, restart rules (upstream: ``core/validation`` validateContainerCommon)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def validate_restart_rules(container: Object, path: Path, errors: Errors, ctx: P
             errors.append(field.required(here.child("exitCodes"), "must be specified"))
             continue
         if codes.get("operator", "") not in ("In", "NotIn"):
-            errors.append(not_supported(here.child("exitCodes", "operator"), codes.get("operator", ""), ("In", "NotIn")))
+            errors.append(
+                not_supported(here.child("exitCodes", "operator"), codes.get("operator", ""), ("In", "NotIn"))
+            )
         if len(codes.get("values") or ()) > 255:
             errors.append(field.too_many(here.child("exitCodes", "values"), len(codes["values"]), 255))
 

@@ -1,21 +1,14 @@
-"""Fields of pods whose feature is off: dropped, unless the stored object has them (upstream: ``pkg/api/pod`` DropDisabledPodFields)."""
+"""Fields of features that are off: dropped, unless stored before (upstream: ``pkg/api/pod`` DropDisabledPodFields)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kapi.machinery.field import Path
 from kapi.resources.shared.features import gate
-from kapi.resources.shared.security import containers_with_paths
+from kapi.resources.shared.security import every_container
 
 Object = dict[str, Any]
-_SPEC = Path("spec")
-
-
-def _containers(spec: Object) -> Iterator[Object]:
-    for container, _ in containers_with_paths(spec, _SPEC):
-        yield container
 
 
 def _sources(spec: Object) -> Iterator[Object]:
@@ -24,13 +17,13 @@ def _sources(spec: Object) -> Iterator[Object]:
 
 
 def _lifecycles(spec: Object) -> Iterator[Object]:
-    for container in _containers(spec):
+    for container in every_container(spec):
         if container.get("lifecycle") is not None:
             yield container["lifecycle"]
 
 
 def _value_sources(spec: Object) -> Iterator[Object]:
-    for container in _containers(spec):
+    for container in every_container(spec):
         for variable in container.get("env") or ():
             if variable.get("valueFrom") is not None:
                 yield variable["valueFrom"]
@@ -45,7 +38,7 @@ _FIELDS: tuple[tuple[str, Callable[[Object], Iterator[Object]], str], ...] = (
     ("EnvFiles", _value_sources, "fileKeyRef"),
     ("HostnameOverride", lambda spec: iter((spec,)), "hostnameOverride"),
     ("PodLevelResources", lambda spec: iter((spec,)), "resources"),
-    ("ContainerRestartRules", _containers, "restartPolicyRules"),
+    ("ContainerRestartRules", every_container, "restartPolicyRules"),
 )
 
 
@@ -59,6 +52,6 @@ def drop_disabled_fields(spec: Object, old: Object | None, ctx: Any) -> None:
         for owner in owners(spec):
             owner.pop(field, None)
         if field == "stopSignal":
-            for container in _containers(spec):
+            for container in every_container(spec):
                 if container.get("lifecycle") == {}:
                     del container["lifecycle"]

@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/{core,apps,batch,policy,autoscaling}/types.go`` for names a
 A data table.  A row is ``Go name``, ``name on the wire``, zero value, and the type of what is inside ("" for a plain
 value, "[]T" for a list).  An empty Go name stands for the metadata, whose fields are written inline; a name on the
 wire that starts with ^ is found one object further up.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats of names, keys and numbers, with upstream's texts (upstream: apimachinery ``util/validation``, ``api/validate/content``).
+"""Formats of names, keys and numbers (upstream: apimachinery ``util/validation``, ``api/validate/content``).
 
 A function takes a value and gives the texts of what is wrong with it: ``()`` when it is good.  All are memoised: the
 names of labels, ports and images come again and again.

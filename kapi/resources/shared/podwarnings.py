@@ -124,12 +124,12 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
         place = where.child("terminationGracePeriodSeconds")
         warnings.append(f"{place}: must be >= 0; negative values are invalid and will be treated as 1")
     for name in ("podAffinity", "podAntiAffinity") if spec.get("affinity") else ():
-        part = spec["affinity"].get(name) or {}
+        terms = spec["affinity"].get(name) or {}
         here = where.child("affinity", name)
-        for i, term in enumerate(part.get(REQUIRED) or ()):
+        for i, term in enumerate(terms.get(REQUIRED) or ()):
             if term.get("labelSelector") is None:
                 warnings.append(f"{here.child(REQUIRED).index(i).child('labelSelector')}: {_NO_POD}")
-        for i, term in enumerate(part.get(PREFERRED) or ()):
+        for i, term in enumerate(terms.get(PREFERRED) or ()):
             if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
                 place = here.child(PREFERRED).index(i).child("podAffinityTerm", "labelSelector")
                 warnings.append(f"{place}: {_NO_POD}")

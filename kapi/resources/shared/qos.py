@@ -16,7 +16,7 @@ def _add(total: dict[str, str], amounts: Mapping[str, str] | None) -> set[str]:
     names = set()
     for name in _COUNTED:
         quantity = (amounts or {}).get(name)
-        if quantity is not None and quantities.parse(quantity).value > 0:
+        if quantity is not None and quantities.sign(quantity) > 0:
             names.add(name)
             total[name] = quantities.add(total[name], quantity) if name in total else quantity
     return names

@@ -17,6 +17,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
 _NANO = Fraction(1, 10**9)
+_FARTHEST = 4096  # exponents beyond it make no difference to a rule, only work
 
 
 class Amount(NamedTuple):
@@ -45,7 +46,7 @@ def parse(text: str) -> Amount:
         value *= Fraction(10) ** _DECIMAL[suffix]
     elif suffix[0] in "eE" and len(suffix) > 1:
         form = "exponent"
-        value *= Fraction(10) ** int(suffix[1:])
+        value *= Fraction(10) ** max(-_FARTHEST, min(_FARTHEST, int(suffix[1:])))
     else:
         raise ValueError(f"unable to parse quantity's suffix: {text!r}")
     rest = value % _NANO
@@ -59,6 +60,14 @@ def value_of(text: str | int | float) -> Fraction:
     return parse(str(text)).value
 
 
+@lru_cache(8192)
+def sign(text: str) -> int:
+    """-1, 0 or 1."""
+    value = parse(text).value
+    return (value > 0) - (value < 0)
+
+
+@lru_cache(8192)
 def compare(a: str, b: str) -> int:
     """-1, 0 or 1."""
     if a == b:

@@ -106,7 +106,11 @@ def validate_counts(status: Object, path: Path, errors: Errors, names: Sequence[
 
 
 def validate_at_most_replicas(
-    status: Object, path: Path, errors: Errors, names: Sequence[str], ready: str = "cannot be greater than readyReplicas"
+    status: Object,
+    path: Path,
+    errors: Errors,
+    names: Sequence[str],
+    ready: str = "cannot be greater than readyReplicas",
 ) -> None:
     """Counters within ``replicas``, and the available ones within the ready ones."""
     total = status.get("replicas", 0)
@@ -139,7 +143,10 @@ def hostname_warning(obj: Object, text: str = _POD_HOSTNAMES) -> list[str]:
     return [f"metadata.name: {text}a DNS label is recommended: [{' '.join(texts)}]"]
 
 
-def template_warnings(template: Object | None, path: Path = Path("spec").child("template")) -> list[str]:
+_TEMPLATE = Path("spec").child("template")
+
+
+def template_warnings(template: Object | None, path: Path = _TEMPLATE) -> list[str]:
     template = template or {}
     return pod_warnings(template.get("spec") or {}, template.get("metadata") or {}, path, template=True)
 

@@ -28,11 +28,24 @@ _DOTS_RE = re.compile(r"[\. ]+\Z").match
 _PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
-def containers_with_paths(spec: Object, path: Path) -> Iterator[tuple[Object, Path]]:
+_PARTS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def containers_with_paths(spec: Object, path: Path) -> list[tuple[Object, Path]]:
     """Every container of a spec with its path, in upstream's order."""
-    for part in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(spec.get(part) or ()):
-            yield container, path.child(part).index(i)
+    found = []
+    for part in _PARTS:
+        containers = spec.get(part)
+        if containers:
+            below = path.child(part)
+            found += [(container, Path(f"[{i}]", below)) for i, container in enumerate(containers)]
+    return found
+
+
+def every_container(spec: Object) -> Iterator[Object]:
+    """The same without paths."""
+    for part in _PARTS:
+        yield from spec.get(part) or ()
 
 
 def seccomp(profile: Object, path: Path, errors: Errors, ctx: Any) -> None:
@@ -93,7 +106,7 @@ def _user_name_texts(value: str) -> Iterator[str]:
     if _DOTS_RE(user):
         yield "runAsUserName's User cannot contain only periods or spaces"
     if _USER_CHARS_RE(user):
-        yield 'runAsUserName\'s User cannot contain the following characters: "/\\:;|=,+*?<>@[]'
+        yield "runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"
 
 
 def _credential_spec_texts(value: str) -> tuple[str, ...]:
@@ -269,7 +282,7 @@ def validate_windows(spec: Object, path: Path, errors: Errors) -> None:
         if value if parts[-1] in _FALSE_IS_UNSET else value is not None:
             errors.append(field.forbidden(path.child(*parts), text))
     for container, here in containers_with_paths(spec, path):
-        context = container.get("securityContext")
-        for name in _NOT_IN_WINDOWS_CONTAINERS if context else ():
+        context: Object = container.get("securityContext") or {}
+        for name in _NOT_IN_WINDOWS_CONTAINERS:
             if context.get(name) is not None:
                 errors.append(field.forbidden(here.child("securityContext", name), text))

@@ -45,7 +45,10 @@ _INITIATORS = {
     "eui": re.compile(r"eui.[A-Za-z0-9]{16}\Z").match,
     "naa": re.compile(r"naa.[A-Za-z0-9]{32}\Z").match,
 }
-_NAME_TOO_LONG = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+_NAME_TOO_LONG = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters"
+    " if iscsi.initiatorName is specified."
+)
 HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
 )  # fmt: skip
