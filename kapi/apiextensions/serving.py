@@ -120,9 +120,9 @@ class CustomResources:
             return
         self._queued.add(name)
         self._queue.append(name)
-        if self._working is None:
-            working = Deferred.fromCoroutine(self._work())
-            self._working = None if working.called else working  # it may have had nothing to wait for
+        if not self._working:
+            self._working = True
+            Deferred.fromCoroutine(self._work())  # handles its own errors
 
     async def _work(self) -> None:
         try:

@@ -28,7 +28,7 @@ _BLOCKING = (
     "FieldValueTooMany",
     "FieldValueTypeInvalid",
 )
-_BLOCKED = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+_BLOCKED = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"  # noqa: E501
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 _ROOT = Path("")
 
