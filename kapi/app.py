@@ -140,7 +140,7 @@ class App(Service):
 
     # -- run
 
-    def startService(self) -> None:  # noqa: N802
+    def startService(self) -> None:
         super().startService()
         self._starting = Deferred.fromCoroutine(self._start())
         self._starting.addErrback(self._failed)
@@ -201,7 +201,7 @@ class App(Service):
         else:
             self.reactor.callWhenRunning(self.reactor.stop)
 
-    def stopService(self) -> Deferred[None]:  # noqa: N802
+    def stopService(self) -> Deferred[None]:
         if self._stopping is None:
             super().stopService()
             self._stopping = Deferred.fromCoroutine(self._stop())

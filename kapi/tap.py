@@ -86,11 +86,11 @@ class Options(usage.Options):  # type: ignore[misc]
         super().__init__()
         self.arguments: list[str] = []
 
-    def parseOptions(self, options: Sequence[str] | None = None) -> None:  # noqa: N802
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
         self.arguments = list(sys.argv[1:] if options is None else options)
 
 
-def makeService(options: Options) -> App:  # noqa: N802
+def makeService(options: Options) -> App:
     """Called by twistd."""
     app = make_service_from_flags(options.arguments)
 

@@ -31,7 +31,7 @@ class _Unverified:
         options = identity.options() if identity is not None else ssl.CertificateOptions()
         self._context = options.getContext()
 
-    def clientConnectionForTLS(self, protocol: Any) -> SSL.Connection:  # noqa: N802
+    def clientConnectionForTLS(self, protocol: Any) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_app_data(protocol)
         connection.set_tlsext_host_name(self._name)
@@ -86,5 +86,5 @@ class Backends:
     def get(self, key: str) -> Backend | None:
         return self._known.get(key.encode())
 
-    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:  # noqa: N802
+    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:
         return self._known[uri.host].endpoint(self._reactor)

@@ -1,4 +1,4 @@
-"""The groups that discovery shows: what is served here and what APIServices bring (upstream: kube-aggregator ``handler_apis.go``)."""
+"""The groups that discovery shows: what is served here and what APIServices bring (upstream: kube-aggregator ``handler_apis.go``)."""  # noqa: E501
 
 from __future__ import annotations
 

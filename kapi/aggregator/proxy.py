@@ -174,15 +174,15 @@ class _Pipe(Protocol):
         self._done = done
         self._over = False
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         self._http.registerProducer(self, True)
         self._http.notifyFinish().addBoth(self._gone)
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         if not self._over:
             self._http.write(data)
 
-    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure = CLEAN) -> None:
         if self._over:
             return
         self._over = True
@@ -199,13 +199,13 @@ class _Pipe(Protocol):
             self.stopProducing()
             self._done.callback(None)
 
-    def pauseProducing(self) -> None:  # noqa: N802
+    def pauseProducing(self) -> None:
         self.transport.pauseProducing()  # type: ignore[union-attr]
 
-    def resumeProducing(self) -> None:  # noqa: N802
+    def resumeProducing(self) -> None:
         self.transport.resumeProducing()  # type: ignore[union-attr]
 
-    def stopProducing(self) -> None:  # noqa: N802
+    def stopProducing(self) -> None:
         stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
         if stop is not None:
             stop()

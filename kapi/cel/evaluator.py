@@ -549,7 +549,7 @@ def apply(frame: Frame, overload: Overload, cost: Any, values: list[Any]) -> Any
 
 def _dispatch(args: list[Step], overloads: list[Overload]) -> Step:
     costs = [runtime_cost(item) for item in overloads]
-    pairs = list(zip(overloads, costs))
+    pairs = list(zip(overloads, costs, strict=False))
 
     def invoke(frame: Frame) -> Any:
         values = [arg(frame) for arg in args]

@@ -58,7 +58,7 @@ class Overload:
 
     def accepts(self, values: tuple[Any, ...]) -> bool:
         """Whether the run-time values fit the signature."""
-        for check, value in zip(self.guards, values):
+        for check, value in zip(self.guards, values, strict=False):
             if check is not None and not check(value):
                 return False
         return True

@@ -395,7 +395,10 @@ def _logic() -> list[Overload]:
 
 def _conversions() -> list[Overload]:
     d = declare
-    same = lambda value: value  # noqa: E731
+
+    def same(value: Any) -> Any:
+        return value
+
     return [
         d("int", "int64_to_int64", "(int) int", same),
         d("int", "uint64_to_int64", "(uint) int", lambda a: check_int(int(a))),

@@ -170,7 +170,7 @@ class Substitution:
         if len(wanted) != len(given):
             return False
         saved = dict(self.bound)
-        for one, other in zip(wanted, given):
+        for one, other in zip(wanted, given, strict=False):
             if not self._assignable(other, one):
                 self.bound = saved
                 return False
@@ -202,7 +202,7 @@ class Substitution:
             return False
         if len(wanted.params) != len(given.params):
             return False
-        return all(self._assignable(one, other) for one, other in zip(given.params, wanted.params))
+        return all(self._assignable(one, other) for one, other in zip(given.params, wanted.params, strict=False))
 
     def _bound_of(self, type_: CelType) -> CelType:
         while type_.kind == "param":
@@ -257,7 +257,7 @@ def _less_specific(one: CelType, other: CelType) -> bool:
         return True
     if one.kind != other.kind or len(one.params) != len(other.params):
         return False
-    return all(_less_specific(first, second) for first, second in zip(one.params, other.params))
+    return all(_less_specific(first, second) for first, second in zip(one.params, other.params, strict=False))
 
 
 def replace(type_: CelType, mapping: dict[str, CelType]) -> CelType:

@@ -290,7 +290,7 @@ def equal(one: Any, other: Any) -> bool:
             return all(any(equal(item, candidate) for candidate in other) for item in one)
         if kind is MapList or other.__class__ is MapList:
             return _equal_map_lists(one, other)
-        return all(equal(item, candidate) for item, candidate in zip(one, other))
+        return all(equal(item, candidate) for item, candidate in zip(one, other, strict=False))
     if isinstance(one, dict):
         if not isinstance(other, dict) or len(one) != len(other):
             return False

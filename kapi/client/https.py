@@ -57,7 +57,7 @@ class _Policy:
             )
         self._trust, self._own = trust, own
 
-    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:  # noqa: N802
+    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
         name = self.endpoint.server_name or hostname.decode("ascii")
         more = {} if self._trust is None else {"trustRoot": self._trust}
         return ssl.optionsForClientTLS(name, clientCertificate=self._own, **more)
@@ -67,7 +67,7 @@ class _Bounded(Protocol):
     def __init__(self, limit: int, done: Deferred[bytes]) -> None:
         self.limit, self.done, self.pieces, self.size = limit, done, [], 0  # type: ignore[var-annotated]
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         self.size += len(data)
         if self.size > self.limit:
             self.transport.abortConnection()  # type: ignore[union-attr]
@@ -76,7 +76,7 @@ class _Bounded(Protocol):
             return
         self.pieces.append(data)
 
-    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
+    def connectionLost(self, reason: Any = None) -> None:
         if self.done.called:
             return
         if reason is None or reason.check(ResponseDone):

@@ -26,14 +26,20 @@ class DecodingError(status.BadRequest):
 
 
 class Document(dict[str, Any]):
-    """A body's tree; ``raw`` is its JSON text (None for YAML), ``duplicates`` the keys that YAML has twice."""
+    """A body's tree; ``raw`` is its JSON text (None for YAML), ``duplicates`` the keys that YAML has twice.
 
-    __slots__ = ("raw", "duplicates")
+    ``source`` is the body as it came.
+    """
 
-    def __init__(self, tree: Object, raw: bytes | None = None, duplicates: list[str] | None = None) -> None:
+    __slots__ = ("raw", "duplicates", "source")
+
+    def __init__(
+        self, tree: Object, raw: bytes | None = None, duplicates: list[str] | None = None, source: bytes = b""
+    ) -> None:
         super().__init__(tree)
         self.raw = raw
         self.duplicates = duplicates or []
+        self.source = source
 
 
 def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) -> Document:
@@ -41,9 +47,9 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) 
     try:
         if media == YAML:
             tree, duplicates = yaml_reading.loads(data)
-            document = Document(_object(tree), None, duplicates)
+            document = Document(_object(tree), None, duplicates, data)
         else:
-            document = Document(_object(_json(data)), data)
+            document = Document(_object(_json(data)), data, None, data)
         for name in ("apiVersion", "kind"):
             value = document.get(name)
             if value is not None and not isinstance(value, str):
@@ -57,9 +63,14 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) 
             raise ValueError(f"unexpected GroupVersion string: {version}")
     except ValueError as error:
         cause = str(error)
-        wrapped = f"the object provided is unrecognized (must be of type {kind.kind}): {cause} ({summary(data)})"
-        raise DecodingError(wrapped, cause) from None
+        raise unrecognized(data, kind, cause) from None
     return document
+
+
+def unrecognized(data: bytes, kind: GroupVersionKind, cause: str) -> DecodingError:
+    """The refusal of a body that does not say what it is."""
+    wrapped = f"the object provided is unrecognized (must be of type {kind.kind}): {cause} ({summary(data)})"
+    return DecodingError(wrapped, cause)
 
 
 def _json(data: bytes) -> Any:

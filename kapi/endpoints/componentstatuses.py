@@ -34,7 +34,7 @@ _SCHEDULER, _CONTROLLER_MANAGER = 10259, 10257
 class _Unverified(ClientContextFactory):
     """The components serve on loopback with certificates of their own making."""
 
-    def getContext(self, hostname: Any = None, port: Any = None) -> SSL.Context:  # noqa: N802
+    def getContext(self, hostname: Any = None, port: Any = None) -> SSL.Context:
         return SSL.Context(SSL.TLS_METHOD)
 
 

@@ -56,11 +56,11 @@ class Taken:
             self._waiting = b""
         self.transport.resumeProducing()
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         if self._peer.transport is not None:
             self._peer.transport.write(data)
 
-    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure = CLEAN) -> None:
         if self._peer.transport is not None:
             self._peer.transport.loseConnection()
 
@@ -84,11 +84,11 @@ class TunnelBackend(Protocol):
         self._collected: list[bytes] | None = None
         self.decided: Deferred[tuple[int, list[tuple[bytes, bytes]], bytes]] = Deferred()
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         assert self.transport is not None
         self.transport.write(self._request)
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         if self._taken is not None:
             self._taken.transport.write(data)
             return
@@ -125,7 +125,7 @@ class TunnelBackend(Protocol):
         assert self.transport is not None
         self.transport.loseConnection()
 
-    def connectionLost(self, reason: Failure = CLEAN) -> None:  # noqa: N802
+    def connectionLost(self, reason: Failure = CLEAN) -> None:
         if self._taken is not None:
             self._taken.transport.loseConnection()
         elif not self.decided.called:

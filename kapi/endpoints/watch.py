@@ -234,15 +234,15 @@ class WatchStream:
             self._watch.stop()
             self._watch = None
 
-    def pauseProducing(self) -> None:  # noqa: N802
+    def pauseProducing(self) -> None:
         if self._watch is not None:
             self._watch.pause()
 
-    def resumeProducing(self) -> None:  # noqa: N802
+    def resumeProducing(self) -> None:
         if self._watch is not None:
             self._watch.resume()
 
-    def stopProducing(self) -> None:  # noqa: N802
+    def stopProducing(self) -> None:
         self._stop()
         if not self.done.called:
             self.done.callback(None)

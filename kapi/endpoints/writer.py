@@ -121,7 +121,7 @@ class SliceProducer:
         self._next = 0
         self.done: Deferred[None] = Deferred()
 
-    def resumeProducing(self) -> None:  # noqa: N802
+    def resumeProducing(self) -> None:
         if self._next >= len(self._slices):
             self._finish()
             return
@@ -143,7 +143,7 @@ class SliceProducer:
         self._http.finish()
         self.done.callback(None)
 
-    def stopProducing(self) -> None:  # noqa: N802
+    def stopProducing(self) -> None:
         self._slices = []
         if not self.done.called:
             self.done.callback(None)

@@ -14,8 +14,8 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
 MaybeResponse = Union[Response, None]
-Filter = Callable[[RequestContext], Union[MaybeResponse, Awaitable[MaybeResponse]]]
-Handler = Callable[[RequestContext], Union[Response, Awaitable[Response]]]
+Filter = Callable[[RequestContext], MaybeResponse | Awaitable[MaybeResponse]]
+Handler = Callable[[RequestContext], Response | Awaitable[Response]]
 
 
 class FilterChain:

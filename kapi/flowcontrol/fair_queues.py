@@ -81,8 +81,7 @@ class FairQueues:
         self.seats_waiting = 0
         self.executing = 0
         self.waiting = 0
-        self._round = 0.0  # seat-seconds each busy queue has had a right to
-        self._round_at = reactor.seconds()
+        self._round = 0.0  # where the queue stood that was served last
         self._next = 0
         self._dispatching = False
         #: called with a request and the seconds it waited or ran
@@ -111,7 +110,6 @@ class FairQueues:
                 self._go(request)
 
     def set_limit(self, limit: int | None) -> None:
-        self._advance()
         self.limit = limit
         self._dispatch_all()
 
@@ -125,7 +123,6 @@ class FairQueues:
         if self.limit is None:
             self._start(request)
             return ""
-        self._advance()
         if not self.queues:
             if not self._fits(request):
                 return CONCURRENCY_LIMIT
@@ -150,7 +147,6 @@ class FairQueues:
         """The request is answered (or, for a watch, under way)."""
         if request.state != "executing":
             return
-        self._advance()
         now = self._reactor.seconds()
         took = now - request.started
         self.executing -= 1
@@ -200,21 +196,9 @@ class FairQueues:
             self.seats_waiting += request.width
             self._note()
 
-    def _advance(self) -> None:
-        """Moves the rounds on: each queue that has work has a right to an equal part of the seats."""
-        now = self._reactor.seconds()
-        elapsed, self._round_at = now - self._round_at, now
-        if elapsed <= 0 or self.limit is None:
-            return
-        busy = sum(1 for queue in self.queues if queue.requests or queue.executing)
-        if busy:
-            used = min(self.seats_in_use + self.seats_waiting, self.limit)
-            self._round += elapsed * used / busy
-
     def dispatch(self) -> bool:
         """A new turn: lets in whom there is room for.  True when somebody could go on in the next turn."""
         if self.waiting:
-            self._advance()
             self._dispatch_all()
         if not self.waiting:
             return False
@@ -268,9 +252,11 @@ class FairQueues:
         request.timer = None
 
     def _dispatch(self, request: Request) -> None:
-        if request.queue is not None:
-            request.queue.executing += 1
-            request.queue.served += request.width * GUESS
+        queue = request.queue
+        if queue is not None:
+            queue.executing += 1
+            self._round = max(self._round, queue.served)
+            queue.served += request.width * GUESS
         self._start(request)
 
     def _start(self, request: Request) -> None:
@@ -283,7 +269,6 @@ class FairQueues:
         self._note()
 
     def _release(self, request: Request) -> None:
-        self._advance()
         request.state = "done"
         self.seats_in_use -= request.width
         self._note()
@@ -303,7 +288,6 @@ class FairQueues:
     def _remove(self, request: Request) -> bool:
         if request.state != "waiting" or request.queue is None:
             return False
-        self._advance()
         request.queue.requests.remove(request)
         request.queue.waiting_seats -= request.width
         request.state = "done"

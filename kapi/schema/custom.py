@@ -6,9 +6,11 @@ Upstream: apiextensions-apiserver ``customresource_handler.go`` (schemaCoercingD
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
-from kapi.codecs.json_reading import MAX_PROBLEMS, duplicates, loads_exactly, may_have_duplicates
+from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.types import Kind, Type
@@ -21,7 +23,8 @@ _TYPE_META = ("kind", "apiVersion", "metadata")
 def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:
     """The pruned tree, and (when ``strict``) duplicate fields, then unknown ones.  Raises ValueError with Go's text."""
     problems: list[str] = []
-    if strict and raw is not None and may_have_duplicates(raw, count(tree)):
+    keys = count(tree, raw)
+    if strict and raw is not None and may_have_duplicates(raw, keys):
         problems = [f'duplicate field "{path}"' for path in dict.fromkeys(duplicates(loads_exactly(raw)))]
     decoder = ExactDecoder()
     result = dict(tree)
@@ -34,17 +37,41 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
     return pruned, [*problems, *unknown][:MAX_PROBLEMS] if strict else []
 
 
-def count(tree: Any) -> int:
-    if isinstance(tree, dict):
-        return len(tree) + sum(count(value) for value in tree.values())
-    if isinstance(tree, list):
-        return sum(count(value) for value in tree)
-    return 0
+def count(tree: Any, raw: bytes | None) -> int:
+    """The number of keys at all depths.  Raises ValueError for a number beyond a float64."""
+    keys = 0
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            keys += len(node)
+            stack.extend(node.values())
+        elif isinstance(node, list):
+            stack.extend(node)
+        elif node.__class__ is float and node in (math.inf, -math.inf):
+            raise ValueError(f"json: cannot unmarshal number {_literal(raw)} into Go value of type float64")
+    return keys
+
+
+def _literal(raw: bytes | None) -> str:
+    """The first number of a text that no float64 can hold, as it was written."""
+    stack = [loads_exactly(raw)] if raw is not None else []
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            stack.extend(node.values())
+        elif isinstance(node, list):
+            stack.extend(node)
+        elif isinstance(node, Literal) and math.isinf(node):
+            return node.text
+    return ""
 
 
 def _decode_metadata(metadata: Any, decoder: ExactDecoder) -> Object:
     if metadata is None:
         return {}
+    if isinstance(metadata, dict):
+        metadata = dict(sorted(metadata.items()))  # the order in which upstream comes upon faults
     result: Object = decoder.decode(metadata, builtin.definition(_OBJECT_META))
     return result
 
@@ -67,7 +94,9 @@ def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool =
     for key, item in node.items():
         below = f"{path}.{key}" if path else key
         field = type_.fields.get(key)
-        if key in spared:
+        if key == "metadata" and type_.embedded_resource and not root:
+            result[key] = _embedded_metadata(item, below, unknown)
+        elif key in spared:
             result[key] = item
         elif field is not None:
             result[key] = prune(item, field.type, below, unknown)
@@ -75,4 +104,15 @@ def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool =
             result[key] = item
         else:
             unknown.append(f'unknown field "{below}"')
+    return result
+
+
+def _embedded_metadata(item: Any, path: str, unknown: list[str]) -> Any:
+    decoder = ExactDecoder()
+    try:
+        result = _decode_metadata(item, decoder)
+    except ValueError as error:
+        shown = json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+        raise ValueError(f"{path}: Invalid value: {shown}: {error}") from None
+    unknown.extend(text.replace('unknown field "', f'unknown field "{path}.', 1) for text in decoder.problems)
     return result

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
-from kapi.codecs.reading import DecodingError, Document
+from kapi.codecs.reading import DecodingError, Document, unrecognized
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
@@ -32,6 +32,8 @@ def decode(
     ``validation``: "Ignore" drops what is unknown, "Warn" and "Collect" hand each message to ``warn``, "Strict" refuses.
     Raises DecodingError (a BadRequest) with upstream's words.
     """
+    if type_.schema is not None:
+        kind = _custom_kind(body, kind)
     given = _given_kind(body, kind)
     if given != kind and not _is_options(given, kind):
         return _refuse(body, given, kind, validation)
@@ -93,6 +95,19 @@ def _given_kind(body: Object, wanted: GroupVersionKind) -> GroupVersionKind:
     if not group_version.version and group_version.group in ("", wanted.group):
         group_version = wanted.group_version
     return GroupVersionKind(group_version.group, group_version.version, kind)
+
+
+def _custom_kind(body: Object, wanted: GroupVersionKind) -> GroupVersionKind:
+    """What a custom resource says it is: it must say so, in the right version; a wrong kind is validation's to find."""
+    kind, version = body.get("kind"), body.get("apiVersion") or ""
+    if not kind:
+        source = body.source if isinstance(body, Document) else b""
+        raise unrecognized(source, wanted, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
+    if version != str(wanted.group_version):
+        raise DecodingError(
+            f"the API version in the data ({version}) does not match the expected API version ({wanted.group_version})"
+        )
+    return wanted._replace(kind=kind)
 
 
 def _is_options(given: GroupVersionKind, wanted: GroupVersionKind) -> bool:

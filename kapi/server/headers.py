@@ -36,7 +36,7 @@ _CANONICAL = _spellings()
 class FastHeaders(Headers):
     """A drop-in for ``Headers``."""
 
-    def getRawHeaders(self, name: Any, default: Any = None) -> Any:  # noqa: N802
+    def getRawHeaders(self, name: Any, default: Any = None) -> Any:
         key = _CANONICAL.get(name)
         if key is None:
             return super().getRawHeaders(name, default)
@@ -45,11 +45,11 @@ class FastHeaders(Headers):
             return default
         return values if isinstance(name, bytes) else [value.decode("utf8") for value in values]
 
-    def hasHeader(self, name: Any) -> bool:  # noqa: N802
+    def hasHeader(self, name: Any) -> bool:
         key = _CANONICAL.get(name)
         return super().hasHeader(name) if key is None else key in self._rawHeaders
 
-    def addRawHeader(self, name: Any, value: Any) -> None:  # noqa: N802
+    def addRawHeader(self, name: Any, value: Any) -> None:
         key = _CANONICAL.get(name)
         if key is None or not isinstance(value, bytes) or b"\n" in value or b"\r" in value:
             super().addRawHeader(name, value)
@@ -60,7 +60,7 @@ class FastHeaders(Headers):
         else:
             values.append(value)
 
-    def setRawHeaders(self, name: Any, values: Any) -> None:  # noqa: N802
+    def setRawHeaders(self, name: Any, values: Any) -> None:
         key = _CANONICAL.get(name)
         if key is None or len(values) != 1 or not isinstance(values[0], bytes):
             super().setRawHeaders(name, values)

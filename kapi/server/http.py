@@ -58,12 +58,12 @@ class Channel(http.HTTPChannel):
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _patience = IDLE_TIMEOUT
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         self.timeOut = None
         self._since = self.owner.now
         super().connectionMade()
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         if not self._handlingRequest:
             if self._patience == IDLE_TIMEOUT:
                 self._since, self._patience = self.owner.now, HEAD_TIMEOUT
@@ -111,16 +111,16 @@ class Channel(http.HTTPChannel):
             self.persistent = False
             request.responseHeaders.setRawHeaders(b"connection", [b"close"])
 
-    def allHeadersReceived(self) -> None:  # noqa: N802
+    def allHeadersReceived(self) -> None:
         self._since, self._patience = self.owner.now, BODY_TIMEOUT
         super().allHeadersReceived()
 
-    def allContentReceived(self) -> None:  # noqa: N802
+    def allContentReceived(self) -> None:
         self._since = 0.0
         self._begin(self.requests[-1])
         super().allContentReceived()
 
-    def requestDone(self, request: APIRequest) -> None:  # noqa: N802
+    def requestDone(self, request: APIRequest) -> None:
         self._since, self._patience = self.owner.now, IDLE_TIMEOUT
         super().requestDone(request)
 
@@ -133,7 +133,7 @@ class Channel(http.HTTPChannel):
             self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
         self.timeoutConnection()
 
-    def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802
+    def lineLengthExceeded(self, line: bytes) -> None:
         self.transport.write(
             b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         )
@@ -155,11 +155,11 @@ class Http2(H2Connection):  # type: ignore[misc]
     owner: Connections
     _leaving = False
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         self.conn.local_settings.max_concurrent_streams = self.owner.max_streams
         super().connectionMade()
 
-    def timeoutConnection(self) -> None:  # noqa: N802
+    def timeoutConnection(self) -> None:
         if self.streams:
             self.setTimeout(self.timeOut)
             return
@@ -182,7 +182,7 @@ class Http2(H2Connection):  # type: ignore[misc]
 
     close_when_idle = go_away
 
-    def _requestDone(self, streamID: int) -> None:  # noqa: N802, N803
+    def _requestDone(self, streamID: int) -> None:
         super()._requestDone(streamID)
         if self._leaving and not self.streams and self.transport is not None:
             self.transport.loseConnection()
@@ -196,7 +196,7 @@ class Negotiator(protocol.Protocol):
         self.channel: Any = None
         self._deadline: Any = None
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         self._deadline = self.owner.runner.reactor.callLater(HANDSHAKE_TIMEOUT, self._silent)
         self.owner.open.add(self)
 
@@ -205,7 +205,7 @@ class Negotiator(protocol.Protocol):
         assert self.transport is not None
         self.transport.abortConnection()  # type: ignore[attr-defined]
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -229,7 +229,7 @@ class Negotiator(protocol.Protocol):
         self.dataReceived = channel.dataReceived  # type: ignore[method-assign]
         channel.dataReceived(data)
 
-    def connectionLost(self, reason: Any = protocol.connectionDone) -> None:  # noqa: N802
+    def connectionLost(self, reason: Any = protocol.connectionDone) -> None:
         self.owner.open.discard(self)
         if self._deadline is not None:
             self._deadline.cancel()
@@ -264,10 +264,10 @@ class Connections(protocol.ServerFactory):
         self._sweeper.clock = runner.reactor
         self.request_class = type("BoundRequest", (APIRequest,), {"runner": runner})
 
-    def startFactory(self) -> None:  # noqa: N802
+    def startFactory(self) -> None:
         self._sweeper.start(_SWEEP)
 
-    def stopFactory(self) -> None:  # noqa: N802
+    def stopFactory(self) -> None:
         if self._sweeper.running:
             self._sweeper.stop()
 
@@ -277,7 +277,7 @@ class Connections(protocol.ServerFactory):
             if type(connection.channel) is Channel:
                 connection.channel.sweep(now)
 
-    def buildProtocol(self, addr: Any) -> Negotiator:  # noqa: N802
+    def buildProtocol(self, addr: Any) -> Negotiator:
         connection = Negotiator(self)
         connection.factory = self
         return connection

@@ -62,7 +62,7 @@ class Histogram:
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative, as the exposition wants them."""
         seen, out = 0, []
-        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts):
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=False):
             seen += count
             out.append((bound, float(seen)))
         return out

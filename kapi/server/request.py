@@ -49,20 +49,20 @@ class APIRequest(http.Request):
     def host(self) -> Any:
         return self.channel.getHost()
 
-    def parseCookies(self) -> None:  # noqa: N802
+    def parseCookies(self) -> None:
         """Nobody reads cookies here."""
 
-    def gotLength(self, length: int | None) -> None:  # noqa: N802
+    def gotLength(self, length: int | None) -> None:
         self.content = io.BytesIO()
 
-    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802
+    def handleContentChunk(self, data: bytes) -> None:
         self.body_size += len(data)
         if self.body_size <= MAX_BODY:
             self.content.write(data)
         elif self.body_size > _DRAIN:
             self.channel.loseConnection()
 
-    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """Unlike the base class: no query arguments, no cookies and no forms are parsed."""
         self.method, self.uri, self.clientproto = command, path, version
         self.path = path.partition(b"?")[0]

@@ -170,7 +170,7 @@ class ServerContexts:
                 connection.set_context(context)
                 return
 
-    def serverConnectionForTLS(self, protocol: Any) -> SSL.Connection:  # noqa: N802
+    def serverConnectionForTLS(self, protocol: Any) -> SSL.Connection:
         return SSL.Connection(self._default, None)
 
 

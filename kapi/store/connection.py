@@ -40,11 +40,11 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered commands fail with
         self.heard = 0  # replies so far: a watchdog sees progress by it
 
-    def connectionMade(self) -> None:  # AUTH and SELECT are done by who connects  # noqa: N802
+    def connectionMade(self) -> None:  # AUTH and SELECT are done by who connects
         self.connected = 1
         self._ready = True
 
-    def connectionLost(self, why: Any = None) -> None:  # noqa: N802
+    def connectionLost(self, why: Any = None) -> None:
         self.connected = 0
         self.gone = True
         reason = why.getErrorMessage() if why is not None else "closed"
@@ -55,7 +55,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             deferred.errback(self.error)
         self.lost.callback(reason)
 
-    def dataReceived(self, data: bytes, unpause: bool = False) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes, unpause: bool = False) -> None:
         reader = self._reader
         reader.feed(data)
         batch: list[tuple[Pending, Any]] = []
@@ -101,5 +101,5 @@ def fire(batch: list[tuple[Pending, Any]]) -> None:
 class ConnectionFactory(Factory):
     noisy = False
 
-    def buildProtocol(self, addr: Any) -> Connection:  # noqa: N802
+    def buildProtocol(self, addr: Any) -> Connection:
         return Connection()

@@ -190,12 +190,12 @@ class EmbeddedValkey(ProcessProtocol):
         if self._process is None:
             raise UnsuitableStore(f"the store's server ended at once; see {self.directory}/valkey.log")
 
-    def outReceived(self, data: bytes) -> None:  # noqa: N802
+    def outReceived(self, data: bytes) -> None:
         log.info("store: {text}", text=data.decode("utf-8", "replace").rstrip())
 
-    errReceived = outReceived  # noqa: N815
+    errReceived = outReceived
 
-    def processEnded(self, reason: Any) -> None:  # noqa: N802
+    def processEnded(self, reason: Any) -> None:
         self._process = None
         ended, self._ended = self._ended, None
         if not self._stopping:

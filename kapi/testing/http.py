@@ -35,11 +35,11 @@ class MemoryRequest:
         self._producer: Any = None
         self._notifications: list[Deferred[None]] = []
 
-    def getHeader(self, name: str) -> str | None:  # noqa: N802
+    def getHeader(self, name: str) -> str | None:
         values = self.requestHeaders.getRawHeaders(name)
         return values[-1] if values else None
 
-    def setResponseCode(self, code: int, message: bytes | None = None) -> None:  # noqa: N802
+    def setResponseCode(self, code: int, message: bytes | None = None) -> None:
         self.code = code
 
     def write(self, data: bytes) -> None:
@@ -51,17 +51,17 @@ class MemoryRequest:
         for notification in waiting:
             notification.callback(None)
 
-    def notifyFinish(self) -> Deferred[None]:  # noqa: N802
+    def notifyFinish(self) -> Deferred[None]:
         notification: Deferred[None] = Deferred()
         self._notifications.append(notification)
         return notification
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
         self._producer = producer
         while not streaming and self._producer is not None:
             producer.resumeProducing()
 
-    def unregisterProducer(self) -> None:  # noqa: N802
+    def unregisterProducer(self) -> None:
         self._producer = None
 
     def disconnect(self) -> None:

@@ -175,7 +175,7 @@ class Sinks(SynchronousTestCase):
 
 
 class Receiver(resource.Resource):
-    isLeaf = True  # noqa: N815
+    isLeaf = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class Receiver(resource.Resource):
         self.tokens: list[str | None] = []
         self.answers = [500, 429]
 
-    def render_POST(self, request: Any) -> bytes:  # noqa: N802
+    def render_POST(self, request: Any) -> bytes:
         self.lists.append(orjson.loads(request.content.read()))
         self.tokens.append(request.getHeader("authorization"))
         request.setResponseCode(self.answers.pop(0) if self.answers else 200)

@@ -93,7 +93,7 @@ class HTTPSServer:
         server = self
 
         class Everything(Resource):
-            isLeaf = True  # noqa: N815
+            isLeaf = True
 
             def render(self, request: Any) -> Any:
                 body = request.content.read()

@@ -182,7 +182,9 @@ def same(value: Any, expected: Any) -> bool:
     if isinstance(expected, float) and math.isnan(expected):
         return isinstance(value, float) and math.isnan(value)
     if isinstance(expected, (list, tuple)):
-        return len(value) == len(expected) and all(same(one, other) for one, other in zip(value, expected))
+        return len(value) == len(expected) and all(
+            same(one, other) for one, other in zip(value, expected, strict=False)
+        )
     if isinstance(expected, dict):
         return len(value) == len(expected) and all(
             same(value[key], item) and type_of(from_key(key)) == type_of(from_key(key))

@@ -24,7 +24,7 @@ class MemoryHTTP:
         self.content = io.BytesIO(body)
         self.transport = peer
 
-    def getHeader(self, name: str) -> str | None:  # noqa: N802
+    def getHeader(self, name: str) -> str | None:
         values = self.requestHeaders.getRawHeaders(name)
         return values[-1] if values else None
 

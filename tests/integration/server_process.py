@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _URL = re.compile(r"serving at (https://\S+)")
-TOKENS = 'admintoken,admin,admin,system:masters\nalicetoken,alice,alice,"dev,qa"\nbobtoken,bob,bob,"ops"\ncarolintoken,carol,carol,"guests"\n'
+TOKENS = 'admintoken,admin,admin,system:masters\nalicetoken,alice,alice,"dev,qa"\nbobtoken,bob,bob,"ops"\ncarolintoken,carol,carol,"guests"\n'  # noqa: E501
 
 
 class ServerProcess:

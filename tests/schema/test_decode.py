@@ -87,7 +87,7 @@ def test_wrong_types_are_refused_with_gos_words(text: str, why: str) -> None:
 
 @pytest.mark.parametrize("number", ["80.5", "1e2", "3000000000", "99999999999999999999"])
 def test_numbers_that_do_not_fit_are_quoted_as_they_were_written(number: str) -> None:
-    text = '{"spec":{"containers":[{"name":"c","ports":[{"containerPort":%s}]}]}}' % number
+    text = f'{{"spec":{{"containers":[{{"name":"c","ports":[{{"containerPort":{number}}}]}}]}}}}'
     why = f"number {number} into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32"
     assert refusal(text, POD).endswith(why)
 
@@ -152,11 +152,11 @@ def test_yaml_reports_its_own_duplicates_first() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "why"),
     [
-        ('{"apiVersion":"v1","kind":"Secret"}', CONFIG_MAP, 'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion'),
-        ('{"apiVersion":"v2","kind":"ConfigMap"}', CONFIG_MAP, 'ConfigMap in version "v2" cannot be handled as a ConfigMap: no kind "ConfigMap" is registered for version "v2" in scheme "pkg/api/legacyscheme/scheme.go:30"'),
-        ('{"apiVersion":"extensions/v1beta1","kind":"Deployment"}', DEPLOYMENT, "the API version in the data (extensions/v1beta1) does not match the expected API version (apps/v1)"),
-        ('{"apiVersion":"a/b/c","kind":"ConfigMap"}', CONFIG_MAP, 'the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({"apiVersion":"a/b/c","kind":" ...)'),
-        ("", CONFIG_MAP, "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"),
+        ('{"apiVersion":"v1","kind":"Secret"}', CONFIG_MAP, 'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion'),  # noqa: E501
+        ('{"apiVersion":"v2","kind":"ConfigMap"}', CONFIG_MAP, 'ConfigMap in version "v2" cannot be handled as a ConfigMap: no kind "ConfigMap" is registered for version "v2" in scheme "pkg/api/legacyscheme/scheme.go:30"'),  # noqa: E501
+        ('{"apiVersion":"extensions/v1beta1","kind":"Deployment"}', DEPLOYMENT, "the API version in the data (extensions/v1beta1) does not match the expected API version (apps/v1)"),  # noqa: E501
+        ('{"apiVersion":"a/b/c","kind":"ConfigMap"}', CONFIG_MAP, 'the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({"apiVersion":"a/b/c","kind":" ...)'),  # noqa: E501
+        ("", CONFIG_MAP, "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_objects_of_other_kinds_are_refused(text: str, kind: GroupVersionKind, why: str) -> None:

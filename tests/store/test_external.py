@@ -90,7 +90,7 @@ class Refusals(ExternalCase):
 
     async def test_too_old(self) -> None:
         class Old(protocol.Protocol):
-            def dataReceived(self, data: bytes) -> None:  # noqa: N802
+            def dataReceived(self, data: bytes) -> None:
                 info = b"redis_version:6.2.7\r\nredis_mode:standalone\r\nrole:master\r\n"
                 self.transport.write(b"$%d\r\n%s\r\n" % (len(info), info))
 
@@ -263,28 +263,28 @@ class Forwarder(protocol.Protocol):
         self.waiting: list[bytes] = []
         self.peer: Any = None
 
-    def connectionMade(self) -> None:  # noqa: N802
+    def connectionMade(self) -> None:
         outer = self
 
         class Inner(protocol.Protocol):
-            def connectionMade(self) -> None:  # noqa: N802
+            def connectionMade(self) -> None:
                 outer.peer = self.transport
                 self.transport.write(b"".join(outer.waiting))
 
-            def dataReceived(self, data: bytes) -> None:  # noqa: N802
+            def dataReceived(self, data: bytes) -> None:
                 outer.transport.write(data)
 
         factory = protocol.ClientFactory.forProtocol(Inner)
         factory.noisy = False
         reactor.connectTCP("127.0.0.1", self.port, factory)
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+    def dataReceived(self, data: bytes) -> None:
         if self.peer is None:
             self.waiting.append(data)
         else:
             self.peer.write(data)
 
-    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
+    def connectionLost(self, reason: Any = None) -> None:
         if self.peer is not None:
             self.peer.loseConnection()
 

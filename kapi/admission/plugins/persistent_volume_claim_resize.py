@@ -34,7 +34,7 @@ class PersistentVolumeClaimResize(Plugin):
         if name != claim_class(old) or found is None or not found.get("allowVolumeExpansion"):
             raise denied(
                 attributes,
-                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",  # noqa: E501
             )
 
 

@@ -1,7 +1,7 @@
 """The controls of the Pod Security Standards, each as of the version that brought it (kubernetes.io/docs, "Pod Security Standards").
 
 A check looks at a pod's metadata and spec and returns None or (reason, detail), in upstream's words.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""ResourceQuota: what objects use, whether that fits, and the bookkeeping (upstream: apiserver ``admission/plugin/resourcequota``)."""
+"""ResourceQuota: what objects use, whether that fits, and the bookkeeping (upstream: apiserver ``admission/plugin/resourcequota``)."""  # noqa: E501

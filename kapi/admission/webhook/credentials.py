@@ -1,4 +1,4 @@
-"""Credentials for webhooks, from the kubeconfig that an AdmissionConfiguration names (upstream: ``util/webhook/authentication.go``)."""
+"""Credentials for webhooks, from the kubeconfig that an AdmissionConfiguration names (upstream: ``util/webhook/authentication.go``)."""  # noqa: E501
 
 from __future__ import annotations
 

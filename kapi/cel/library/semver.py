@@ -69,7 +69,7 @@ def _complaint(text: str) -> str:
     parts = text.split(".", 2)
     if len(parts) != 3:
         return "No Major.Minor.Patch elements found"
-    for word, part in zip(("major", "minor"), parts):
+    for word, part in zip(("major", "minor"), parts, strict=False):
         if not part.isdigit():
             return f'Invalid character(s) found in {word} number "{part}"'
         if len(part) > 1 and part[0] == "0":

@@ -10,7 +10,7 @@ from kapi.cel.functions import declare as d
 from kapi.cel.types import CelType
 from kapi.cel.values import Duration, Timestamp, Uint, format_double, from_key, type_of
 
-_TRIMMED = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_TRIMMED = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 _QUOTED = {
     "\a": "\\a",
     "\b": "\\b",
@@ -116,7 +116,7 @@ def _clause(value: Any) -> str:
         entries = sorted((_clause(from_key(key)), _clause(item)) for key, item in value.items())
         return "{" + ", ".join(f"{key}: {item}" for key, item in entries) + "}"
     raise EvaluationError(
-        f"string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {type_of(value).name}"
+        f"string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {type_of(value).name}"  # noqa: E501
     )
 
 

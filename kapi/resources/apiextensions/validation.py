@@ -523,7 +523,7 @@ def _selectable(fields: list[Object], schema: Object, path: Path, many: bool, er
                 invalid(
                     at,
                     text,
-                    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
+                    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",  # noqa: E501
                 )
             )
         if str(found) in seen:

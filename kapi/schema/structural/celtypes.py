@@ -18,7 +18,7 @@ from kapi.schema.structural.structure import Schema, additional, embedded, int_o
 
 MAX_REQUEST = 3 * 1024 * 1024
 _RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void while".split()
+    "true false null in as break const continue else for function if import let loop package namespace return var void while".split()  # noqa: E501
 )
 _IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _META_STRINGS: Schema = {"type": "string"}

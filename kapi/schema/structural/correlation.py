@@ -21,7 +21,11 @@ def same(one: Any, other: Any) -> bool:
             and all(k in other and same(v, other[k]) for k, v in one.items())
         )
     if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(same(a, b) for a, b in zip(one, other))
+        return (
+            isinstance(other, list)
+            and len(one) == len(other)
+            and all(same(a, b) for a, b in zip(one, other, strict=False))
+        )
     return bool(one == other) and isinstance(one, str) is isinstance(other, str)
 
 
