@@ -29,6 +29,7 @@ from kapi.authentication.static_tokens import parse_token_file
 from kapi.authorization.build import AuthorizationSettings, build_authorization
 from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.controllers.bootstrap.controller import BootstrapController
+from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
 from kapi.controllers.builtin import manager_controllers, server_controllers
 from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
 from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
@@ -180,6 +181,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         port=port,
         node_port=options.misc.kubernetes_service_node_port,
         now=environment.now,
+        leases=None if store.exclusive else _leases(registry),
     )
     core.add_post_start_hook("bootstrap-controller", bootstrap.start)
     core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)
@@ -224,6 +226,10 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         _filters(options, reactor, made, identity.requests, policy.authorizer, flow), _handler(made)
     )
     return made
+
+
+def _leases(registry: Registry) -> ServerLeases:
+    return ServerLeases(registry.store, registry.caches.cache(LEASES, {}, False), registry.environment.clock)
 
 
 def _store(options: Options, reactor: Any) -> Any:

@@ -16,7 +16,9 @@ from twisted.logger import Logger
 
 from kapi.client.interface import Client, ResourceClient
 from kapi.controllers.bootstrap import reconcile
+from kapi.controllers.bootstrap.leases import ServerLeases
 from kapi.machinery import status, tree
+from kapi.store.errors import StoreError
 
 Object = dict[str, Any]
 _SECONDS = 10.0  # between two looks
@@ -40,6 +42,7 @@ class BootstrapController:
         port: int,
         node_port: int = 0,
         now: Callable[[], str],
+        leases: ServerLeases | None = None,
     ) -> None:
         self._client = client
         self._reactor = reactor
@@ -48,6 +51,7 @@ class BootstrapController:
         self._port = port
         self._node_port = node_port
         self._now = now
+        self._leases = leases  # None: this server is alone
         self._next: Any = None
         self._running: Deferred[None] | None = None
         self._stopped = False
@@ -67,20 +71,30 @@ class BootstrapController:
             try:
                 await self.run_once()
                 break
-            except status.StatusError as error:
+            except (status.StatusError, StoreError) as error:
                 if attempt + 1 == _ATTEMPTS:
                     raise
-                self.log.warn("bootstrap: {message}; trying again", message=error.message)
+                self.log.warn("bootstrap: {error}; trying again", error=error)
                 await self._sleep(_RETRY_SECONDS)
         if not self._stopped:
             self._next = self._reactor.callLater(_SECONDS, self._again)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        """Other servers stay published, this one does not."""
         self._stopped = True
         if self._next is not None and self._next.active():
             self._next.cancel()
         if self._running is not None:
             self._running.cancel()
+        if self._leases is None:
+            return
+        try:
+            await self._leases.end(self._address)
+            others = [address for address in self._leases.addresses() if address != self._address]
+            if others:
+                await self._publish(others)
+        except (status.StatusError, StoreError) as error:
+            self.log.warn("bootstrap: the lease stays until it expires: {error}", error=error)
 
     def _sleep(self, seconds: float) -> Deferred[None]:
         done: Deferred[None] = Deferred()
@@ -95,8 +109,8 @@ class BootstrapController:
             await self.run_once()
         except CancelledError:
             raise
-        except status.StatusError as error:
-            self.log.warn("bootstrap: {message}", message=error.message)
+        except (status.StatusError, StoreError) as error:
+            self.log.warn("bootstrap: {error}", error=error)
         except Exception:
             self.log.failure("bootstrap failed")
         if not self._stopped:
@@ -130,9 +144,16 @@ class BootstrapController:
             await services.update(corrected, reconcile.NAMESPACE)
         if ipaddress.ip_address(self._address).is_loopback:
             return  # a machine without network: endpoints may not name a loopback address
-        endpoints = reconcile.kubernetes_endpoints(self._address, self._port)
+        alive: list[str] = []
+        if self._leases is not None:
+            await self._leases.renew(self._address)
+            alive = self._leases.addresses()
+        await self._publish(reconcile.served_addresses(self._address, alive))
+
+    async def _publish(self, addresses: list[str]) -> None:
+        endpoints = reconcile.kubernetes_endpoints(addresses, self._port)
         await self._match(self._client.resource("", "endpoints"), endpoints, "subsets")
-        endpoint_slice = reconcile.kubernetes_endpoint_slice(self._address, self._port)
+        endpoint_slice = reconcile.kubernetes_endpoint_slice(addresses, self._port)
         slices = self._client.resource("discovery.k8s.io", "endpointslices")
         await self._match(slices, endpoint_slice, "endpoints", "ports")
 

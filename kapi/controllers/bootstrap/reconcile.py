@@ -66,20 +66,27 @@ def kubernetes_service(cluster_ip: str, port: int, node_port: int = 0) -> Object
     }
 
 
-def kubernetes_endpoints(address: str, port: int) -> Object:
+def served_addresses(own: str, alive: Sequence[str]) -> list[str]:
+    """What clients may connect to: the living servers of this one's family, this one always among them."""
+    family = ipaddress.ip_address(own).version
+    return sorted({own, *(address for address in alive if ipaddress.ip_address(address).version == family)})
+
+
+def kubernetes_endpoints(addresses: Sequence[str], port: int) -> Object:
+    shown = [{"ip": address} for address in addresses]
     return {
         "metadata": {"name": SERVICE, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
         "subsets": [
-            {"addresses": [{"ip": address}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]},
+            {"addresses": shown, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]},
         ],
     }
 
 
-def kubernetes_endpoint_slice(address: str, port: int) -> Object:
+def kubernetes_endpoint_slice(addresses: Sequence[str], port: int) -> Object:
     return {
         "metadata": {"name": SERVICE, "labels": {"kubernetes.io/service-name": SERVICE}},
-        "addressType": f"IPv{ipaddress.ip_address(address).version}",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "addressType": f"IPv{ipaddress.ip_address(addresses[0]).version}",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }
 

@@ -1,0 +1,119 @@
+"""A new server makes its namespaces, ranges, classes and its own Service; servers on one store publish each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from kapi.controllers.bootstrap import reconcile
+from kapi.controllers.bootstrap.controller import BootstrapController
+from kapi.controllers.bootstrap.leases import LEASES, SECONDS, ServerLeases
+from kapi.machinery import tree
+from kapi.registry.allocators.install import install
+from kapi.testing.memory_api import MemoryAPI
+
+Object = dict[str, Any]
+
+
+class Bootstrap(TestCase):
+    async def start(self) -> MemoryAPI:
+        api = MemoryAPI()
+        install(api.registry, ["10.0.0.0/24"], (30000, 32767))
+        self.leases = ServerLeases(api.store, api.caches.cache(LEASES, {}, False), api.clock.seconds)
+        await api.caches.start()
+        self.api = api
+        return api
+
+    def server(self, address: str, port: int = 6443) -> BootstrapController:
+        api = self.api
+        made = BootstrapController(
+            api.registry.client,
+            api.clock,
+            ranges=["10.0.0.0/24"],
+            address=address,
+            port=port,
+            now=api.environment.now,
+            leases=self.leases,
+        )
+        return made
+
+    async def wait(self, coroutine: Any) -> None:
+        done = Deferred.fromCoroutine(coroutine)
+        for _ in range(50):
+            if done.called:
+                break
+            self.api.turn()
+        await done
+
+    def addresses(self) -> list[str]:
+        client = self.api.registry.client
+        endpoints = client.resource("", "endpoints").lister.get("default", "kubernetes")
+        slices = client.resource("discovery.k8s.io", "endpointslices").lister.get("default", "kubernetes")
+        assert endpoints is not None and slices is not None
+        shown = [item["ip"] for item in endpoints["subsets"][0]["addresses"]]
+        self.assertEqual([item["addresses"][0] for item in slices["endpoints"]], shown)
+        return shown
+
+    async def test_everything_is_there_after_the_start_and_nothing_changes_after_that(self) -> None:
+        api = await self.start()
+        server = self.server("192.0.2.1")
+        await self.wait(server.start())
+        client = api.registry.client
+        namespaces = {item["metadata"]["name"] for item in client.resource("", "namespaces").lister.list()}
+        self.assertEqual(namespaces, {"default", "kube-system", "kube-public", "kube-node-lease"})
+        service = client.resource("", "services").lister.get("default", "kubernetes")
+        assert service is not None
+        self.assertEqual(service["spec"]["clusterIP"], "10.0.0.1")
+        self.assertEqual(service["spec"]["ports"][0]["targetPort"], 6443)
+        held = [item["metadata"]["name"] for item in client.resource("networking.k8s.io", "ipaddresses").lister.list()]
+        self.assertEqual(held, ["10.0.0.1"])
+        await self.wait(server.run_once())
+        self.assertEqual(client.resource("", "services").lister.get("default", "kubernetes"), service)
+        await self.wait(server.stop())
+
+    async def test_what_somebody_took_away_comes_back(self) -> None:
+        api = await self.start()
+        server = self.server("192.0.2.1")
+        await self.wait(server.start())
+        services = api.registry.client.resource("", "services")
+        await self.wait(services.delete("kubernetes", "default"))
+        for _ in range(30):
+            api.turn(0.5)
+        self.assertIsNotNone(services.lister.get("default", "kubernetes"))
+        await self.wait(server.stop())
+
+    async def test_servers_publish_all_that_live(self) -> None:
+        api = await self.start()
+        first, second = self.server("192.0.2.1"), self.server("192.0.2.2")
+        await self.wait(first.run_once())
+        await self.wait(second.run_once())
+        self.assertEqual(self.addresses(), ["192.0.2.1", "192.0.2.2"])
+        await self.wait(first.run_once())
+        self.assertEqual(self.addresses(), ["192.0.2.1", "192.0.2.2"])
+        await self.wait(second.stop())
+        self.assertEqual(self.addresses(), ["192.0.2.1"])
+        await self.wait(second.run_once())
+        api.turn(SECONDS + 1)
+        await self.wait(first.run_once())
+        self.assertEqual(self.addresses(), ["192.0.2.1"])
+
+
+class Plans(TestCase):
+    def test_the_first_address_of_a_range(self) -> None:
+        self.assertEqual(reconcile.first_address("10.0.0.0/24"), "10.0.0.1")
+        self.assertEqual(reconcile.first_address("fd00::/108"), "fd00::1")
+
+    def test_servers_of_the_other_family_are_not_published(self) -> None:
+        self.assertEqual(reconcile.served_addresses("192.0.2.1", ["fd00::1", "192.0.2.0"]), ["192.0.2.0", "192.0.2.1"])
+
+    def test_a_service_keeps_its_address_when_its_ports_are_put_right(self) -> None:
+        wanted = reconcile.kubernetes_service("10.0.0.1", 6443)
+        existing = tree.copy(wanted)
+        existing["spec"]["clusterIP"] = "10.0.0.7"
+        self.assertIsNone(reconcile.corrected_service(existing, wanted))
+        existing["spec"]["ports"][0]["targetPort"] = 1
+        better = reconcile.corrected_service(existing, wanted)
+        assert better is not None
+        self.assertEqual((better["spec"]["clusterIP"], better["spec"]["ports"]), ("10.0.0.7", wanted["spec"]["ports"]))
