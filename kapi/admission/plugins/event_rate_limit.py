@@ -1,0 +1,81 @@
+"""EventRateLimit: token buckets for events, by server, namespace, user or source (upstream: ``eventratelimit``)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.machinery.status import TooManyRequests
+
+_CACHE = 4096
+
+
+def _source(attributes: Attributes) -> str:
+    event = attributes.obj or {}
+    source, about = event.get("source") or {}, event.get("involvedObject") or {}
+    parts = [source.get("component"), source.get("host")]
+    parts += [about.get(field) for field in ("kind", "namespace", "name", "uid", "apiVersion")]
+    return "".join(str(part or "") for part in parts)
+
+
+_KEYS: dict[str, Callable[[Attributes], str]] = {
+    "Server": lambda attributes: "",
+    "Namespace": lambda attributes: attributes.namespace,
+    "User": lambda attributes: attributes.user.name,
+    "SourceAndObject": _source,
+}
+
+
+class _Limit:
+    """One limit: a bucket for each key, the longest unused forgotten first."""
+
+    def __init__(self, kind: str, rate: float, burst: int, size: int, clock: Callable[[], float]) -> None:
+        self.kind = kind
+        self._rate, self._burst, self._size, self._clock = rate, burst, size, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (tokens, when)
+
+    def take(self, attributes: Attributes) -> str:
+        """Takes a token; what is wrong when there is none."""
+        key = _KEYS[self.kind](attributes)
+        now = self._clock()
+        tokens, then = self._buckets.pop(key, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + max(0.0, now - then) * self._rate)
+        full = tokens >= 1
+        self._buckets[key] = (tokens - 1 if full else tokens, now)
+        if len(self._buckets) > self._size:
+            self._buckets.popitem(last=False)
+        return "" if full else f"limit reached on type {self.kind} for key {key}"
+
+
+class EventRateLimit(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def __init__(self, limits: list[_Limit]) -> None:
+        self._limits = limits
+
+    def validate(self, attributes: Attributes) -> None:
+        kind = attributes.kind
+        if kind.kind != "Event" or kind.group not in ("", "events.k8s.io") or attributes.dry_run:
+            return
+        problems = [problem for limit in self._limits if (problem := limit.take(attributes))]
+        if problems:
+            text = problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
+            raise TooManyRequests(f"Too many requests: {text}")
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    limits = []
+    for i, given in enumerate((configuration or {}).get("limits") or ()):
+        kind = given.get("type")
+        if kind not in _KEYS:
+            raise ValueError(f"EventRateLimit: limits[{i}].type: unknown event rate limit type: {kind}")
+        rate, burst = float(given.get("qps") or 0), int(given.get("burst") or 0)
+        if rate <= 0 or burst <= 0:
+            raise ValueError(f"EventRateLimit: limits[{i}]: qps and burst must be positive")
+        limits.append(_Limit(kind, rate, burst, int(given.get("cacheSize") or _CACHE), initializer.clock))
+    if not limits:
+        raise ValueError("EventRateLimit: a configuration with limits is needed")
+    return EventRateLimit(limits)

@@ -1,0 +1,132 @@
+"""ImagePolicyWebhook: another server judges the images of pods (upstream: ``imagepolicy``)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from twisted.internet.defer import CancelledError
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.pods import is_pod
+from kapi.client.https import HTTPSClient
+from kapi.client.kubeconfig import load_kubeconfig
+from kapi.client.retry import Unavailable, with_backoff
+
+Object = dict[str, Any]
+_PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
+_OF_INTEREST = ".image-policy.k8s.io/"
+_SIZE = 1024
+_TIMEOUT = 30.0
+_MAX_TTL = 1800.0
+
+
+class ImagePolicyWebhook(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def __init__(
+        self,
+        reactor: Any,
+        client: HTTPSClient,
+        clock: Callable[[], float],
+        *,
+        allow_ttl: float,
+        deny_ttl: float,
+        backoff: float,
+        default_allow: bool,
+    ) -> None:
+        self._reactor, self._client, self._clock = reactor, client, clock
+        self._allow_ttl, self._deny_ttl, self._backoff = allow_ttl, deny_ttl, backoff
+        self._default_allow = default_allow
+        self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
+
+    def validate(self, attributes: Attributes) -> Any:
+        resource = attributes.resource
+        ephemeral = attributes.subresource == "ephemeralcontainers"
+        if not is_pod(attributes) and not (ephemeral and resource.resource == "pods" and not resource.group):
+            return None
+        pod = attributes.obj or {}
+        spec = pod.get("spec") or {}
+        fields = ("ephemeralContainers",) if ephemeral else ("containers", "initContainers")
+        images = [{"image": found.get("image", "")} for field in fields for found in spec.get(field) or ()]
+        annotations = (pod.get("metadata") or {}).get("annotations") or {}
+        asked: Object = {"containers": images}
+        chosen = {key: value for key, value in annotations.items() if _OF_INTEREST in key}
+        if chosen:
+            asked["annotations"] = chosen
+        asked["namespace"] = attributes.namespace
+        return self._review(attributes, asked)
+
+    async def _review(self, attributes: Attributes, asked: Object) -> None:
+        key = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
+        known = self._known.get(key)
+        if known is not None and known[0] > self._clock():
+            verdict = known[1]
+        else:
+            try:
+                verdict = await with_backoff(self._reactor, lambda: self._ask(asked), delay=self._backoff)
+            except (Unavailable, ValueError) as error:
+                if not self._default_allow:
+                    raise denied(attributes, str(error)) from None
+                attributes.annotations[_PREFIX + "failed-open"] = "true"
+                metadata = (attributes.obj or {}).setdefault("metadata", {})
+                metadata.setdefault("annotations", {})["alpha.image-policy.k8s.io/failed-open"] = "true"
+                return
+            ttl = self._allow_ttl if verdict.get("allowed") else self._deny_ttl
+            self._known[key] = (self._clock() + ttl, verdict)
+            if len(self._known) > _SIZE:
+                self._known.popitem(last=False)
+        for name, value in (verdict.get("auditAnnotations") or {}).items():
+            attributes.annotations[_PREFIX + name] = value
+        if not verdict.get("allowed"):
+            reason = verdict.get("reason")
+            if reason:
+                raise denied(attributes, f"image policy webhook backend denied one or more images: {reason}")
+            raise denied(attributes, "one or more images rejected by webhook backend")
+
+    async def _ask(self, asked: Object) -> Object:
+        review = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {}, "spec": asked}
+        try:
+            answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network brings: it is tried again
+            raise Unavailable(str(error)) from None
+        if answer.status == 429 or answer.status >= 500:
+            raise Unavailable(f"Error contacting webhook: {answer.status}")
+        if not 200 <= answer.status < 300:
+            raise ValueError(f"Error contacting webhook: {answer.status}")
+        try:
+            status = orjson.loads(answer.body).get("status") or {}
+        except (orjson.JSONDecodeError, AttributeError):
+            raise ValueError("the webhook's answer is no ImageReview") from None
+        return dict(status)
+
+
+def _seconds(given: Object, name: str, default: float, most: float) -> float:
+    """A duration in seconds; upstream's configuration gives TTLs in seconds and the backoff in milliseconds."""
+    value = given.get(name)
+    if value in (None, 0):
+        return default
+    if not isinstance(value, (int, float)) or not 0 < value <= most:
+        raise ValueError(f"ImagePolicyWebhook: valid value is between 1 and {int(most)}, got {name}={value}")
+    return float(value)
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    given = (configuration or {}).get("imagePolicy")
+    if not isinstance(given, dict):
+        raise ValueError("ImagePolicyWebhook: a configuration with imagePolicy is needed")
+    endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
+    return ImagePolicyWebhook(
+        initializer.reactor,
+        HTTPSClient(initializer.reactor, endpoint, _TIMEOUT),
+        initializer.clock,
+        allow_ttl=_seconds(given, "allowTTL", 300.0, _MAX_TTL),
+        deny_ttl=_seconds(given, "denyTTL", 30.0, _MAX_TTL),
+        backoff=_seconds(given, "retryBackoff", 500.0, 300_000.0) / 1000,
+        default_allow=bool(given.get("defaultAllow", False)),
+    )

@@ -1,0 +1,372 @@
+"""NodeRestriction: a kubelet changes its own node and the pods on it, and no more (upstream: ``noderestriction``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from cryptography import x509
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.pods import secret_names
+from kapi.authorization.node.identity import node_identity
+from kapi.authorization.node.references import pod_config_maps
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import not_found
+
+Object = dict[str, Any]
+_MIRROR = "kubernetes.io/config.mirror"
+_LEASES = "kube-node-lease"
+_RESTRICTED = "node-restriction.kubernetes.io"
+_KUBELET_NAMESPACES = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBELET_LABELS = frozenset(
+    {
+        "kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch",
+        "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
+        "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+    }
+)  # fmt: skip
+_KUBELET_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
+#: volumes that name an object of the API -> how a refusal calls it
+_VOLUMES = {
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
+_PROJECTED = {
+    "configMap": "configmaps (via projected volumes)",
+    "secret": "secrets (via projected volumes)",
+    "serviceAccountToken": "serviceaccounts (via projected volumes)",
+    "clusterTrustBundle": "clustertrustbundles",
+    "podCertificate": "podcertificates",
+}
+
+
+class NodeRestriction(Plugin):
+    operations = frozenset({CREATE, UPDATE, DELETE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+        self._checks = {
+            GroupResource("", "pods"): self._pod,
+            GroupResource("", "nodes"): self._node,
+            GroupResource("", "persistentvolumeclaims"): self._claim,
+            GroupResource("", "serviceaccounts"): self._service_account,
+            GroupResource("coordination.k8s.io", "leases"): self._lease,
+            GroupResource("storage.k8s.io", "csinodes"): self._csi_node,
+            GroupResource("resource.k8s.io", "resourceslices"): self._slice,
+            GroupResource("certificates.k8s.io", "certificatesigningrequests"): self._signing_request,
+        }
+
+    def admit(self, attributes: Attributes) -> Any:
+        check = self._checks.get(attributes.resource.group_resource)
+        if check is None:
+            return None
+        node, is_node = node_identity(attributes.user)
+        if not is_node:
+            return None
+        if not node:
+            raise denied(attributes, f'could not determine node from user "{attributes.user.name}"')
+        return check(attributes, node)
+
+    # pods
+
+    def _pod(self, attributes: Attributes, node: str) -> None:
+        sub, operation = attributes.subresource, attributes.operation
+        if sub == "status":
+            self._pod_status(attributes, node)
+        elif sub == "eviction":
+            if operation != CREATE:
+                raise denied(attributes, f"unexpected operation {operation}")
+            name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
+            if not name:
+                raise denied(attributes, "could not determine pod from request data")
+            if _node_of(self._stored_pod(attributes.namespace, name)) != node:
+                raise denied(attributes, f"node {node} can only evict pods with spec.nodeName set to itself")
+        elif sub:
+            raise denied(attributes, f"unexpected pod subresource \"{sub}\", only 'status' and 'eviction' are allowed")
+        elif operation == CREATE:
+            self._new_pod(attributes, node)
+        elif operation == DELETE:
+            if _node_of(self._stored_pod(attributes.namespace, attributes.name)) != node:
+                raise denied(attributes, f'node "{node}" can only delete pods with spec.nodeName set to itself')
+        else:
+            why = f'unexpected operation "{operation}", node "{node}" can only create and delete mirror pods'
+            raise denied(attributes, why)
+
+    def _stored_pod(self, namespace: str, name: str) -> Object:
+        pod = self.initializer.lister("", "pods").get(namespace, name)
+        if pod is None:
+            raise not_found(GroupResource("", "pods"), name)
+        return pod
+
+    def _new_pod(self, attributes: Attributes, node: str) -> None:
+        pod = attributes.obj or {}
+        metadata = pod.get("metadata") or {}
+        if _MIRROR not in (metadata.get("annotations") or {}):
+            why = f'pod does not have "{_MIRROR}" annotation, node "{node}" can only create mirror pods'
+            raise denied(attributes, why)
+        if _node_of(pod) != node:
+            raise denied(attributes, f'node "{node}" can only create pods with spec.nodeName set to itself')
+        owners = metadata.get("ownerReferences") or []
+        if len(owners) > 1:
+            raise denied(attributes, f'node "{node}" can only create pods with a single owner reference set to itself')
+        owner = owners[0] if owners else {}
+        if (owner.get("apiVersion"), owner.get("kind"), owner.get("name")) != ("v1", "Node", node):
+            raise denied(attributes, f'node "{node}" can only create pods with an owner reference set to itself')
+        if not owner.get("controller"):
+            why = f'node "{node}" can only create pods with a controller owner reference set to itself'
+            raise denied(attributes, why)
+        if owner.get("blockOwnerDeletion"):
+            raise denied(attributes, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
+        stored = self.initializer.lister("", "nodes").get("", node)
+        if stored is None:
+            raise not_found(GroupResource("", "nodes"), node)
+        uid, given = stored["metadata"].get("uid", ""), owner.get("uid", "")
+        if given != uid:
+            raise denied(attributes, f"node {node} UID mismatch: expected {given} got {uid}")
+        referenced = _referenced(pod)
+        if referenced:
+            raise denied(attributes, f'node "{node}" can not create pods that reference {referenced}')
+
+    @staticmethod
+    def _pod_status(attributes: Attributes, node: str) -> None:
+        if attributes.operation != UPDATE:
+            raise denied(attributes, f'unexpected operation "{attributes.operation}"')
+        new, old = attributes.obj or {}, attributes.old or {}
+        if _node_of(old) != node:
+            why = f'node "{node}" can only update pod status for pods with spec.nodeName set to itself'
+            raise denied(attributes, why)
+        if _labels(new) != _labels(old):
+            raise denied(attributes, f'node "{node}" cannot update labels through pod status')
+        before, after = old.get("status") or {}, new.get("status") or {}
+        if (before.get("resourceClaimStatuses") or []) != (after.get("resourceClaimStatuses") or []):
+            raise denied(attributes, f'node "{node}" cannot update resource claim statues')
+        if before.get("extendedResourceClaimStatus") != after.get("extendedResourceClaimStatus"):
+            raise denied(attributes, f'node "{node}" cannot update extended resource claim status')
+
+    # nodes
+
+    @staticmethod
+    def _node(attributes: Attributes, node: str) -> None:
+        if attributes.name != node:
+            raise denied(attributes, f'node "{node}" is not allowed to modify node "{attributes.name}"')
+        new, old = attributes.obj or {}, attributes.old or {}
+        spec, before = new.get("spec") or {}, old.get("spec") or {}
+        if attributes.operation == CREATE:
+            if spec.get("configSource") is not None:
+                raise denied(attributes, f'node "{node}" is not allowed to create pods with a non-nil configSource')
+            if wrong := _forbidden_labels(_labels(new), {}):
+                raise denied(attributes, f'node "{node}" is not allowed to set the following labels: {wrong}')
+        elif attributes.operation == UPDATE:
+            if spec.get("configSource") is not None and spec["configSource"] != before.get("configSource"):
+                why = f'node "{node}" is not allowed to update configSource to a new non-nil configSource'
+                raise denied(attributes, why)
+            if (spec.get("taints") or []) != (before.get("taints") or []):
+                raise denied(attributes, f'node "{node}" is not allowed to modify taints')
+            if _owners(new) != _owners(old):
+                raise denied(attributes, f'node "{node}" is not allowed to modify ownerReferences')
+            if wrong := _forbidden_labels(_labels(new), _labels(old)):
+                raise denied(attributes, f"is not allowed to modify labels: {wrong}")
+
+    # others
+
+    @staticmethod
+    def _claim(attributes: Attributes, node: str) -> None:
+        if attributes.subresource != "status":
+            raise denied(attributes, "may only update PVC status")
+        if attributes.operation != UPDATE:
+            raise denied(attributes, f'unexpected operation "{attributes.operation}"')
+        if _claim_rest(attributes.obj or {}) != _claim_rest(attributes.old or {}):
+            why = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
+            raise denied(attributes, why)
+
+    def _service_account(self, attributes: Attributes, node: str) -> Any:
+        if attributes.operation != CREATE or attributes.subresource != "token":
+            return None
+        spec = (attributes.obj or {}).get("spec") or {}
+        ref = spec.get("boundObjectRef") or {}
+        if ref.get("apiVersion") != "v1" or ref.get("kind") != "Pod" or not ref.get("name"):
+            raise denied(attributes, "node requested token not bound to a pod")
+        uid = ref.get("uid", "")
+        if not uid:
+            raise denied(attributes, "node requested token with a pod binding without a uid")
+        pod = self._stored_pod(attributes.namespace, ref["name"])
+        if uid != pod["metadata"].get("uid"):
+            why = (
+                f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have "
+                "been deleted and then recreated"
+            )
+            raise denied(attributes, why)
+        if _node_of(pod) != node:
+            raise denied(attributes, "node requested token bound to a pod scheduled on a different node")
+        if self.initializer.feature("ServiceAccountNodeAudienceRestriction", True):
+            return self._audience(attributes, spec.get("audiences") or [], pod)
+        return None
+
+    async def _audience(self, attributes: Attributes, audiences: list[str], pod: Object) -> None:
+        if len(audiences) > 1:
+            raise denied(attributes, "node may only request 0 or 1 audiences")
+        audience = audiences[0] if audiences else ""
+        if audience in self._audiences_of(pod):
+            return
+        allowed = await self.initializer.allowed(
+            attributes.user,
+            "request-serviceaccounts-token-audience",
+            namespace=attributes.namespace,
+            version="v1",
+            resource=audience,
+            name=attributes.name,
+        )
+        if not allowed:
+            why = (
+                f'audience "{audience}" not found in pod spec volume, {attributes.user.name} is not authorized to request '
+                "tokens for this audience"
+            )
+            raise denied(attributes, why)
+
+    def _audiences_of(self, pod: Object) -> set[str]:
+        """Audiences for which the pod's volumes want tokens."""
+        found: set[str] = set()
+        for volume in (pod.get("spec") or {}).get("volumes") or ():
+            for source in (volume.get("projected") or {}).get("sources") or ():
+                token = source.get("serviceAccountToken")
+                if token is not None:
+                    found.add(token.get("audience", ""))
+            driver = self._driver_of(pod, volume)
+            if driver:
+                known = self.initializer.lister("storage.k8s.io", "csidrivers").get("", driver) or {}
+                for request in (known.get("spec") or {}).get("tokenRequests") or ():
+                    found.add(request.get("audience", ""))
+        return found
+
+    def _driver_of(self, pod: Object, volume: Object) -> str:
+        if volume.get("csi") is not None:
+            return str(volume["csi"].get("driver", ""))
+        if (volume.get("ephemeral") or {}).get("volumeClaimTemplate") is not None:
+            name = f"{pod['metadata']['name']}-{volume.get('name', '')}"
+        elif volume.get("persistentVolumeClaim") is not None:
+            name = volume["persistentVolumeClaim"].get("claimName", "")
+        else:
+            return ""
+        lister = self.initializer.lister
+        claim = lister("", "persistentvolumeclaims").get(pod["metadata"].get("namespace", ""), name) or {}
+        bound = (claim.get("spec") or {}).get("volumeName") or ""
+        disk = (lister("", "persistentvolumes").get("", bound) or {}) if bound else {}
+        return str(((disk.get("spec") or {}).get("csi") or {}).get("driver", ""))
+
+    @staticmethod
+    def _lease(attributes: Attributes, node: str) -> None:
+        if attributes.namespace != _LEASES:
+            raise denied(attributes, f'can only access leases in the "{_LEASES}" system namespace')
+        if _own_name(attributes) != node:
+            raise denied(attributes, "can only access node lease with the same name as the requesting node")
+
+    @staticmethod
+    def _csi_node(attributes: Attributes, node: str) -> None:
+        if _own_name(attributes) != node:
+            raise denied(attributes, "can only access CSINode with the same name as the requesting node")
+
+    @staticmethod
+    def _slice(attributes: Attributes, node: str) -> None:
+        if attributes.operation == UPDATE:
+            return
+        creating = attributes.operation == CREATE
+        spec = ((attributes.obj if creating else attributes.old) or {}).get("spec") or {}
+        if spec.get("nodeName") != node:
+            verb = "create" if creating else "delete"
+            raise denied(attributes, f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+
+    def _signing_request(self, attributes: Attributes, node: str) -> None:
+        if attributes.operation != CREATE or self.initializer.feature("AllowInsecureKubeletCertificateSigningRequests"):
+            return
+        spec = (attributes.obj or {}).get("spec") or {}
+        if spec.get("signerName") not in _KUBELET_SIGNERS:
+            return
+        try:
+            request = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or "", validate=True))
+        except (ValueError, binascii.Error):
+            why = "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"
+            raise denied(attributes, why) from None
+        names = request.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        if [name.value for name in names][-1:] != [f"system:node:{node}"]:
+            raise denied(attributes, f"can only create a node CSR with CN=system:node:{node}")
+
+
+def _own_name(attributes: Attributes) -> str:
+    if attributes.operation != CREATE:
+        return attributes.name
+    name = ((attributes.obj or {}).get("metadata") or {}).get("name", "")
+    return str(name)
+
+
+def _node_of(pod: Object) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def _labels(obj: Object) -> dict[str, str]:
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def _owners(obj: Object) -> list[Object]:
+    return (obj.get("metadata") or {}).get("ownerReferences") or []
+
+
+def _forbidden_labels(new: dict[str, str], old: dict[str, str]) -> str:
+    changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
+    return ", ".join(sorted(key for key in changed if _is_forbidden(key)))
+
+
+def _is_forbidden(key: str) -> bool:
+    namespace = key.partition("/")[0] if "/" in key else ""
+    if _within(namespace, _RESTRICTED):
+        return True
+    if not _within(namespace, "kubernetes.io") and not _within(namespace, "k8s.io"):
+        return False
+    return key not in _KUBELET_LABELS and not any(_within(namespace, own) for own in _KUBELET_NAMESPACES)
+
+
+def _within(namespace: str, domain: str) -> bool:
+    return namespace == domain or namespace.endswith("." + domain)
+
+
+def _claim_rest(claim: Object) -> Object:
+    """What a kubelet may not change of a claim."""
+    free = ("capacity", "conditions", "allocatedResourceStatuses", "allocatedResources")
+    metadata = {k: v for k, v in (claim.get("metadata") or {}).items() if k not in ("resourceVersion", "managedFields")}
+    status = {k: v for k, v in (claim.get("status") or {}).items() if k not in free}
+    return {**claim, "metadata": metadata, "status": status}
+
+
+def _referenced(pod: Object) -> str:
+    """Which kind of object of the API a pod names, or nothing."""
+    spec = pod.get("spec") or {}
+    if spec.get("serviceAccountName"):
+        return "serviceaccounts"
+    if next(iter(secret_names(spec)), None) is not None:
+        return "secrets"
+    if pod_config_maps(pod):
+        return "configmaps"
+    if spec.get("resourceClaims"):
+        return "resourceclaims"
+    for volume in spec.get("volumes") or ():
+        for field, text in _VOLUMES.items():
+            if volume.get(field) is not None:
+                return text
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            for field, text in _PROJECTED.items():
+                if source.get(field) is not None:
+                    return text
+    return ""
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return NodeRestriction(initializer)

@@ -1,0 +1,95 @@
+"""OwnerReferencesPermissionEnforcement: who may not delete an object may not give it owners (upstream: ``gc``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.versions import row_of
+from kapi.machinery.gvk import GroupVersionKind
+
+Object = dict[str, Any]
+_FREE = {("", "pods", "status")}
+
+
+class OwnerReferencesPermissionEnforcement(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Any:
+        resource = attributes.resource
+        if attributes.obj is None or (resource.group, resource.resource, attributes.subresource) in _FREE:
+            return None
+        new, old = _owners(attributes.obj), _owners(attributes.old)
+        return None if new == old else self._check(attributes, new, old)
+
+    async def _check(self, attributes: Attributes, new: list[Object], old: list[Object]) -> None:
+        allowed, user, resource = self.initializer.allowed, attributes.user, attributes.resource
+        if attributes.operation != CREATE and not await allowed(
+            user,
+            "delete",
+            namespace=attributes.namespace,
+            group=resource.group,
+            version=resource.version,
+            resource=resource.resource,
+            subresource=attributes.subresource,
+            name=attributes.name,
+        ):
+            raise denied(attributes, "cannot set an ownerRef on a resource you can't delete: , <nil>")
+        blocked_before = {owner.get("uid") for owner in old if owner.get("blockOwnerDeletion")}
+        blocking = [
+            owner for owner in new if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before
+        ]
+        everything = {"group": "*", "version": "*", "resource": "*", "subresource": "finalizers", "name": "*"}
+        if not blocking or await allowed(user, "update", **everything):
+            return
+        for owner in blocking:
+            await self._may_block(attributes, owner)
+
+    async def _may_block(self, attributes: Attributes, owner: Object) -> None:
+        group, _, version = str(owner.get("apiVersion", "")).rpartition("/")
+        found = self._resource(GroupVersionKind(group, version, owner.get("kind", "")))
+        if found is None:
+            why = (
+                f"cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion "
+                f"{owner.get('apiVersion', '')} Kind {owner.get('kind', '')}: no matches for kind "
+                f'"{owner.get("kind", "")}" in version "{owner.get("apiVersion", "")}"'
+            )
+            raise denied(attributes, why)
+        plural, namespaced = found
+        if not await self.initializer.allowed(
+            attributes.user,
+            "update",
+            namespace=attributes.namespace if namespaced else "",
+            group=group,
+            version=version,
+            resource=plural,
+            subresource="finalizers",
+            name=owner.get("name", ""),
+        ):
+            why = (
+                "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: "
+            )
+            raise denied(attributes, why + ", <nil>")
+
+    def _resource(self, kind: GroupVersionKind) -> tuple[str, bool] | None:
+        row = row_of(kind)
+        if row is not None:
+            return row.plural, row.namespaced
+        for definition in self.initializer.lister("apiextensions.k8s.io", "customresourcedefinitions").list():
+            spec = definition.get("spec") or {}
+            names = spec.get("names") or {}
+            if spec.get("group") == kind.group and names.get("kind") == kind.kind:
+                return names.get("plural", ""), spec.get("scope") == "Namespaced"
+        return None
+
+
+def _owners(obj: Object | None) -> list[Object]:
+    return ((obj or {}).get("metadata") or {}).get("ownerReferences") or []
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return OwnerReferencesPermissionEnforcement(initializer)
