@@ -7,6 +7,7 @@ Upstream: apimachinery ``runtime/serializer/json``, ``endpoints/handlers/create.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +34,10 @@ def decode(
     Raises DecodingError (a BadRequest) with upstream's words.
     """
     if type_.schema is not None:
-        kind = _custom_kind(body, kind)
+        given = _custom_kind(body, kind)
+        if given != kind:  # its schema is another's
+            type_ = dataclasses.replace(type_, preserve_unknown=True, fields={})
+        kind = given
     given = _given_kind(body, kind)
     if given != kind and not _is_options(given, kind):
         return _refuse(body, given, kind, validation)

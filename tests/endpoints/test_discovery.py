@@ -1,0 +1,124 @@
+"""Discovery: documents of the catalogue, order of groups and versions, negotiation, ETags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, groups_of, sort_versions
+from kapi.endpoints.discovery.handler import DiscoveryHandler
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.resources.catalogue import BUILT_IN
+
+AGGREGATED = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
+
+
+class Http:
+    def __init__(self, headers: dict[str, str]) -> None:
+        self.headers = headers
+
+    def getHeader(self, name: str) -> str | None:  # noqa: N802
+        return self.headers.get(name.lower())
+
+
+def context(path: str, method: str = "GET", **headers: str) -> RequestContext:
+    return RequestContext(Http({name.replace("_", "-"): value for name, value in headers.items()}), method, path, {})
+
+
+def handler(groups: Any = None) -> DiscoveryHandler:
+    found = groups_of(BUILT_IN) if groups is None else groups
+    return DiscoveryHandler(lambda: found, lambda: "192.0.2.1:6443")
+
+
+def document(path: str, **headers: str) -> Any:
+    response = handler().handle(context(path, **headers))
+    assert response is not None and isinstance(response.body, bytes)
+    return orjson.loads(response.body)
+
+
+def test_versions_are_sorted_by_what_they_promise() -> None:
+    versions = ["v1beta1", "v10", "foo", "v2", "v1alpha2", "v1", "v1beta2", "bar"]
+    assert sort_versions(versions) == ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha2", "bar", "foo"]
+
+
+def test_the_preferred_version_is_the_first() -> None:
+    group = document("/apis/autoscaling")
+    assert [entry["version"] for entry in group["versions"]] == ["v2", "v1"]
+    assert group["preferredVersion"]["version"] == "v2"
+
+
+def test_subresources_stand_after_their_resource() -> None:
+    names = [entry["name"] for entry in document("/apis/apps/v1")["resources"]]
+    start = names.index("deployments")
+    assert names[start : start + 3] == ["deployments", "deployments/scale", "deployments/status"]
+
+
+def test_the_core_documents_have_no_api_version() -> None:
+    assert "apiVersion" not in document("/api")
+    assert "apiVersion" not in document("/api/v1")
+    assert document("/api")["serverAddressByClientCIDRs"][0]["serverAddress"] == "192.0.2.1:6443"
+
+
+@pytest.mark.parametrize("path", ["/api/", "/api/v1/", "/apis/", "/apis/apps/", "/apis/apps/v1/"])
+def test_a_trailing_slash_changes_nothing(path: str) -> None:
+    assert document(path) == document(path[:-1])
+
+
+@pytest.mark.parametrize(
+    "path", ["/apis/nosuch", "/apis/apps/v9", "/api/v2", "/apis//apps", "/apis/apps/v1/deployments", "/", "/apiary"]
+)
+def test_other_paths_are_not_discoverys(path: str) -> None:
+    assert handler().handle(context(path)) is None
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "HEAD", "OPTIONS"])
+def test_discovery_can_only_be_read(method: str) -> None:
+    with pytest.raises(status.MethodNotAllowed):
+        handler().handle(context("/apis", method))
+
+
+def test_the_aggregated_document_is_answered_to_who_asks_first_for_it() -> None:
+    assert document("/apis", accept=f"{AGGREGATED},application/json")["kind"] == "APIGroupDiscoveryList"
+    assert document("/apis", accept=f"application/json,{AGGREGATED}")["kind"] == "APIGroupList"
+    assert document("/apis", accept=f"{AGGREGATED.replace('v2', 'v9')},application/json")["kind"] == "APIGroupList"
+
+
+@pytest.mark.parametrize("path", ["/apis/apps", "/api/v1"])
+def test_only_the_roots_are_aggregated(path: str) -> None:
+    with pytest.raises(status.NotAcceptable):
+        handler().handle(context(path, accept=AGGREGATED))
+
+
+def test_an_unchanged_document_is_not_sent_again() -> None:
+    server = handler()
+    first = server.handle(context("/apis", accept=AGGREGATED))
+    assert first is not None
+    etag = dict(first.headers)[b"etag"].decode()
+    again = server.handle(context("/apis", accept=AGGREGATED, if_none_match=etag))
+    assert again is not None and (again.status, again.body) == (304, b"")
+
+
+def test_a_changed_set_of_groups_shows_after_invalidation() -> None:
+    groups: list[GroupEntry] = []
+    server = handler(groups)
+    assert server.handle(context("/apis/new.example.com")) is None
+    empty = server.handle(context("/apis", accept=AGGREGATED))
+    groups.append(GroupEntry("new.example.com", [VersionEntry("v1", remote=[], stale=True)]))
+    server.invalidate()
+    assert server.handle(context("/apis/new.example.com")) is not None
+    full = server.handle(context("/apis", accept=AGGREGATED))
+    assert empty is not None and full is not None and empty.body != full.body
+    assert isinstance(full.body, bytes)
+    assert orjson.loads(full.body)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
+
+
+def test_yaml_is_spoken() -> None:
+    response = handler().handle(context("/apis/policy", accept="application/yaml"))
+    assert response is not None and response.content_type == b"application/yaml"
+    assert response.body == (
+        b"apiVersion: v1\nkind: APIGroup\nname: policy\npreferredVersion:\n  groupVersion: policy/v1\n  version: v1\n"
+        b"versions:\n- groupVersion: policy/v1\n  version: v1\n"
+    )
