@@ -5,6 +5,7 @@ Reads files, builds, and looks at the structured files again when asked to reloa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,11 @@ from kapi.authentication.configuration import (
     load_authentication,
 )
 from kapi.authentication.interface import TokenAuthenticator
-from kapi.authentication.oidc.authenticator import ALGORITHMS, OIDCAuthenticator
+from kapi.authentication.oidc.authenticator import OIDCAuthenticator
 from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
+from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.oidc.verification import ALGORITHMS
 from kapi.authentication.webhook import WebhookTokenAuthenticator
 from kapi.authorization.abac import ABACAuthorizer, parse_policies
 from kapi.authorization.configuration import AuthorizerSettings, ConfigurationError, load_authorization
@@ -90,9 +93,16 @@ class ExternalIdentity:
         algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
         for entry, expressions in zip(found.entries, found.expressions, strict=True):
             issuer = entry["issuer"]
+            groups = ((entry.get("claimMappings") or {}).get("groups") or {}).get("claim", "")
             endpoint = Endpoint(issuer["url"], ca=issuer.get("certificateAuthority", "").encode())
+            client = HTTPSClient(self._reactor, endpoint)
+            distributed = None
+            if groups:
+                distributed = DistributedClaims(
+                    groups, client, issuer["audiences"], algorithms, time.time, self._reactor.seconds
+                )
             provider = Provider(
-                HTTPSClient(self._reactor, endpoint),
+                client,
                 issuer["url"],
                 self._reactor.seconds,
                 issuer.get("discoveryURL", ""),
@@ -100,7 +110,12 @@ class ExternalIdentity:
             providers.append(provider)
             made.append(
                 OIDCAuthenticator(
-                    provider, entry, expressions, algorithms=algorithms, api_audiences=tuple(self._flags.audiences)
+                    provider,
+                    entry,
+                    expressions,
+                    algorithms=algorithms,
+                    api_audiences=tuple(self._flags.audiences),
+                    distributed=distributed,
                 )
             )
         self._jwt.replace(made)

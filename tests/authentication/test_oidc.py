@@ -14,7 +14,9 @@ from twisted.trial.unittest import TestCase
 from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.oidc.authenticator import OIDCAuthenticator
 from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
+from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.oidc.verification import ALGORITHMS
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint
@@ -33,6 +35,7 @@ class OIDCTest(TestCase):
         self.document: dict[str, Any] = {"issuer": self.issuer, "jwks_uri": self.server.url + "/keys"}
         self.client = HTTPSClient(reactor, Endpoint(self.issuer, ca=CA.pem))
         self.seconds = 0.0
+        self.pages: dict[str, tuple[int, bytes]] = {}
 
     async def tearDown(self) -> None:
         await self.client.close()
@@ -41,6 +44,8 @@ class OIDCTest(TestCase):
     def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
         if path == "/.well-known/openid-configuration":
             return 200, json.dumps(self.document).encode()
+        if path in self.pages:
+            return self.pages[path]
         if path == "/keys":
             return 200, json.dumps({"keys": self.keys}).encode()
         return 404, b""
@@ -51,7 +56,13 @@ class OIDCTest(TestCase):
         expressions, errors = validate_entries([entry], [])
         assert not errors, errors
         provider = Provider(self.client, self.issuer, lambda: self.seconds)
-        return OIDCAuthenticator(provider, entry, expressions[0], api_audiences=("api",))
+        groups = entry["claimMappings"].get("groups", {}).get("claim", "")
+        distributed = DistributedClaims(
+            groups, self.client, entry["issuer"]["audiences"], ALGORITHMS, time.time, lambda: self.seconds
+        )
+        return OIDCAuthenticator(
+            provider, entry, expressions[0], api_audiences=("api",), distributed=distributed if groups else None
+        )
 
     def token(self, key: Any = RSA_KEY, algorithm: str = "RS256", **claims: Any) -> str:
         body = {"iss": self.issuer, "aud": "kapi", "sub": "jane", "exp": int(time.time()) + 60, **claims}
@@ -159,6 +170,29 @@ class OIDCTest(TestCase):
         assert answer is not None
         self.assertEqual(answer.user.name, "j@example.org")
         self.assertIn("not verified", await self.refused(oidc, self.token(email="j@example.org", email_verified=False)))
+
+    async def test_groups_kept_elsewhere(self) -> None:
+        oidc = self.authenticator(groups_claim="roles")
+        source = {"endpoint": f"{self.server.url}/groups", "access_token": "for-groups"}
+        elsewhere = {"_claim_names": {"roles": "src"}, "_claim_sources": {"src": source}}
+        self.pages["/groups"] = (200, self.token(roles=["a", "b"]).encode())
+        answer = await self.ask(oidc, self.token(**elsewhere))
+        assert answer is not None
+        self.assertEqual(answer.user.groups, ("a", "b"))
+        sent = [headers.get(b"Authorization") for path, _, headers in self.server.calls if path == "/groups"]
+        self.assertEqual(sent, [[b"Bearer for-groups"]])
+
+    async def test_groups_kept_elsewhere_must_be_signed_and_reachable(self) -> None:
+        oidc = self.authenticator(groups_claim="roles")
+        source = {"endpoint": f"{self.server.url}/groups"}
+        elsewhere = {"_claim_names": {"roles": "src"}, "_claim_sources": {"src": source}}
+        for number, page in enumerate(
+            ((200, self.token(key=OTHER_KEY, roles=["root"]).encode()), (200, b"none"), (404, b""), (302, b"/x"))
+        ):
+            self.pages["/groups"] = page
+            await self.refused(oidc, self.token(jti=str(number), **elsewhere))
+        source["endpoint"] = "http://169.254.169.254/latest"
+        self.assertIn("no https URL", await self.refused(oidc, self.token(jti="9", **elsewhere)))
 
     async def test_expressions(self) -> None:
         entry = {

@@ -6,13 +6,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import jwt
-
 from kapi import cel
 from kapi.authentication.cache import ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer
 from kapi.authentication.oidc.configuration import Expressions
+from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.oidc.verification import ALGORITHMS, verified_claims
 from kapi.authentication.service_account.signed import unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.machinery.field import quote
@@ -20,8 +20,6 @@ from kapi.request.user import UserInfo
 
 Object = dict[str, Any]
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
-ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
-_EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _TTL = 10.0  # seconds a verified token is believed without verifying it again
 
 
@@ -36,9 +34,11 @@ class OIDCAuthenticator:
         *,
         algorithms: Sequence[str] = ALGORITHMS,
         api_audiences: tuple[str, ...] = (),
+        distributed: DistributedClaims | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.provider = provider
+        self._distributed = distributed
         self.expressions = expressions
         issuer = entry["issuer"]
         self._issuer: str = issuer["url"]
@@ -62,60 +62,17 @@ class OIDCAuthenticator:
         known = self._cache.get(digest)
         if known is not None:
             return for_any_audience(known, self._api_audiences, audiences)
-        return self._verify(token, parsed[0], audiences, digest)
+        return self._verify(token, audiences, digest)
 
-    async def _verify(
-        self, token: str, header: Object, audiences: tuple[str, ...], digest: bytes
-    ) -> Authenticated | None:
-        algorithm, key_id = header.get("alg"), header.get("kid")
-        if algorithm not in self._algorithms:
-            raise AuthenticationError(f"oidc: verify token: unexpected signature algorithm {quote(str(algorithm))}")
-        keys = await self.provider.keys_for(key_id if isinstance(key_id, str) else "", str(algorithm))
-        claims = self._claims(token, str(algorithm), keys)
-        self._check(claims)
+    async def _verify(self, token: str, audiences: tuple[str, ...], digest: bytes) -> Authenticated | None:
+        claims = await verified_claims(token, self.provider, self._audiences, self._algorithms, self._clock())
+        if self._distributed is not None:
+            claims = dict(claims)
+            await self._distributed.expand(claims)
         user = self._user(claims)
         expires = float(claims["exp"])
         self._cache.put(digest, user, _TTL, expires)
         return for_any_audience(user, self._api_audiences, audiences, expires)
-
-    def _claims(self, token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> Object:
-        for key in keys:
-            if not _fits(key, algorithm):
-                continue
-            try:
-                claims: Object = jwt.decode(
-                    token,
-                    key.key,
-                    algorithms=[algorithm],
-                    options={
-                        "verify_exp": False,
-                        "verify_nbf": False,
-                        "verify_iat": False,
-                        "verify_aud": False,
-                        "verify_iss": False,
-                        "verify_sub": False,
-                        "verify_jti": False,
-                    },
-                )
-            except jwt.PyJWTError:
-                continue
-            return claims
-        raise AuthenticationError("oidc: verify token: failed to verify signature: failed to verify id token signature")
-
-    def _check(self, claims: Object) -> None:
-        """Issuer, audience and times of a token whose signature is good."""
-        if claims.get("iss") != self._issuer:
-            raise AuthenticationError("oidc: verify token: id token issued by a different provider")
-        given = claims.get("aud")
-        audiences = {given} if isinstance(given, str) else set(given) if isinstance(given, list) else set()
-        if self._audiences.isdisjoint(audiences):
-            raise AuthenticationError("oidc: verify token: oidc: expected audience in the token is missing")
-        expires, now = claims.get("exp"), self._clock()
-        if not isinstance(expires, (int, float)) or isinstance(expires, bool) or expires < now:
-            raise AuthenticationError("oidc: verify token: oidc: token is expired")
-        begins = claims.get("nbf")
-        if isinstance(begins, (int, float)) and now + 300 < begins:
-            raise AuthenticationError("oidc: verify token: oidc: current time before the nbf (not before) time")
 
     def _user(self, claims: Object) -> UserInfo:
         name = self._username(claims)
@@ -226,16 +183,6 @@ class OIDCAuthenticator:
             raise AuthenticationError(f"oidc: error evaluating {what}: {error}") from None
         if passed is not True:
             raise AuthenticationError(f"oidc: error evaluating {what}: {message or 'validation expression failed'}")
-
-
-def _fits(key: jwt.PyJWK, algorithm: str) -> bool:
-    """A key verifies only the algorithms of its own kind, curve and declaration."""
-    tree = key._jwk_data
-    if tree.get("alg") not in (None, algorithm):
-        return False
-    if algorithm in _EC_CURVES:
-        return bool(tree.get("kty") == "EC" and tree.get("crv") == _EC_CURVES[algorithm])
-    return bool(tree.get("kty") == "RSA")
 
 
 def _strings(value: Any, skip_empty: bool = False) -> list[str] | None:

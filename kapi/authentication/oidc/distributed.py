@@ -1,0 +1,86 @@
+"""Distributed claims: groups that the provider keeps elsewhere (OpenID Connect Core 1.0, section 5.6.2).
+
+Upstream: apiserver ``plugin/pkg/authenticator/token/oidc`` claimResolver.  Only a token that was verified names where;
+what comes from there is a token itself and verified against its own issuer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+
+from kapi.authentication.interface import AuthenticationError
+from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.oidc.verification import verified_claims
+from kapi.authentication.service_account.signed import unverified
+from kapi.client.https import HTTPSClient
+
+Object = dict[str, Any]
+_PROVIDERS = 16  # issuers of distributed claims that are known at once
+
+
+class DistributedClaims:
+    """Fetches one claim (that of the groups)."""
+
+    def __init__(
+        self,
+        claim: str,
+        client: HTTPSClient,
+        audiences: Collection[str],
+        algorithms: Collection[str],
+        clock: Callable[[], float],
+        seconds: Callable[[], float],
+    ) -> None:
+        self.claim = claim
+        self._client = client
+        self._audiences, self._algorithms = audiences, algorithms
+        self._clock, self._seconds = clock, seconds
+        self._providers: dict[str, Provider] = {}
+
+    async def expand(self, claims: Object) -> None:
+        """Adds the claim, when the token says that it is kept elsewhere.  Raises AuthenticationError."""
+        claim = self.claim
+        names = claims.get("_claim_names")
+        if claim in claims or not isinstance(names, dict) or claim not in names:
+            return
+        sources = claims.get("_claim_sources")
+        source = sources.get(names[claim]) if isinstance(sources, dict) else None
+        if not isinstance(source, dict):
+            raise AuthenticationError("oidc: could not expand distributed claims: the source is missing")
+        token = source.get("JWT")
+        if not isinstance(token, str) or not token:
+            token = await self._fetch(source.get("endpoint"), source.get("access_token"))
+        found = await verified_claims(token, self._provider(token), self._audiences, self._algorithms, self._clock())
+        if claim not in found:
+            raise AuthenticationError("oidc: could not expand distributed claims: the answer has no such claim")
+        claims[claim] = found[claim]
+
+    async def _fetch(self, url: Any, access_token: Any) -> str:
+        if not isinstance(url, str) or not url.startswith("https://"):
+            raise AuthenticationError("oidc: could not expand distributed claims: the endpoint is no https URL")
+        headers = {"Accept": "application/jwt"}
+        if isinstance(access_token, str) and access_token:
+            headers["Authorization"] = f"Bearer {access_token}"
+        try:
+            answer = await self._client.request("GET", url, headers=headers)
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise AuthenticationError(f"oidc: could not expand distributed claims: {type(error).__name__}") from None
+        if answer.status != 200:
+            raise AuthenticationError(f"oidc: could not expand distributed claims: answered {answer.status}")
+        return str(answer.body.decode("utf-8", "replace").strip())
+
+    def _provider(self, token: str) -> Provider:
+        parsed = unverified(token)
+        issuer = parsed[1].get("iss") if parsed is not None else None
+        if not isinstance(issuer, str) or not issuer.startswith("https://"):
+            raise AuthenticationError("oidc: could not expand distributed claims: the answer names no https issuer")
+        provider = self._providers.get(issuer)
+        if provider is None:
+            if len(self._providers) >= _PROVIDERS:
+                self._providers.clear()
+            provider = self._providers[issuer] = Provider(self._client, issuer, self._seconds)
+        return provider

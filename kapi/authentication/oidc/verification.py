@@ -1,0 +1,84 @@
+"""Signature, issuer, audience and times of an ID token (OpenID Connect Core 1.0, section 3.1.3.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import jwt
+
+from kapi.authentication.interface import AuthenticationError
+from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.service_account.signed import unverified
+from kapi.machinery.field import quote
+
+Object = dict[str, Any]
+ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
+_EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+_NOT_BEFORE_LEEWAY = 300  # seconds
+
+
+async def verified_claims(
+    token: str, provider: Provider, audiences: Collection[str], algorithms: Collection[str], now: float
+) -> Object:
+    """The claims of a token of the provider.  ``now`` in unix seconds.  Raises AuthenticationError."""
+    parsed = unverified(token)
+    if parsed is None:
+        raise AuthenticationError("oidc: verify token: malformed jwt")
+    algorithm, key_id = parsed[0].get("alg"), parsed[0].get("kid")
+    if algorithm not in algorithms:
+        raise AuthenticationError(f"oidc: verify token: unexpected signature algorithm {quote(str(algorithm))}")
+    keys = await provider.keys_for(key_id if isinstance(key_id, str) else "", str(algorithm))
+    claims = _signed_claims(token, str(algorithm), keys)
+    _check(claims, provider.issuer, audiences, now)
+    return claims
+
+
+def _signed_claims(token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> Object:
+    for key in keys:
+        if not _fits(key, algorithm):
+            continue
+        try:
+            claims: Object = jwt.decode(
+                token,
+                key.key,
+                algorithms=[algorithm],
+                options={
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                    "verify_aud": False,
+                    "verify_iss": False,
+                    "verify_sub": False,
+                    "verify_jti": False,
+                },
+            )
+        except jwt.PyJWTError:
+            continue
+        return claims
+    raise AuthenticationError("oidc: verify token: failed to verify signature: failed to verify id token signature")
+
+
+def _fits(key: jwt.PyJWK, algorithm: str) -> bool:
+    """A key verifies only the algorithms of its own kind, curve and declaration."""
+    tree = key._jwk_data
+    if tree.get("alg") not in (None, algorithm):
+        return False
+    if algorithm in _EC_CURVES:
+        return bool(tree.get("kty") == "EC" and tree.get("crv") == _EC_CURVES[algorithm])
+    return bool(tree.get("kty") == "RSA")
+
+
+def _check(claims: Object, issuer: str, wanted: Collection[str], now: float) -> None:
+    if claims.get("iss") != issuer:
+        raise AuthenticationError("oidc: verify token: id token issued by a different provider")
+    given = claims.get("aud")
+    audiences = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    if not any(audience in wanted for audience in audiences if isinstance(audience, str)):
+        raise AuthenticationError("oidc: verify token: oidc: expected audience in the token is missing")
+    expires = claims.get("exp")
+    if not isinstance(expires, (int, float)) or isinstance(expires, bool) or expires < now:
+        raise AuthenticationError("oidc: verify token: oidc: token is expired")
+    begins = claims.get("nbf")
+    if isinstance(begins, (int, float)) and now + _NOT_BEFORE_LEEWAY < begins:
+        raise AuthenticationError("oidc: verify token: oidc: current time before the nbf (not before) time")
