@@ -30,7 +30,7 @@ from kapi.authorization.build import AuthorizationSettings, build_authorization
 from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
-from kapi.controllers.builtin import manager_controllers, server_controllers
+from kapi.controllers.builtin import KNOWN, manager_controllers, server_controllers
 from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
 from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
 from kapi.core.handlers import built_in_handlers
@@ -162,13 +162,13 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     for path, handler in identity.paths.items():
         core.route(path, handler)
 
-    def rows() -> list[Resource]:
+    def served() -> list[Resource]:
         return [scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes()]
 
     services = aggregator.aggregate(
         registry.client.named("kube-apiserver"),
         reactor,
-        rows=rows,
+        rows=served,
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
     )
@@ -185,6 +185,9 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     )
     core.add_post_start_hook("bootstrap-controller", bootstrap.start)
     core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)
+    unknown = options.controllers.unknown(KNOWN)
+    if unknown:
+        raise ConfigError("\n".join(unknown))
     for controller in (
         *server_controllers(registry.client, reactor, node_ports=node_ports, now=environment.now),
         *manager_controllers(

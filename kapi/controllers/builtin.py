@@ -11,6 +11,7 @@ from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSche
 from kapi.controllers.namespaces.controller import NamespaceController
 from kapi.controllers.rootca.controller import RootCAController
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
+from kapi.controllers.servicecidrs.controller import ServiceCIDRController
 from kapi.controllers.servicerepair.controller import ServiceRepairController
 from kapi.registry.allocators.ports import NodePorts
 
@@ -35,6 +36,7 @@ KNOWN = frozenset(
         NamespaceController.name,
         ServiceAccountController.name,
         RootCAController.name,
+        ServiceCIDRController.name,
         ClusterRoleAggregationController.name,
     },
 )
@@ -63,6 +65,7 @@ def manager_controllers(
     made: list[Controller] = [
         NamespaceController(own, reactor, now),
         ServiceAccountController(own, reactor),
+        ServiceCIDRController(client.named("service-cidr-controller"), reactor, now),
         RootCAController(own, reactor, root_ca),
         ClusterRoleAggregationController(client.named(MANAGER), reactor),
     ]

@@ -1,0 +1,1 @@
+"""Says which ranges Services may use, and keeps ranges whose addresses are in use."""

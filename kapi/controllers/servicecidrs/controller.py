@@ -1,0 +1,89 @@
+"""Works on ServiceCIDRs as they and the IPAddresses in them come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object
+from kapi.controllers.queue import WorkQueue
+from kapi.controllers.servicecidrs import reconcile
+from kapi.machinery import status
+from kapi.registry.allocators.addresses import GROUP
+from kapi.resources.shared.printing import seconds_of
+
+#: so that every server has seen the deletion and takes no more addresses
+_GRACE = 10.0
+
+
+class ServiceCIDRController:
+    name = "service-cidr-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
+        self._ranges = client.resource(GROUP, "servicecidrs")
+        self._addresses = client.resource(GROUP, "ipaddresses")
+        self._now = now
+        self._queue = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: list[Callable[[], None]] = []
+
+    async def start(self) -> None:
+        self._unwatch = [self._ranges.watch(self._range_changed), self._addresses.watch(self._address_changed)]
+
+    def stop(self) -> None:
+        for unwatch in self._unwatch:
+            unwatch()
+        self._queue.stop()
+
+    def _range_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        self._queue.add(obj["metadata"]["name"])
+        if event != "MODIFIED":  # another range may be what keeps a terminating one
+            self._add_terminating()
+
+    def _address_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event == "DELETED":
+            self._add_terminating()
+
+    def _add_terminating(self) -> None:
+        for service_cidr in self._ranges.lister.list():
+            if service_cidr["metadata"].get("deletionTimestamp"):
+                self._queue.add(service_cidr["metadata"]["name"])
+
+    async def _handle(self, key: str) -> float | None:
+        service_cidr = self._ranges.lister.get("", key)
+        if service_cidr is None:
+            return None
+        deleted = service_cidr["metadata"].get("deletionTimestamp")
+        try:
+            if not deleted:
+                await self._set_finalizer(key, service_cidr, True)
+                await self._set_condition(key, service_cidr, terminating=False)
+                return None
+            if reconcile.FINALIZER not in (service_cidr["metadata"].get("finalizers") or []):
+                return None
+            await self._set_condition(key, service_cidr, terminating=True)
+            others = [
+                other
+                for other in await self._ranges.list()
+                if other["metadata"]["name"] != key and not other["metadata"].get("deletionTimestamp")
+            ]
+            if not reconcile.may_go(service_cidr, others, await self._addresses.list()):
+                return None
+            left = _GRACE - (seconds_of(self._now()) - seconds_of(deleted))
+            if left > 0:
+                return left
+            await self._set_finalizer(key, service_cidr, False)
+        except status.NotFound:
+            return None
+        return None
+
+    async def _set_finalizer(self, key: str, service_cidr: Object, present: bool) -> None:
+        finalizers = reconcile.with_finalizer(service_cidr, present)
+        if finalizers is not None:
+            version = service_cidr["metadata"]["resourceVersion"]
+            await self._ranges.patch(key, {"metadata": {"finalizers": finalizers, "resourceVersion": version}})
+
+    async def _set_condition(self, key: str, service_cidr: Object, *, terminating: bool) -> None:
+        patch = reconcile.condition_patch(service_cidr, self._now(), terminating=terminating)
+        if patch is not None:
+            await self._ranges.patch(key, patch, subresource="status")

@@ -1,0 +1,71 @@
+"""Whether a ServiceCIDR may go, and what its condition says (upstream: ``pkg/controller/servicecidrs``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER
+from kapi.resources.shared.addresses import Network, parse, parse_network
+
+Object = dict[str, Any]
+FINALIZER = "networking.k8s.io/service-cidr-finalizer"
+_READY = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready"}
+_TERMINATING = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "Terminating",
+    "message": "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
+}
+
+
+def networks_of(service_cidr: Object) -> list[Network]:
+    cidrs = (service_cidr.get("spec") or {}).get("cidrs") or []
+    return [parsed[1] for cidr in cidrs if (parsed := parse_network(cidr)) is not None]
+
+
+def may_go(service_cidr: Object, others: Iterable[Object], addresses: Iterable[Object]) -> bool:
+    """No address in use would be left without a range."""
+    left = [network for other in others for network in networks_of(other)]
+    own = networks_of(service_cidr)
+    if all(any(_contains(network, mine) for network in left) for mine in own):
+        return True
+    for address in addresses:
+        if (address["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) != MANAGER:
+            continue
+        ip = parse(address["metadata"]["name"])
+        if ip is None:
+            continue
+        mine_holds = any(ip.version == network.version and ip in network for network in own)
+        if mine_holds and not any(ip.version == network.version and ip in network for network in left):
+            return False
+    return True
+
+
+def _contains(outer: Network, inner: Network) -> bool:
+    return outer.version == inner.version and outer.prefixlen <= inner.prefixlen and inner.network_address in outer
+
+
+def condition_patch(service_cidr: Object, now: str, *, terminating: bool) -> Object | None:
+    """The status patch; None when the condition is there."""
+    wanted = _TERMINATING if terminating else _READY
+    conditions = (service_cidr.get("status") or {}).get("conditions") or []
+    kept: list[Object] = []
+    since = now
+    for condition in conditions:
+        if condition.get("type") != "Ready":
+            kept.append(condition)
+            continue
+        if all((condition.get(name) or "") == value for name, value in wanted.items()):
+            return None
+        if condition.get("status") == wanted["status"]:
+            since = condition.get("lastTransitionTime", now)
+    return {"status": {"conditions": [*kept, {**wanted, "lastTransitionTime": since}]}}
+
+
+def with_finalizer(service_cidr: Object, present: bool) -> list[str] | None:
+    """The finalizers with or without this controller's; None when nothing changes."""
+    finalizers = service_cidr["metadata"].get("finalizers") or []
+    if (FINALIZER in finalizers) == present:
+        return None
+    return [*finalizers, FINALIZER] if present else [name for name in finalizers if name != FINALIZER]

@@ -1,0 +1,63 @@
+"""A range of Service addresses is ready, and stays while addresses in it are in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from kapi.controllers.servicecidrs import reconcile
+from kapi.controllers.servicecidrs.controller import ServiceCIDRController
+from kapi.registry.allocators.addresses import ip_address_of
+from kapi.testing.memory_api import MemoryAPI
+
+Object = dict[str, Any]
+GROUP = "networking.k8s.io"
+
+
+def service_cidr(name: str, *cidrs: str) -> Object:
+    return {"metadata": {"name": name}, "spec": {"cidrs": list(cidrs)}}
+
+
+class ServiceCIDRs(TestCase):
+    async def test_a_range_in_use_waits_for_its_addresses(self) -> None:
+        api = await MemoryAPI.started()
+        client = api.registry.client
+        ranges, addresses = client.resource(GROUP, "servicecidrs"), client.resource(GROUP, "ipaddresses")
+        controller = ServiceCIDRController(client, api.clock, api.environment.now)
+        await controller.start()
+        self.addCleanup(controller.stop)
+
+        async def wait(coroutine: Any = None, seconds: float = 1.0) -> None:
+            done = Deferred.fromCoroutine(coroutine) if coroutine is not None else None
+            for _ in range(10):
+                api.turn(seconds / 10)
+            if done is not None:
+                await done
+
+        await wait(ranges.create(service_cidr("more", "10.1.0.0/24")))
+        made = ranges.lister.get("", "more")
+        assert made is not None
+        self.assertEqual(made["metadata"]["finalizers"], [reconcile.FINALIZER])
+        self.assertEqual(made["status"]["conditions"][0]["status"], "True")
+        await wait(addresses.create(ip_address_of("10.1.0.5", "IPv4", "default", "a")))
+        await wait(ranges.delete("more"), 30.0)
+        going = ranges.lister.get("", "more")
+        assert going is not None
+        self.assertEqual(going["status"]["conditions"][0]["reason"], "Terminating")
+        await wait(addresses.delete("10.1.0.5"), 15.0)
+        self.assertIsNone(ranges.lister.get("", "more"))
+
+
+class Plans(TestCase):
+    def test_a_range_inside_another_may_always_go(self) -> None:
+        inner, outer = service_cidr("inner", "10.1.0.0/24"), service_cidr("outer", "10.1.0.0/16")
+        used = [ip_address_of("10.1.0.5", "IPv4", "default", "a")]
+        self.assertTrue(reconcile.may_go(inner, [outer], used))
+        self.assertFalse(reconcile.may_go(outer, [service_cidr("other", "10.2.0.0/16")], used))
+        self.assertTrue(reconcile.may_go(outer, [inner], used))
+
+    def test_addresses_of_other_managers_hold_nothing(self) -> None:
+        foreign = {"metadata": {"name": "10.1.0.5"}, "spec": {}}
+        self.assertTrue(reconcile.may_go(service_cidr("a", "10.1.0.0/24"), [], [foreign]))
