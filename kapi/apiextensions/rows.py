@@ -9,6 +9,7 @@ from typing import Any
 
 from kapi.apiextensions.columns import selectable, table
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
+from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
 from kapi.resources.definition import Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
@@ -84,11 +85,14 @@ class Rows:
         return convert
 
     def _to_storage(self, version: str) -> Convert:
-        own, target = self.schemas[version], self.api_version(self.storage)
+        own, stored, target = self.schemas[version], self.schemas[self.storage], self.api_version(self.storage)
 
         def convert(obj: Object) -> Object:
             own.fill(obj)
             obj["apiVersion"] = target
+            if stored.schema is not None:
+                prune(obj, stored.schema)
+                stored.fill(obj)
             return obj
 
         return convert
@@ -126,7 +130,7 @@ class Rows:
             to_storage=None if is_stored else self._to_storage(name),
             from_storage=self._converter(name) if converted else None,
             schema=lambda: self.type(name),
-            deprecated=_deprecation(self.group, self.kind, version),
+            deprecated=_deprecation(self.crd, self.kind, version),
             typed_items=True,
             returns_deleted=False,
         )
@@ -165,7 +169,17 @@ def _selector(path: str | None) -> Callable[[Object], str]:
     return read
 
 
-def _deprecation(group: str, kind: str, version: Object) -> str:
+def _deprecation(crd: Object, kind: str, version: Object) -> str:
+    """The warning of a deprecated version; it names the newest version that is not, if that is newer."""
     if not version.get("deprecated"):
         return ""
-    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+    own = version.get("deprecationWarning")
+    if own:
+        return str(own)
+    group, name = crd["spec"]["group"], version["name"]
+    text = f"{group}/{name} {kind} is deprecated"
+    fresh = [item["name"] for item in crd["spec"]["versions"] if item.get("served") and not item.get("deprecated")]
+    newest = sort_versions(fresh)[:1]
+    if newest and sort_versions([newest[0], name])[0] != name:
+        text += f"; use {group}/{newest[0]} {kind}"
+    return text

@@ -71,6 +71,10 @@ class CustomResources:
             for other in self.crds.lister.list():
                 self._enqueue(other["metadata"]["name"])
             return
+        if is_true(crd, "Terminating") and name in self.served:
+            rows = self.served[name]
+            for row in rows.all.values():
+                row.strategy.refuses_new = GroupResource(rows.group, rows.plural)  # type: ignore[attr-defined]
         if is_true(crd, "Established"):
             known = self.served.get(name)
             if known is None or _matters(known.crd, crd):

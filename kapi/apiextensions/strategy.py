@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.machinery import tree
+from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
 from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata_errors
 from kapi.resources.definition import Strategy, StrategyContext
@@ -84,6 +85,7 @@ class CustomResourceStrategy(Strategy):
         self.has_status = has_status
         self.scale = scale
         self.reset_fields = ("status",) if has_status else ()
+        self.refuses_new: GroupResource | None = None  # set while the definition is going away
         self._warned: list[str] = []
 
     def _view(self, obj: Object) -> Object:
@@ -93,6 +95,9 @@ class CustomResourceStrategy(Strategy):
         self.schema.fill(obj)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        if self.refuses_new is not None:
+            why = "create not allowed while custom resource definition is terminating"
+            raise status.forbidden(self.refuses_new, obj["metadata"].get("name", ""), why)
         if self.has_status:
             obj.pop("status", None)
         obj["metadata"]["generation"] = 1
@@ -186,7 +191,7 @@ class CustomStatusStrategy(CustomResourceStrategy):
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         absent = "status" not in obj
-        status, fields = obj.get("status"), obj["metadata"].get("managedFields")
+        state, fields = obj.get("status"), obj["metadata"].get("managedFields")
         api_version = obj.get("apiVersion")
         obj.clear()
         obj.update(tree.copy(old))
@@ -194,7 +199,7 @@ class CustomStatusStrategy(CustomResourceStrategy):
         if absent:
             obj.pop("status", None)
         else:
-            obj["status"] = status
+            obj["status"] = state
         if fields is None:
             obj["metadata"].pop("managedFields", None)
         else:

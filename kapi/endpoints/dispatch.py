@@ -41,6 +41,9 @@ _COLLECTION: dict[str, tuple[str, Endpoint]] = {
 _METHODS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
+_COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+
+
 class ResourceTable:
     """What one server serves now.  ``handlers`` answer the kinds and subresources that are not plain objects."""
 
@@ -95,6 +98,8 @@ class ResourceTable:
         if scope is None:
             return None
         resource = scope.resource
+        if resource.typed_items:
+            return self._handle_custom(ctx, scope)
         if info.subresource:
             return self._handle_subresource(ctx, info.subresource)
         is_namespace = info.resource == "namespaces" and not info.group
@@ -140,6 +145,33 @@ class ResourceTable:
         if endpoint is None or verb not in verbs:
             raise status.method_not_allowed()
         return endpoint
+
+    def _handle_custom(self, ctx: RequestContext, scope: RequestScope) -> Awaitable[Response] | None:
+        """A custom resource: it has no routes, so that whatever does not fit is refused in words of its own."""
+        info, resource = ctx.info, scope.resource
+        assert info is not None
+        named = len(info.parts) > 1
+        method = "GET" if ctx.method == "HEAD" else ctx.method
+        verb = _METHODS.get(method, "") if named else _COLLECTION_VERBS.get(method, "")
+        if resource.namespaced != bool(info.namespace) and (info.namespace or verb not in ("list", "watch")):
+            return None
+        if info.subresource:
+            sub_scope = self._subresources.get((info.group, info.version, info.resource, info.subresource))
+            if sub_scope is None or sub_scope.subresource is None:
+                raise status.not_found(resource.group_resource, info.name)
+            if verb not in sub_scope.subresource.verbs:
+                raise status.method_not_supported(resource.group_resource, verb)
+            handler = sub_scope.subresource.handler
+            return self.handlers[handler](ctx, sub_scope) if handler else _OBJECT[method][1](ctx, sub_scope)
+        if verb not in resource.verbs:
+            raise status.method_not_supported(resource.group_resource, verb)
+        if resource.deprecated:
+            ctx.warn(resource.deprecated)
+        if named:
+            return _OBJECT[method][1](ctx, scope)
+        if verb == "list":
+            return watch_objects(ctx, scope) if boolean(ctx, "watch") else list_objects(ctx, scope)
+        return _COLLECTION[method][1](ctx, scope)
 
     def _handle_subresource(self, ctx: RequestContext, name: str) -> Awaitable[Response]:
         info = ctx.info

@@ -50,6 +50,8 @@ def list_meta(page: read.Page) -> Object:
 
 def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, media: MediaType) -> Response:
     resource, meta = scope.resource, list_meta(page)
+    if resource.typed_items and not media.as_kind:
+        meta = {"continue": "", **meta}
     if media.plain and scope.same_version:
         return Response(200, joined(scope, page, meta), media.content_type)
     objects = [scope.from_storage(entry.object) for entry in page.entries]

@@ -43,6 +43,8 @@ async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
     if ctx.method == "GET":
         media = output_media_type(ctx, "get")
         entry = await read.get(scope.store, info.namespace, name, ctx.first("resourceVersion"))
+        if scope.resource.typed_items:
+            _must_have_replicas(scope.resource, entry.object)
         return respond_object(ctx, _view_scope(scope), 200, to_scale(scope.resource, entry.object), None, media)
     if ctx.method not in ("PUT", "PATCH"):
         raise status.method_not_allowed()
@@ -64,6 +66,20 @@ SCALE_ROW = Resource(
     verbs=(),
     table=table("Scale", name, count("spec", "replicas"), count("status", "replicas"), age),
 )
+
+
+_NO_APPLY = (
+    "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
+    "version: request to convert CR to an invalid group/version: autoscaling/v1"
+)
+
+
+def _must_have_replicas(resource: Resource, parent: Object) -> None:
+    """A custom resource without replicas has no scale."""
+    path = _mapping(resource).spec_replicas
+    if tree.dig(parent, *path) is None:
+        error = f'the spec replicas field ".{".".join(path)}" does not exist'
+        raise status.internal(error)
 
 
 def _mapping(resource: Resource) -> ScaleMapping:
@@ -97,6 +113,8 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
     info = ctx.info
     assert info is not None
     kind = check_patch_route(ctx.header("content-type"), patch_types(scope)) if ctx.method == "PATCH" else ""
+    if kind == APPLY and scope.resource.typed_items:
+        raise status.generic(_NO_APPLY)  # upstream's converter of custom resources knows no Scale
     media = output_media_type(ctx, "update")
     data = raw_body(ctx)
     options = write_options(ctx, "PatchOptions" if kind else "UpdateOptions", kind)
@@ -145,7 +163,8 @@ async def _transform(scope: RequestScope, op: Operation, parent: Object, change:
     replicas = (new.get("spec") or {}).get("replicas", 0)
     if replicas < 0:
         cause = invalid(Path("spec").child("replicas"), replicas, "must be greater than or equal to 0")
-        raise status.invalid(GroupKind("autoscaling", "Scale"), op.name, [cause])
+        kind = resource.group_kind if resource.typed_items else GroupKind("autoscaling", "Scale")
+        raise status.invalid(kind, op.name, [cause])
     metadata = new["metadata"]
     uid = metadata.get("uid", "")
     if uid:

@@ -172,7 +172,8 @@ def too_long(path: Path | str, max_length: int) -> FieldError:
 
 
 def too_many(path: Path | str, actual: int, max_items: int) -> FieldError:
-    detail = f"must have at most {max_items} items" if max_items >= 0 else "has too many items"
+    word = "item" if max_items == 1 else "items"
+    detail = f"must have at most {max_items} {word}" if max_items >= 0 else "has too many items"
     return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else _OMIT, detail)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from kapi.admission.interface import CREATE
 from kapi.machinery import status
+from kapi.machinery.gvk import GroupKind
 from kapi.registry import metadata as meta
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
@@ -75,7 +76,8 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         strategy.prepare_for_create(obj, context)
         errors = strategy.validate(obj, context) or meta.validate(obj, store.row.namespaced)
         if errors:
-            raise status.invalid(store.row.group_kind, metadata.get("name", ""), errors)
+            kind = GroupKind(store.row.group, obj.get("kind") or store.row.kind)
+            raise status.invalid(kind, metadata.get("name", ""), errors)
         for warning in strategy.warnings_on_create(obj, context):
             op.warn(warning)
         strategy.canonicalize(obj)

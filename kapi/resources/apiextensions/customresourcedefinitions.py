@@ -16,16 +16,16 @@ Object = dict[str, Any]
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
-def _storage_version(crd: Object) -> str:
+def _storage_version(crd: Object) -> str | None:
     for version in (crd.get("spec") or {}).get("versions") or ():
         if version.get("storage"):
             return str(version.get("name", ""))
-    return ""
+    return None
 
 
 def _remember_storage(crd: Object) -> None:
     name, state = _storage_version(crd), crd["status"]
-    if name and name not in (state.get("storedVersions") or ()):
+    if name is not None and name not in (state.get("storedVersions") or ()):
         state["storedVersions"] = [*(state.get("storedVersions") or ()), name]
 
 
@@ -38,6 +38,21 @@ def _unrecognized(crd: Object) -> list[str]:
             if format_ and not recognized(format_, node.get("type") or ""):
                 found.append(f'unrecognized format "{format_}"')
     return found
+
+
+def _mark_terminating(crd: Object, now: str) -> None:
+    state = crd.setdefault("status", {})
+    others = [item for item in state.get("conditions") or () if item.get("type") != "Terminating"]
+    state["conditions"] = [
+        *others,
+        {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        },
+    ]
 
 
 class CustomResourceDefinitionStrategy(Strategy):
@@ -60,6 +75,10 @@ class CustomResourceDefinitionStrategy(Strategy):
         service = ((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service")
         if service is not None and service.get("port") is None:
             service["port"] = 443
+        state = obj.get("status")
+        storage = _storage_version(obj)
+        if isinstance(state, dict) and not state.get("storedVersions") and storage is not None:
+            state["storedVersions"] = [storage]
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None}
@@ -84,6 +103,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         if metadata.get("deletionTimestamp"):
             return bool(metadata.get("finalizers"))
         metadata["deletionTimestamp"] = ctx.now
+        _mark_terminating(obj, ctx.now)
         finalizers = metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             metadata["finalizers"] = [*finalizers, FINALIZER]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kapi.cel.estimate import MOST
-from kapi.machinery.field import FieldError, Path, forbidden, internal, invalid, not_supported, required
+from kapi.machinery.field import ErrorType, FieldError, Path, forbidden, internal, invalid, not_supported, required, quote
 from kapi.schema.structural.celtypes import MAX_REQUEST, Declared, declare, escape
 from kapi.schema.structural.rules import Rule, compile_rules, field_path
 from kapi.schema.structural.structure import Schema, additional, conversion_error, embedded
@@ -234,7 +234,7 @@ class SchemaValidator:
         if map_type is not None and type_ != "object":
             self._wrong_type(path, type_, "must be object if x-kubernetes-map-type is specified")
         if map_type is not None and map_type not in ("atomic", "granular"):
-            add(not_supported(path.child("x-kubernetes-map-type"), map_type, ("atomic", "granular")))
+            add(_one_of(path.child("x-kubernetes-map-type"), map_type, "atomic", "granular"))
         items = schema.get("items") if isinstance(schema.get("items"), dict) else None
         if list_type is not None and type_ != "array":
             self._wrong_type(path, type_, "must be array if x-kubernetes-list-type is specified")
@@ -246,7 +246,7 @@ class SchemaValidator:
             elif items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
                 add(invalid(path.child("items").child("x-kubernetes-map-type"), inner, text))
         if list_type is not None and list_type not in ("atomic", "set", "map"):
-            add(not_supported(path.child("x-kubernetes-list-type"), list_type, ("atomic", "set", "map")))
+            add(_one_of(path.child("x-kubernetes-list-type"), list_type, "atomic", "set", "map"))
         keys = schema.get("x-kubernetes-list-map-keys") or []
         if keys and list_type is None:
             add(
@@ -397,6 +397,11 @@ class SchemaValidator:
                     "may not be set if oldSelf is not used in rule",
                 )
             )
+
+
+def _one_of(path: Path, value: str, *allowed: str) -> FieldError:
+    """An unsupported value, the supported ones in the order given."""
+    return FieldError(ErrorType.NOT_SUPPORTED, path, value, "supported values: " + ", ".join(map(quote, allowed)))
 
 
 def _go_rule(rule: dict[str, Any]) -> dict[str, Any]:

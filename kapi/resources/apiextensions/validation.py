@@ -213,7 +213,7 @@ def _odd_set(node: Object) -> bool:
 
 
 def _bad_bundle(conversion: Object | None) -> bool:
-    bundle = ((conversion or {}).get("webhookClientConfig") or {}).get("caBundle")
+    bundle: Any = ((conversion or {}).get("webhookClientConfig") or {}).get("caBundle")
     return bool(bundle) and bool(_ca_bundle_errors(Path("caBundle"), bundle))
 
 
@@ -243,11 +243,11 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
         _version(spec, version, at, options, errors)
     names = [version.get("name", "") for version in versions]
     if len(set(names)) != len(names):
-        errors.append(invalid(path.child("versions"), spec.get("versions"), "must contain unique version names"))
+        errors.append(invalid(path.child("versions"), _go_versions(spec), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         errors.append(
             invalid(
-                path.child("versions"), spec.get("versions"), "must have exactly one version marked as storage version"
+                path.child("versions"), _go_versions(spec), "must have exactly one version marked as storage version"
             )
         )
     if spec["version"]:
@@ -292,6 +292,27 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
     if conversion is not None:
         _conversion(conversion, options, path.child("conversion"), errors)
     return errors
+
+
+def _go_versions(spec: Object) -> Any:
+    """The versions as the internal type prints itself."""
+    versions = spec.get("versions")
+    if not versions:
+        return versions
+    return [
+        {
+            "Name": version.get("name", ""),
+            "Served": bool(version.get("served")),
+            "Storage": bool(version.get("storage")),
+            "Deprecated": bool(version.get("deprecated")),
+            "DeprecationWarning": version.get("deprecationWarning"),
+            "Schema": version.get("schema"),
+            "Subresources": version.get("subresources"),
+            "AdditionalPrinterColumns": version.get("additionalPrinterColumns"),
+            "SelectableFields": version.get("selectableFields"),
+        }
+        for version in versions
+    ]
 
 
 def _group(spec: Object, path: Path, errors: list[FieldError]) -> None:

@@ -130,7 +130,7 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path, Schema]:
     """The path ``.a.b['c']`` names and the schema there.  Raises FieldPathError in upstream's words."""
     path = Path("")
-    parts = _PART.findall(text)
+    parts: list[str] = _PART.findall(text)
     position = 0
 
     def take() -> str:

@@ -6,6 +6,7 @@ On an update a failing part that is equal to the correlated part of the old obje
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from kapi.cel.values import format_double
@@ -26,6 +27,7 @@ from kapi.schema.structural.patterns import matches, pattern_error
 from kapi.schema.structural.structure import Schema
 
 NO_PATH = "<nil>"
+_FLOAT_MAX = 3.4028235677973366e38  # beyond it a float64 rounds to no float32
 
 
 class Outcome:
@@ -34,7 +36,7 @@ class Outcome:
     __slots__ = ("errors", "matched")
 
     def __init__(self) -> None:
-        self.errors: list[FieldError] = []
+        self.errors: builtins.list[FieldError] = []
         self.matched = 0
 
     def merge(self, other: Outcome) -> None:
@@ -42,7 +44,9 @@ class Outcome:
         self.matched += other.matched
 
 
-def value_errors(value: Any, schema: Schema | None, base: Path | None = None, old: Any = ABSENT) -> list[FieldError]:
+def value_errors(
+    value: Any, schema: Schema | None, base: Path | None = None, old: Any = ABSENT
+) -> builtins.list[FieldError]:
     """The errors of a value; ``base`` is the path fields are reported under, ``old`` the value before an update."""
     if schema is None:
         return []
@@ -143,24 +147,22 @@ class _Validator:
             )
 
     def number(self, out: Outcome, value: float, schema: Schema, path: str) -> None:
-        kind = schema.get("type")
-        if kind == "integer":
-            format_ = schema.get("format")
-            low, high = (-(2**31), 2**31 - 1) if format_ == "int32" else (-(2**63), 2**63 - 1)
-            if not low <= value <= high or value != int(value):
-                how = f"with format {format_}" if format_ in ("int32", "int64") else "(default format)"
-                self.general(out, f"Checked value must be of type integer {how} in {path}")
+        self.within(out, "Checked", value, schema, path)
         factor = schema.get("multipleOf")
-        if factor is not None and not _multiple(value, factor):
-            self.fault(out, path, value, f"{path} in body should be a multiple of {_shown(factor)}")
+        if factor is not None:
+            self.within(out, "MultipleOf", factor, schema, path)
+            if not _multiple(value, factor):
+                self.fault(out, path, value, f"{path} in body should be a multiple of {_shown(factor)}")
         least, most = schema.get("minimum"), schema.get("maximum")
         if least is not None:
+            self.within(out, "Minimum boundary", least, schema, path)
             if schema.get("exclusiveMinimum"):
                 if value <= least:
                     self.fault(out, path, value, f"{path} in body should be greater than {_shown(least)}")
             elif value < least:
                 self.fault(out, path, value, f"{path} in body should be greater than or equal to {_shown(least)}")
         if most is not None:
+            self.within(out, "Maximum boundary", most, schema, path)
             if schema.get("exclusiveMaximum"):
                 if value >= most:
                     self.fault(out, path, value, f"{path} in body should be less than {_shown(most)}")
@@ -168,7 +170,21 @@ class _Validator:
                 self.fault(out, path, value, f"{path} in body should be less than or equal to {_shown(most)}")
         out.matched += 1
 
-    def list(self, out: Outcome, value: list[Any], schema: Schema, path: str, old: Any) -> None:
+    def within(self, out: Outcome, what: str, value: float, schema: Schema, path: str) -> None:
+        """Whether a number fits the type and format: int32, int64, float."""
+        kind, format_ = schema.get("type"), schema.get("format")
+        if kind == "integer":
+            low, high = (-(2**31), 2**31 - 1) if format_ == "int32" else (-(2**63), 2**63 - 1)
+            if low <= value <= high and value == int(value):
+                return
+            how = f"with format {format_}" if format_ in ("int32", "int64") else "(default format)"
+        elif kind == "number" and format_ == "float" and abs(value) > _FLOAT_MAX:
+            how = "with format float"
+        else:
+            return
+        self.general(out, f"{what} value must be of type {kind} {how} in {path}")
+
+    def list(self, out: Outcome, value: builtins.list[Any], schema: Schema, path: str, old: Any) -> None:
         items = schema.get("items")
         if isinstance(items, dict):
             before = old_items(old, schema)
@@ -228,7 +244,7 @@ class _Validator:
         if isinstance(negated, dict) and not self.check(value, negated, path, ABSENT).errors:
             self.general(out, f"{quote(path)} must not validate the schema (not)")
 
-    def any_of(self, out: Outcome, value: Any, parts: list[Schema], path: str, old: Any) -> None:
+    def any_of(self, out: Outcome, value: Any, parts: builtins.list[Schema], path: str, old: Any) -> None:
         best: Outcome | None = None
         for part in parts:
             result = self.check(value, part, path, old)
@@ -241,7 +257,7 @@ class _Validator:
         if best is not None:
             out.merge(best)
 
-    def one_of(self, out: Outcome, value: Any, parts: list[Schema], path: str, old: Any) -> None:
+    def one_of(self, out: Outcome, value: Any, parts: builtins.list[Schema], path: str, old: Any) -> None:
         good, best = 0, None
         for part in parts:
             result = self.check(value, part, path, old)
@@ -258,7 +274,7 @@ class _Validator:
             out.merge(best)
 
 
-def _types(schema: Schema) -> list[str]:
+def _types(schema: Schema) -> builtins.list[str]:
     if schema.get("x-kubernetes-int-or-string"):
         return ["integer", "string"]
     type_ = schema.get("type")
