@@ -118,12 +118,10 @@ class App(Service):
         serving, authentication = options.serving, options.authentication
         generated = KeyPair(str(self.files.serving), str(self.files.serving_key))
         given = KeyPair(serving.tls_cert_file, serving.tls_private_key_file)
-        authorities = [str(self.files.ca)]
         for flag in ("client-ca-file", "requestheader-client-ca-file"):
             path = getattr(authentication, flag.replace("-", "_"))
             if path:
                 read_file(path, flag)
-                authorities.append(path)
         try:
             return ServerContexts(
                 TLSSettings(
@@ -132,7 +130,6 @@ class App(Service):
                     minimum_version=serving.minimum_version,
                     ciphers=serving.ciphers,
                     protocols=(b"http/1.1",) if serving.disable_http2_serving else (b"h2", b"http/1.1"),
-                    client_authorities=authorities,
                 )
             )
         except (CertificateError, ValueError) as error:
@@ -160,7 +157,7 @@ class App(Service):
         try:
             await self._hooks.run()
         except FirstError as first:
-            raise first.subFailure.value from None
+            raise first.subFailure.value from None  # type: ignore[misc]
         self._settle()
         notify("READY=1")
         print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)

@@ -76,7 +76,7 @@ def complain(error: Exception) -> None:
     sys.stderr.flush()
 
 
-class Options(usage.Options):  # type: ignore[misc]
+class Options(usage.Options):
     """What twistd hands over; the flags are parsed by our own rules."""
 
     synopsis = "[kapi flags]"

@@ -65,13 +65,14 @@ class ReverseProxy:
         self._reactor = reactor
         self.backends = backends
         pool = HTTPConnectionPool(reactor, persistent=True)
-        pool.cachedConnectionTimeout = IDLE
+        pool.cachedConnectionTimeout = int(IDLE)
         pool.retryAutomatically = False  # a request may have had its effect
         self._pool = pool
         self._agent = Agent.usingEndpointFactory(reactor, backends, pool)
 
     def close(self) -> Deferred[None]:
-        return self._pool.closeCachedConnections()
+        closing: Deferred[None] = self._pool.closeCachedConnections()
+        return closing
 
     def handle(self, ctx: RequestContext, key: str) -> Response | Awaitable[Response]:
         """The backend's answer; 503 when it cannot be reached."""
@@ -147,7 +148,7 @@ def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     named = {
         token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")
     }
-    found = []
+    found: list[tuple[bytes, bytes]] = []
     for name, values in request.getAllRawHeaders():
         lower = name.lower()
         if lower in _NOT_PASSED_ON or lower in named or lower.startswith((b"x-remote-", b"impersonate-")):

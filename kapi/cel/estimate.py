@@ -6,6 +6,7 @@ Sizes and costs are ranges (least, most) of unsigned 64-bit numbers that saturat
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class _Estimator:
         self.paths: dict[int, tuple[str, ...]] = {}
         self.sizes: dict[int, Range] = {}
         self.entries: dict[int, _Entry] = {}
-        self.locals: list[tuple[str, _Local]] = []
+        self.locals: builtins.list[tuple[str, _Local]] = []
 
     # where things are and how large
 
@@ -297,7 +298,7 @@ class _Estimator:
     # functions
 
     def function(
-        self, node: Call, overload: str, target: _Node | None, args: list[_Node], costs: list[Range]
+        self, node: Call, overload: str, target: _Node | None, args: builtins.list[_Node], costs: builtins.list[Range]
     ) -> _Result:
         total = fixed(0)
         for cost in costs:
@@ -338,14 +339,14 @@ class _Estimator:
             return _Result(product.plus(ONE).plus(total))
         return _Result(ONE.plus(total))
 
-    def conditional(self, node: Call, sizes: list[Range], costs: list[Range]) -> _Result:
+    def conditional(self, node: Call, sizes: builtins.list[Range], costs: builtins.list[Range]) -> _Result:
         first, second = self.entry(node.args[1]), self.entry(node.args[2])
         merged = first.union(second) if first is not None else None
         if merged is not None:
             self.entries[id(node)] = merged
         return _Result(costs[0].plus(costs[1].union(costs[2])), sizes[1].union(sizes[2]))
 
-    def addition(self, node: Call, overload: str, sizes: list[Range], total: Range) -> _Result:
+    def addition(self, node: Call, overload: str, sizes: builtins.list[Range], total: Range) -> _Result:
         size = sizes[0].plus(sizes[1])
         first, second = self.entry(node.args[0]), self.entry(node.args[1])
         merged = first.union(second) if first is not None else None
@@ -364,7 +365,7 @@ class _Estimator:
         path = (*node.path, "@items") if node.path else ()
         return elem, self.size_of(path, elem) or UNKNOWN
 
-    def library(self, function: str, overload: str, target: _Node | None, args: list[_Node]) -> _Result | None:
+    def library(self, function: str, overload: str, target: _Node | None, args: builtins.list[_Node]) -> _Result | None:
         """The estimates of Kubernetes' own libraries."""
         if function in _UNIT or overload == "cidr_ip":
             return _Result(ONE)
@@ -420,7 +421,7 @@ class _Estimator:
             return _named_equality(args)
         return None
 
-    def join(self, target: _Node, args: list[_Node]) -> _Result:
+    def join(self, target: _Node, args: builtins.list[_Node]) -> _Result:
         count = self.measure(target)
         element = self.element(target)
         size = count.times(element[1]) if element is not None else fixed(0)
@@ -437,7 +438,7 @@ _UNIT = frozenset(
 )
 
 
-def _named_equality(args: list[_Node]) -> _Result | None:
+def _named_equality(args: builtins.list[_Node]) -> _Result | None:
     name = args[0].type.name
     if name in ("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver") or name.startswith(
         "kubernetes.authorization"

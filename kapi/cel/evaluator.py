@@ -778,12 +778,13 @@ def _add(compiler: Compiler, node: Call) -> Step:
     left, right = compiler.compile(nodes[0]), compiler.compile(nodes[1])
 
     def add(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
+        one: Any = left(frame)
+        other: Any = right(frame)
         if one.__class__ is str and other.__class__ is str or one.__class__ is bytes and other.__class__ is bytes:
             total = len(one) + len(other)
             frame.cost += -(-total // 10)
             frame.grow(total)
-            return one + other
+            return one + other  # type: ignore[operator]
         if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
             frame.cost += 1
             frame.grow(len(one) + len(other))

@@ -335,7 +335,7 @@ def compare(one: Any, other: Any) -> int:
             one, other = float(one), float(other)
     elif not (isinstance(one, (str, bytes)) and one.__class__ is other.__class__):
         raise no_overload()
-    return (one > other) - (one < other)
+    return int(one > other) - int(one < other)
 
 
 def no_overload() -> EvaluationError:

@@ -46,12 +46,12 @@ class _Policy:
         trust: Any = None
         if endpoint.ca:
             blocks = endpoint.ca.split(b"-----BEGIN CERTIFICATE-----")[1:]
-            trust = ssl.trustRootFromCertificates(  # type: ignore[no-untyped-call]
+            trust = ssl.trustRootFromCertificates(
                 [ssl.Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + block) for block in blocks]
             )
         own = None
         if endpoint.certificate:
-            own = ssl.PrivateCertificate.fromCertificateAndKeyPair(  # type: ignore[no-untyped-call]
+            own = ssl.PrivateCertificate.fromCertificateAndKeyPair(
                 ssl.Certificate.loadPEM(endpoint.certificate),
                 ssl.KeyPair.load(endpoint.key, crypto.FILETYPE_PEM),
             )
@@ -94,8 +94,8 @@ class HTTPSClient:
         self.endpoint = endpoint
         self._reactor: IReactorTCP = reactor
         self._timeout = timeout
-        self._pool: Any = HTTPConnectionPool(reactor, persistent=True)  # type: ignore[no-untyped-call]
-        agent = Agent(  # type: ignore[no-untyped-call]
+        self._pool: Any = HTTPConnectionPool(reactor, persistent=True)
+        agent = Agent(
             reactor, contextFactory=_Policy(endpoint), pool=self._pool, connectTimeout=min(timeout, 10.0)
         )
         self._http = HTTPClient(agent)

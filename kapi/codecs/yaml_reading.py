@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 import yaml
-from yaml import _yaml  # type: ignore[attr-defined]
+from yaml import _yaml
 from yaml.events import (
     AliasEvent,
     DocumentEndEvent,
@@ -115,7 +115,7 @@ class _Builder:
 
     def alias(self, event: AliasEvent) -> Any:
         try:
-            tree, size = self.anchors[event.anchor]
+            tree, size = self.anchors[event.anchor or ""]
         except KeyError:
             raise YAMLError(f"yaml: unknown anchor '{event.anchor}' referenced") from None
         self.nodes += size
@@ -193,7 +193,7 @@ def _scalar(event: ScalarEvent) -> Any:
         except (binascii.Error, ValueError):
             raise YAMLError("yaml: !!binary value contains invalid base64 data") from None
     value = resolve(text)
-    wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(tag)
+    wanted: Any = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(tag)
     if wanted is None:
         return text
     if not isinstance(value, wanted) or (tag != "bool" and isinstance(value, bool)):

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
 
@@ -23,7 +21,6 @@ class NotUpgradable(Exception):
     """The client's connection cannot be taken over (HTTP/2 has no upgrade)."""
 
 
-@implementer(IPushProducer)
 class Taken:
     """A client's connection without HTTP: what arrives goes to ``peer``, what ``peer`` has is written here."""
 

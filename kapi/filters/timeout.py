@@ -37,7 +37,7 @@ def enforce(ctx: RequestContext, answer: Awaitable[Response], clock: IReactorTim
         if not result.called:
             result.callback(value)
         elif isinstance(value, Failure):
-            value.cleanFailure()  # type: ignore[no-untyped-call]
+            value.cleanFailure()
 
     def expire() -> None:
         if not result.called:

@@ -30,7 +30,7 @@ def zero(type_: Type) -> Any:
 
 def is_zero(value: Any, type_: Type) -> bool:
     """Whether a value as Go writes it is the type's zero value."""
-    return value == zero(type_)
+    return bool(value == zero(type_))
 
 
 def is_always_emitted(field: Field) -> bool:

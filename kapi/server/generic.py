@@ -8,7 +8,7 @@ without touching routes.  What a server does not know it hands to the next; afte
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from klein import Klein
 from werkzeug.exceptions import HTTPException
@@ -120,7 +120,9 @@ class GenericServer:
         endpoint.__name__ = (
             f"endpoint_{len(self._paths)}_{handler.__name__ if hasattr(handler, '__name__') else 'call'}"
         )
-        self.app.route(path, strict_slashes=True, merge_slashes=False, endpoint=f"{len(self._paths)} {path}")(endpoint)
+        self.app.route(path, strict_slashes=True, merge_slashes=False, endpoint=f"{len(self._paths)} {path}")(
+            cast(Any, endpoint)  # our endpoints take the request's context where Klein's take its request
+        )
         self._paths.append(path if listed else "")
         self._adapter = None
 
@@ -155,8 +157,7 @@ class GenericServer:
                 if found is not None:
                     return found
             return None
-        answer: Answer = self.app.execute_endpoint(endpoint, ctx, **arguments)
-        return answer
+        return cast(Answer, self.app.execute_endpoint(endpoint, cast(Any, ctx), **arguments))
 
     def add_post_start_hook(self, name: str, hook: PostStartHook) -> None:
         if name in self._post_start:

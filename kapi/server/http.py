@@ -130,11 +130,13 @@ class Channel(http.HTTPChannel):
             return
         self._since = 0.0
         if self._patience != IDLE_TIMEOUT:
-            self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            transport: Any = self.transport
+            transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
         self.timeoutConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        self.transport.write(
+        transport: Any = self.transport
+        transport.write(
             b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         )
         self.loseConnection()
@@ -149,7 +151,7 @@ class Channel(http.HTTPChannel):
             self.loseConnection()
 
 
-class Http2(H2Connection):  # type: ignore[misc]
+class Http2(H2Connection):
     """HTTP/2: a stream that waits for events keeps its connection alive."""
 
     owner: Connections

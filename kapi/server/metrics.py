@@ -178,11 +178,11 @@ class Metrics:
             PlatformCollector(registry=None),
             GCCollector(registry=_Sink()),  # type: ignore[arg-type]
         ):
-            self.registry.register(collector)  # type: ignore[arg-type]
+            self.registry.register(collector)
 
     def add(self, make: Callable[[], Iterable[Any]]) -> None:
         """Adds families over foreign state."""
-        self.registry.register(FunctionCollector(make))  # type: ignore[arg-type]
+        self.registry.register(FunctionCollector(make))
 
     def _counters(self) -> Iterator[Any]:
         attempts = CounterMetricFamily(

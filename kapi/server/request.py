@@ -58,7 +58,7 @@ class APIRequest(http.Request):
     def handleContentChunk(self, data: bytes) -> None:
         self.body_size += len(data)
         if self.body_size <= MAX_BODY:
-            self.content.write(data)
+            self.content.write(data)  # type: ignore[union-attr]
         elif self.body_size > _DRAIN:
             self.channel.loseConnection()
 
@@ -97,7 +97,7 @@ class APIRequest(http.Request):
                 out += (b"%x\r\n" % len(data), data, b"\r\n")
             else:
                 out.append(data)
-        channel.transport.write(b"".join(out))
+        channel.transport.write(b"".join(out))  # type: ignore[union-attr]
 
 
 def _discard(data: bytes) -> None:

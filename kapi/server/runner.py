@@ -69,6 +69,7 @@ class RequestRunner:
         ctx.extra["reactor"] = self.reactor
         ctx.extra["watches"] = self.watches
         self._identify(ctx)
+        answer: Any
         try:
             ctx.path, ctx.query = split_uri(http.uri)
             answer = self.chain.handle(ctx)
@@ -112,7 +113,7 @@ class RequestRunner:
         if failure.check(CancelledError):
             self._finish(ctx, 499)
             return None
-        error = failure.value
+        error: Any = failure.value
         if not isinstance(error, StatusError):
             translated = to_status(error)
             error = translated if translated.code == 503 else recover(ctx, failure)

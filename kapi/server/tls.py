@@ -48,8 +48,6 @@ class TLSSettings:
     minimum_version: str = "VersionTLS12"
     ciphers: Sequence[str] = ()
     protocols: Sequence[bytes] = (b"h2", b"http/1.1")
-    #: bundles whose subjects are named to clients as acceptable issuers
-    client_authorities: Sequence[str] = ()
 
 
 def _read(path: str) -> bytes:
@@ -101,9 +99,7 @@ class ServerContexts:
 
     def _files(self) -> list[str]:
         pairs = (self.settings.default, *self.settings.sni)
-        return [file for pair in pairs for file in (pair.certificate, pair.key)] + list(
-            self.settings.client_authorities
-        )
+        return [file for pair in pairs for file in (pair.certificate, pair.key)]
 
     def _fingerprint(self) -> tuple[object, ...]:
         return tuple((path, _read(path)) for path in self._files())
@@ -146,11 +142,6 @@ class ServerContexts:
             context.add_extra_chain_cert(crypto.X509.from_cryptography(extra))
         context.use_privatekey(crypto.PKey.from_cryptography_key(key))
         context.set_verify(SSL.VERIFY_PEER, _accept_any)
-        names = []
-        for path in settings.client_authorities:
-            for authority in x509.load_pem_x509_certificates(_read(path)):
-                names.append(crypto.X509.from_cryptography(authority).get_subject())
-        context.set_client_ca_list(names)
         context.set_alpn_select_callback(self._select_protocol)
         context.set_tlsext_servername_callback(self._select_certificate)
         return context, chain

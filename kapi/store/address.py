@@ -60,7 +60,7 @@ class Address:
         Raises UnsuitableStore for unreadable TLS files.
         """
         if self.path:
-            return UNIXClientEndpoint(reactor, self.path, timeout=5)  # type: ignore[no-untyped-call]
+            return UNIXClientEndpoint(reactor, self.path, timeout=5)
         if not host:
             host, port = self.hosts[0]
         plain: Any = HostnameEndpoint(reactor, host.encode("ascii"), port, timeout=5)
@@ -71,7 +71,7 @@ class Address:
         try:
             trust: Any = None
             if self.ca:
-                trust = trustRootFromCertificates(_certificates(self.ca))  # type: ignore[no-untyped-call]
+                trust = trustRootFromCertificates(_certificates(self.ca))
             client = None
             if self.cert:
                 pair = KeyPair.load(Path(self.key or self.cert).read_bytes(), _pem())

@@ -119,7 +119,7 @@ class EmbeddedValkey(ProcessProtocol):
         if not self._listening():
             return
         log.info("ending the store's server that an earlier process left behind")
-        endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path)  # type: ignore[no-untyped-call]
+        endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path)
         connection: Connection = await endpoint.connect(ConnectionFactory())
         connection.execute_command("SHUTDOWN", "NOSAVE").addErrback(lambda _: None)
         await connection.lost

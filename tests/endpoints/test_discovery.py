@@ -20,7 +20,7 @@ class Http:
     def __init__(self, headers: dict[str, str]) -> None:
         self.headers = headers
 
-    def getHeader(self, name: str) -> str | None:  # noqa: N802
+    def getHeader(self, name: str) -> str | None:
         return self.headers.get(name.lower())
 
 

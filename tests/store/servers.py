@@ -31,6 +31,8 @@ class Server:
         binary = os.environ.get("KAPI_TEST_REDIS_SERVER") or find_binary()
         lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.directory}", 'save ""', sentinel]
         lines += [f"{name.replace('_', '-')} {value}" for name, value in settings.items()]
+        if "cluster_enabled" in settings:  # by default the bus takes a port 10,000 higher, which there need not be
+            lines.append(f"cluster-port {free_port()}")
         config = self.directory / "server.conf"
         config.write_text("\n".join(lines) + "\n")
         command = [binary, str(config), *(["--sentinel"] if sentinel else []), *arguments]

@@ -84,7 +84,7 @@ class _Body(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         if not self.done.called:
-            if reason.check(error.ConnectionLost, ResponseFailed):  # type: ignore[no-untyped-call]
+            if reason.check(error.ConnectionLost, ResponseFailed):
                 self.done.errback(CallError("unexpected EOF"))
             else:
                 self.done.callback(b"".join(self._parts))
@@ -159,16 +159,16 @@ class WebhookClient:
         key = (name, host, port, bundle, credentials)
         found = self._agents.get(key)
         if found is None:
-            pool = HTTPConnectionPool(self._reactor, persistent=True)  # type: ignore[no-untyped-call]
+            pool = HTTPConnectionPool(self._reactor, persistent=True)
             pool.maxPersistentPerHost = _PER_HOST
             pool.cachedConnectionTimeout = _KEEP
             pool.retryAutomatically = True
             options = _tls_options(name, bundle, credentials)
-            agent = Agent.usingEndpointFactory(self._reactor, _Endpoints(self._reactor, host, port, options), pool)  # type: ignore[no-untyped-call]
+            agent = Agent.usingEndpointFactory(self._reactor, _Endpoints(self._reactor, host, port, options), pool)
             found = self._agents[key] = (HTTPClient(agent), pool)
             if len(self._agents) > _MAX_TARGETS:
                 _, old = self._agents.popitem(last=False)[1]
-                old.closeCachedConnections()  # type: ignore[no-untyped-call]
+                old.closeCachedConnections()
         else:
             self._agents.move_to_end(key)
         return found[0]
@@ -177,7 +177,7 @@ class WebhookClient:
         """Closes kept connections."""
         agents, self._agents = self._agents, OrderedDict()
         for _, pool in agents.values():
-            await pool.closeCachedConnections()  # type: ignore[no-untyped-call]
+            await pool.closeCachedConnections()
 
 
 def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
@@ -191,10 +191,10 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
             raise CallError(f"unable to load root certificates: {problem}") from None
         if not roots:
             raise CallError("unable to load root certificates: unable to parse bytes as PEM block")
-        trust = ssl.trustRootFromCertificates(roots)  # type: ignore[no-untyped-call]
+        trust = ssl.trustRootFromCertificates(roots)
     own = None
     if credentials.certificate:
-        own = ssl.PrivateCertificate.loadPEM(credentials.key + b"\n" + credentials.certificate)  # type: ignore[no-untyped-call]
+        own = ssl.PrivateCertificate.loadPEM(credentials.key + b"\n" + credentials.certificate)
     return ssl.optionsForClientTLS(name, trustRoot=trust, clientCertificate=own)
 
 

@@ -57,10 +57,10 @@ def parse(text: str, normalize: bool = False) -> Semver:
     pre = tuple(match.group(4).split(".")) if match.group(4) else ()
     if any(part.isdigit() and len(part) > 1 and part[0] == "0" for part in pre):
         raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {match.group(4)!r}")
-    numbers = [int(match.group(i)) for i in (1, 2, 3)]
-    if max(numbers) >= 2**64:
+    major, minor, patch = (int(match.group(i)) for i in (1, 2, 3))
+    if max(major, minor, patch) >= 2**64:
         raise ValueError("value out of range")
-    return Semver(*numbers, pre)
+    return Semver(major, minor, patch, pre)
 
 
 def _complaint(text: str) -> str:

@@ -6,7 +6,7 @@ Upstream: ``pkg/apis/admissionregistration/validation`` (ValidatingAdmissionPoli
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
@@ -127,7 +127,7 @@ def _check_expression(text: str, env: Environment, wanted: tuple[CelType, ...], 
 
 class ValidatingPolicyStrategy(_Policy):
     reset_fields = ("status",)
-    empty_status: Object = {}
+    empty_status: ClassVar[Object | None] = {}
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
