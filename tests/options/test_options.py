@@ -1,0 +1,112 @@
+"""The command line: upstream's syntax, every error at once, nothing ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kapi.options.errors import ConfigError
+from kapi.options.flags import FlagError, duration, port_range
+from kapi.options.options import Options
+from kapi.options.serving import sni_pair
+from kapi.tap import expand
+
+
+def parse(*arguments: str) -> Options:
+    return Options.from_command_line(arguments)
+
+
+def errors(*arguments: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse(*arguments)
+    return list(caught.value.messages)
+
+
+def test_a_value_follows_after_equals_or_a_space() -> None:
+    assert parse("--secure-port=0").serving.secure_port == 0
+    assert parse("--secure-port", "7000").serving.secure_port == 7000
+
+
+def test_a_switch_stands_alone_or_takes_equals() -> None:
+    assert parse("--disable-http2-serving").serving.disable_http2_serving is True
+    assert parse("--anonymous-auth=false").authentication.anonymous_auth is False
+    assert errors("--anonymous-auth", "false") == ["unexpected argument 'false'"]
+
+
+def test_verbosity_is_short() -> None:
+    assert [parse(*flags).logs.v for flags in (("-v=3",), ("-v3",), ("-v", "3"), ("--v=3",))] == [3, 3, 3, 3]
+
+
+def test_all_errors_are_told_at_once() -> None:
+    found = errors(
+        "--nosuch=1", "--secure-port=x", "--goaway-chance=0.5", "--tls-min-version=SSL3", "--service-cluster-ip-range=z"
+    )
+    assert len(found) == 5
+    assert found[0] == "unknown flag: --nosuch"
+    assert found[1] == 'invalid argument "x" for "--secure-port" flag: "x" is not an integer'
+
+
+def test_the_value_of_an_unknown_flag_is_no_second_error() -> None:
+    assert errors("--etcd-servers", "http://x") == ["unknown flag: --etcd-servers"]
+
+
+def test_lists_add_up_and_replace_the_default() -> None:
+    options = parse("--authorization-mode=Node", "--authorization-mode=RBAC,AlwaysDeny")
+    assert options.authorization.modes == ["Node", "RBAC", "AlwaysDeny"]
+    assert parse().authorization.modes == ["Node", "RBAC"]
+
+
+def test_controllers_follow_the_controller_managers_rule() -> None:
+    none = parse("--controllers=").controllers
+    assert not none.enabled("namespace-controller")
+    some = parse("--controllers=*,-namespace-controller").controllers
+    assert some.enabled("other") and not some.enabled("namespace-controller")
+    assert some.unknown(frozenset({"other"})) == [
+        '--controllers: "namespace-controller" is not in the list of known controllers'
+    ]
+
+
+def test_runtime_config_prefers_the_most_specific_setting() -> None:
+    enabled = parse("--runtime-config=api/all=false,apps/v1=true,batch/v1/jobs=true").api_enablement.enabled
+    assert enabled("apps", "v1") and enabled("batch", "v1", "jobs")
+    assert not enabled("batch", "v1", "cronjobs") and not enabled("", "v1")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25), ("-5m", -300), ("2h0m0.5s", 7200.5)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "1x", "h", "1h 2m"])
+def test_bad_durations(text: str) -> None:
+    with pytest.raises(FlagError):
+        duration(text)
+
+
+def test_port_ranges() -> None:
+    assert port_range("30000-30010") == (30000, 30010)
+    assert port_range("30000+10") == (30000, 30010)
+    for bad in ("2-1", "0-70000", "x"):
+        with pytest.raises(FlagError):
+            port_range(bad)
+
+
+def test_certificates_by_server_name() -> None:
+    assert sni_pair("a.crt,a.key:x.example,*.y.example") == ("a.crt", "a.key", ("x.example", "*.y.example"))
+    with pytest.raises(FlagError):
+        sni_pair("a.crt")
+
+
+def test_a_config_file_comes_before_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "kapi.conf"
+    file.write_text("# comment\n--secure-port=7001 --data-dir='/a b'\n--redis-prefix=x\n")
+    flags = expand(["--secure-port=7002", f"--config-file={file}"])
+    options = parse(*flags)
+    assert options.serving.secure_port == 7002
+    assert options.storage.data_dir == "/a b" and options.storage.redis_prefix == "x"
+    with pytest.raises(ConfigError, match="cannot read"):
+        expand(["--config-file", str(tmp_path / "missing")])

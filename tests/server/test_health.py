@@ -1,0 +1,51 @@
+"""Health endpoints: texts, exclusion, single checks, failures."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from kapi.server.health import HealthChecks
+
+
+@pytest.fixture
+def checks() -> HealthChecks:
+    made = HealthChecks("/readyz")
+    made.add("ping", lambda: "")
+    made.add("poststarthook/a", lambda: "")
+    return made
+
+
+def ask(checks: HealthChecks, path: str) -> Any:
+    path, _, query = path.partition("?")
+    response = checks.handle(SimpleNamespace(path=path, query=parse_qs(query, keep_blank_values=True)))  # type: ignore[arg-type]
+    return None if response is None else (response.status, response.body)
+
+
+def test_plain_and_verbose(checks: HealthChecks) -> None:
+    assert ask(checks, "/readyz") == (200, b"ok")
+    assert ask(checks, "/readyz?verbose") == (200, b"[+]ping ok\n[+]poststarthook/a ok\nreadyz check passed\n")
+
+
+def test_a_failure_names_the_check_but_not_the_reason(checks: HealthChecks) -> None:
+    checks.add("store", lambda: "secret reason")
+    code, body = ask(checks, "/readyz")
+    assert code == 500 and b"[-]store failed: reason withheld\nreadyz check failed\n" in body and b"secret" not in body
+    assert ask(checks, "/readyz/store") == (500, b"internal server error: secret reason\n")
+
+
+def test_exclusion(checks: HealthChecks) -> None:
+    checks.add("store", lambda: "down")
+    assert ask(checks, "/readyz?exclude=store") == (200, b"ok")
+    _, body = ask(checks, "/readyz?exclude=store&exclude=x&verbose")
+    assert b"[+]store excluded: ok\n" in body
+    assert b'warn: some health checks cannot be excluded: no matches for "x"\n' in body
+
+
+def test_single_and_unknown_checks(checks: HealthChecks) -> None:
+    assert ask(checks, "/readyz/poststarthook/a") == (200, b"ok")
+    assert ask(checks, "/readyz/nosuch") is None
+    assert ask(checks, "/readyz/") is None

@@ -1,0 +1,140 @@
+"""Generated keys, TLS contexts and their reload."""
+
+from __future__ import annotations
+
+import datetime
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+from OpenSSL import SSL
+
+from kapi.server import pki
+from kapi.server.kubeconfig import write_admin
+from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings, load_pair
+
+NAMES = ["localhost", "127.0.0.1", "10.0.0.1", "kubernetes.default.svc"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> pki.Files:
+    return pki.ensure(tmp_path / "pki", NAMES)
+
+
+def test_everything_is_for_the_owner_only(files: pki.Files) -> None:
+    assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.directory.iterdir()} == {0o600}
+
+
+def test_a_second_start_uses_the_same_keys(files: pki.Files) -> None:
+    before = {path.name: path.read_bytes() for path in files.directory.iterdir()}
+    pki.ensure(files.directory, NAMES)
+    assert {path.name: path.read_bytes() for path in files.directory.iterdir()} == before
+
+
+def test_a_new_name_makes_a_new_serving_certificate_only(files: pki.Files) -> None:
+    serving, ca, key = files.serving.read_bytes(), files.ca.read_bytes(), files.service_account_key.read_bytes()
+    pki.ensure(files.directory, [*NAMES, "api.example"])
+    assert files.serving.read_bytes() != serving
+    assert (files.ca.read_bytes(), files.service_account_key.read_bytes()) == (ca, key)
+    certificate = x509.load_pem_x509_certificate(files.serving.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "api.example" in names.get_values_for_type(x509.DNSName)
+
+
+def test_the_admin_is_in_system_masters(files: pki.Files) -> None:
+    certificate = x509.load_pem_x509_certificate(files.admin.read_bytes())
+    assert certificate.subject.rfc4514_string() == "CN=kubernetes-admin,O=system:masters"
+    remaining = certificate.not_valid_after_utc - datetime.datetime.now(datetime.timezone.utc)
+    assert remaining > datetime.timedelta(days=300)
+
+
+def test_the_kubeconfig_is_whole_and_private(files: pki.Files, tmp_path: Path) -> None:
+    path = tmp_path / "admin.kubeconfig"
+    write_admin(path, "https://127.0.0.1:1234", files.ca.read_bytes(), files)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1234"
+
+
+def handshake(contexts: ServerContexts, name: bytes = b"localhost", **limits: int) -> SSL.Connection:
+    """A client's connection after a handshake in memory.  Raises SSL.Error when there is none."""
+    client_context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+    client_context.set_alpn_protos([b"h2", b"http/1.1"])
+    if "maximum" in limits:
+        client_context.set_max_proto_version(limits["maximum"])
+    client, server = SSL.Connection(client_context, None), contexts.serverConnectionForTLS(None)
+    client.set_tlsext_host_name(name)
+    client.set_connect_state()
+    server.set_accept_state()
+    done = [False, False]
+    for _ in range(10):
+        for index, (mine, other) in enumerate(((client, server), (server, client))):
+            try:
+                mine.do_handshake()
+                done[index] = True
+            except SSL.WantReadError:
+                pass
+            try:
+                other.bio_write(mine.bio_read(1 << 16))
+            except SSL.WantReadError:
+                pass
+        if all(done):
+            break
+    assert all(done)
+    return client
+
+
+def subject(connection: SSL.Connection) -> str:
+    certificate = connection.get_peer_certificate(as_cryptography=True)
+    assert certificate is not None
+    return certificate.subject.rfc4514_string()
+
+
+def test_alpn_prefers_http2_and_a_flag_turns_it_off(files: pki.Files) -> None:
+    pair = KeyPair(str(files.serving), str(files.serving_key))
+    assert handshake(ServerContexts(TLSSettings(pair))).get_alpn_proto_negotiated() == b"h2"
+    plain = ServerContexts(TLSSettings(pair, protocols=(b"http/1.1",)))
+    assert handshake(plain).get_alpn_proto_negotiated() == b"http/1.1"
+
+
+def test_the_minimum_version_is_kept(files: pki.Files) -> None:
+    contexts = ServerContexts(
+        TLSSettings(KeyPair(str(files.serving), str(files.serving_key)), minimum_version="VersionTLS13")
+    )
+    handshake(contexts)
+    with pytest.raises(SSL.Error):
+        handshake(contexts, maximum=SSL.TLS1_2_VERSION)
+
+
+def test_a_certificate_for_each_server_name(files: pki.Files, tmp_path: Path) -> None:
+    other = pki.ensure(tmp_path / "other", ["x.example"])
+    extra = KeyPair(str(other.admin), str(other.admin_key), ("*.example",))
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key)), sni=[extra]))
+    assert subject(handshake(contexts, b"a.example")) == "CN=kubernetes-admin,O=system:masters"
+    assert subject(handshake(contexts, b"a.b.example")) == "CN=kube-apiserver"
+    assert subject(handshake(contexts)) == "CN=kube-apiserver"
+
+
+def test_reload_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_broken(
+    files: pki.Files, tmp_path: Path
+) -> None:
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    assert not contexts.reload()
+    first = handshake(contexts).get_peer_certificate(as_cryptography=True)
+    files.serving.write_text("broken")
+    assert not contexts.reload()
+    assert handshake(contexts).get_peer_certificate(as_cryptography=True) == first
+    files.serving.unlink()
+    files.serving_key.unlink()
+    pki.ensure(files.directory, NAMES)
+    assert contexts.reload()
+    assert handshake(contexts).get_peer_certificate(as_cryptography=True) != first
+
+
+def test_a_key_must_belong_to_its_certificate(files: pki.Files) -> None:
+    with pytest.raises(CertificateError, match="does not match"):
+        load_pair(KeyPair(str(files.serving), str(files.admin_key)))
+    with pytest.raises(CertificateError, match="cannot read"):
+        load_pair(KeyPair("/nonexistent.crt", str(files.admin_key)))
