@@ -75,12 +75,17 @@ class PolicyIndex:
         self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> subjects it was filed under
 
     def follow(self, client: Client) -> Callable[[], None]:
-        """Reads and follows the four resources; returns the function that stops it."""
+        """Reads and follows those of the four resources that are served; returns the function that stops it."""
+        served = {plural for group, plural, _ in client.resources() if group == GROUP}
         stops = [
-            client.resource(GROUP, "clusterroles").watch(self.on_role),
-            client.resource(GROUP, "roles").watch(self.on_role),
-            client.resource(GROUP, "clusterrolebindings").watch(self.on_binding),
-            client.resource(GROUP, "rolebindings").watch(self.on_binding),
+            client.resource(GROUP, plural).watch(handler)
+            for plural, handler in (
+                ("clusterroles", self.on_role),
+                ("roles", self.on_role),
+                ("clusterrolebindings", self.on_binding),
+                ("rolebindings", self.on_binding),
+            )
+            if plural in served
         ]
 
         def stop() -> None:

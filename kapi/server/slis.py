@@ -1,0 +1,51 @@
+"""``/metrics/slis``: the outcome of every health check as metrics (KEP-3466; upstream: component-base ``metrics/slis``).
+
+A scrape runs the checks, so that the figures do not depend on somebody probing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.generic import GenericServer
+from kapi.server.health import HealthChecks
+
+_TYPE = b"text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+_GAUGE = (
+    "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n"
+    "# TYPE kubernetes_healthcheck gauge\n"
+)
+_TOTAL = (
+    "# HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.\n"
+    "# TYPE kubernetes_healthchecks_total counter\n"
+)
+
+
+class HealthIndicators:
+    """Counts outcomes by check and endpoint; the number of series is that of the checks."""
+
+    def __init__(self, endpoints: Sequence[HealthChecks]) -> None:
+        self._endpoints = tuple(endpoints)
+        self._totals: dict[tuple[str, str, str], int] = {}
+
+    def exposition(self, ctx: RequestContext) -> Response:
+        gauges = []
+        for endpoint in self._endpoints:
+            kind, failed = endpoint.path.strip("/"), endpoint.failures()
+            for name in sorted(endpoint.checks):
+                status = "error" if name in failed else "success"
+                gauges.append(f'kubernetes_healthcheck{{name="{name}",type="{kind}"}} {int(name not in failed)}\n')
+                key = (name, status, kind)
+                self._totals[key] = self._totals.get(key, 0) + 1
+        totals = [
+            f'kubernetes_healthchecks_total{{name="{name}",status="{status}",type="{kind}"}} {count}\n'
+            for (name, status, kind), count in sorted(self._totals.items())
+        ]
+        text = _GAUGE + "".join(gauges) + _TOTAL + "".join(totals)
+        return Response(200, text.encode(), _TYPE)
+
+
+def install_slis(server: GenericServer, endpoints: Sequence[HealthChecks]) -> None:
+    server.route("/metrics/slis", HealthIndicators(endpoints).exposition)
