@@ -76,6 +76,7 @@ from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import Metrics
 from kapi.server.pki import Files
 from kapi.server.routes import install_health, install_index, install_metrics, install_version
+from kapi.server.slis import install_slis
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import embedded_store, external_store
 from kapi.watchcache.caches import Caches
@@ -419,6 +420,7 @@ def _routes(made: Assembly, store: Any) -> None:
     install_version(server)
     install_health(server, endpoints)
     install_metrics(server, made.metrics)
+    install_slis(server, endpoints)
 
 
 def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
