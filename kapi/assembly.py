@@ -80,6 +80,7 @@ from kapi.server.slis import install_slis
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import embedded_store, external_store
 from kapi.watchcache.caches import Caches
+from kapi.watchcache.metrics import families
 
 
 class Assembly:
@@ -108,6 +109,8 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     made = Assembly()
     store = _store(options, reactor)
     made.caches = Caches(store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"))
+    made.metrics.add(families(made.caches))
+    store.on_request = _observe_store(made)
     settings = {
         "allow_privileged": options.misc.allow_privileged,
         "service_cluster_ip_range": options.misc.service_cluster_ip_range,
@@ -234,6 +237,16 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
 
 def _leases(registry: Registry) -> ServerLeases:
     return ServerLeases(registry.store, registry.caches.cache(LEASES, {}, False), registry.environment.clock)
+
+
+def _observe_store(made: Assembly) -> Callable[[str, str, float], None]:
+    observe = made.metrics.store.observe
+
+    def on_request(operation: str, key: str, seconds: float) -> None:
+        group, resource, _ = key.split("/", 2)
+        observe((operation, "" if group == "core" else group, resource), seconds)
+
+    return on_request
 
 
 def _store(options: Options, reactor: Any) -> Any:

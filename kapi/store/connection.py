@@ -19,8 +19,10 @@ from twisted.logger import Logger
 
 log = Logger()
 
-#: A reply still to come: who waits, and for a write what it was (kind, key, expected, head, tail).
-Pending = tuple["defer.Deferred[Any]", "tuple[str, str, int, bytes, bytes] | None"]
+#: What a write was: kind, key, expected, head, tail, and when it was sent (seconds of perf_counter).
+PendingWrite = tuple[str, str, int, bytes, bytes, float]
+#: A reply still to come: who waits, and for a write what it was.
+Pending = tuple["defer.Deferred[Any]", "PendingWrite | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Any]]"], None]
 
 

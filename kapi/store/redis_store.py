@@ -18,7 +18,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending, PendingWrite
 from kapi.store.errors import (
     KeyExists,
     KeyMissing,
@@ -42,6 +42,7 @@ LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we
 BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _READ_AT_ONCE = 2000  # changes
+_OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
 class RedisStore:
@@ -68,6 +69,8 @@ class RedisStore:
         self._started = False
         self._pause: defer.Deferred[None] | None = None
         self._running: defer.Deferred[None] | None = None
+        #: called with the operation, the key and the seconds it took: for metrics
+        self.on_request: Callable[[str, str, float], None] | None = None
         self._sweeper = Sweeper(self, reactor, clock)
         self._watchdog = LoopingCall(self._look_for_silence)
         self._watchdog.clock = reactor
@@ -269,7 +272,10 @@ class RedisStore:
                 for (deferred, _), _reply in batch:
                     deferred.errback(StoreUnavailable(f"{self.address}: out of step with the server"))
                 return
+        observe, now = self.on_request, time.perf_counter()
         for (deferred, write), reply in batch:
+            if observe is not None and write is not None:
+                observe(_OPERATIONS[write[0]], write[1], now - write[5])
             if write is None:
                 if isinstance(reply, Exception):
                     deferred.errback(self._interpret(reply))
@@ -280,8 +286,8 @@ class RedisStore:
             else:
                 deferred.errback(self._refused(write, reply))
 
-    def _refused(self, write: tuple[str, str, int, bytes, bytes], reply: Any) -> Exception:
-        kind, key, expected, _, _ = write
+    def _refused(self, write: PendingWrite, reply: Any) -> Exception:
+        kind, key, expected = write[:3]
         if isinstance(reply, Exception):
             return self._interpret(reply)
         if kind == CREATED:
@@ -346,7 +352,7 @@ class RedisStore:
         until = b"" if expires is None else b"%.3f" % expires
         connection.send(
             (b"EVALSHA", SHA, 4, *keys, kind, key, expected, head, tail, until),
-            (deferred, (kind, key, expected, head, tail)),
+            (deferred, (kind, key, expected, head, tail, time.perf_counter())),
         )
         return deferred
 

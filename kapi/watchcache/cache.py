@@ -51,6 +51,7 @@ class Cache:
         self._groups = GroupIndex()
         self.size = 0  # bytes of all objects
         self.received = 0  # changes so far
+        self.dispatched = 0  # changes that some watcher was told of
         self.terminated = 0  # watches cut off because they were slow
 
     @property
@@ -62,6 +63,11 @@ class Cache:
     def watches(self) -> int:
         """How many run now."""
         return len(self._groups)
+
+    @property
+    def history(self) -> int:
+        """How many changes watches and lists can go back."""
+        return len(self._ring)
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -267,6 +273,8 @@ class Cache:
                 if not group.pending:
                     self._caches.dirty.append(group)
                 group.pending.append(told)
+        if event.is_told:
+            self.dispatched += 1
         return event
 
     def trim(self, event: CacheEvent) -> None:

@@ -15,6 +15,7 @@ from kapi.store.errors import Compacted
 from kapi.store.memory import MemoryStore
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.event import Batch
+from kapi.watchcache.metrics import families
 from kapi.watchcache.watch import Watch
 
 PODS = GroupResource("", "pods")
@@ -455,3 +456,23 @@ class Watching(CacheTest):
         self.assertEqual((client.ends, other.ends), ([None], []))
         self.run_async(self.caches.stop())
         self.assertEqual(other.ends, [None])
+
+
+class Metrics(CacheTest):
+    def test_what_is_counted(self) -> None:
+        self.create("a")
+        self.watch()
+        self.create("b")
+        self.turn()
+        named = {family.name: family.samples for family in families(self.caches)()}
+        values = {
+            name: samples[0].value
+            for name, samples in named.items()
+            if samples[0].labels == {"group": "", "resource": "pods"}
+        }
+        self.assertEqual(values["apiserver_watch_cache_events_received"], 2)
+        self.assertEqual(values["apiserver_watch_cache_events_dispatched"], 1)
+        self.assertEqual(values["apiserver_terminated_watchers"], 0)
+        self.assertEqual(values["apiserver_watch_cache_resource_version"], 2)
+        self.assertEqual(values["apiserver_storage_objects"], 2)
+        self.assertEqual(values["apiserver_resource_size_estimate_bytes"], sum(len(e.data) for e in self.pods.list()[0]))
