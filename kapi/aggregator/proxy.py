@@ -86,6 +86,9 @@ class ReverseProxy:
         headers = Headers()
         for name, value in _request_headers(ctx):
             headers.addRawHeader(name, value)
+        backend = self.backends.get(key)
+        assert backend is not None
+        headers.setRawHeaders(b"host", [backend.target.name.encode()])
         content = ctx.http.content
         content.seek(0)
         body = None if ctx.method in ("GET", "HEAD", "OPTIONS") and not content.read(1) else FileBodyProducer(content)

@@ -15,6 +15,7 @@ from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
 
 MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
+MAX_BODY = 64 * 1024  # bytes of the body of an answer that upgrades nothing
 
 
 class NotUpgradable(Exception):
@@ -78,7 +79,8 @@ class TunnelBackend(Protocol):
         self._request = request
         self._head = b""
         self._taken: Taken | None = None
-        self._collected: list[bytes] | None = None
+        self._refusal: tuple[int, list[tuple[bytes, bytes]], int] | None = None
+        self._body = b""
         self.decided: Deferred[tuple[int, list[tuple[bytes, bytes]], bytes]] = Deferred()
 
     def connectionMade(self) -> None:
@@ -90,6 +92,9 @@ class TunnelBackend(Protocol):
             self._taken.transport.write(data)
             return
         if self.decided.called:
+            return
+        if self._refusal is not None:
+            self._collect(data)
             return
         self._head += data
         end = self._head.find(b"\r\n\r\n")
@@ -113,9 +118,17 @@ class TunnelBackend(Protocol):
             self._taken.begin()
             self.decided.callback((status, headers, b""))
             return
-        self.decided.callback((status, headers, rest))
-        assert self.transport is not None
-        self.transport.loseConnection()
+        self._refusal = (status, headers, _length(headers))
+        self._collect(rest)
+
+    def _collect(self, data: bytes) -> None:
+        """The body of an answer that upgrades nothing, as far as it is short."""
+        assert self._refusal is not None and self.transport is not None
+        self._body += data
+        status, headers, length = self._refusal
+        if len(self._body) >= min(length, MAX_BODY):
+            self.decided.callback((status, headers, self._body[: min(length, MAX_BODY)]))
+            self.transport.loseConnection()
 
     def _fail(self, error: Exception) -> None:
         self.decided.errback(error)
@@ -126,7 +139,10 @@ class TunnelBackend(Protocol):
         if self._taken is not None:
             self._taken.transport.loseConnection()
         elif not self.decided.called:
-            self.decided.errback(reason)
+            if self._refusal is not None:
+                self.decided.callback((*self._refusal[:2], self._body))
+            else:
+                self.decided.errback(reason)
 
 
 def _parse(head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
@@ -142,3 +158,11 @@ def _parse(head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
             raise ValueError("the backend's answer has a broken header")
         headers.append((name.strip(), value.strip()))
     return int(parts[1]), headers
+
+
+def _length(headers: list[tuple[bytes, bytes]]) -> int:
+    """The length of a body; without one it ends with the connection."""
+    for name, value in headers:
+        if name.lower() == b"content-length" and value.isdigit():
+            return int(value)
+    return MAX_BODY
