@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable
 from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes
@@ -115,3 +120,18 @@ def attributes(
 def pod(name: str = "p", **spec: Any) -> Object:
     spec.setdefault("containers", [{"name": "c", "image": "i"}])
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "n"}, "spec": spec}
+
+
+def finish(waiting: None | Awaitable[None]) -> None:
+    """Runs what a plugin returns, which must not wait for I/O."""
+    if not inspect.isawaitable(waiting):
+        return
+
+    async def run() -> None:
+        await waiting
+
+    results: list[Any] = []
+    Deferred.fromCoroutine(run()).addBoth(results.append)
+    assert results, "the plugin waits"
+    if isinstance(results[0], Failure):
+        results[0].raiseException()

@@ -1,0 +1,343 @@
+"""Single plugins: what they change, what they refuse and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.admission import catalogue
+from kapi.admission.chain import build_chain
+from kapi.admission.interface import DELETE, UPDATE, Attributes, Plugin
+from kapi.admission.plugins import (
+    event_rate_limit,
+    limit_ranger,
+    namespace_lifecycle,
+    node_restriction,
+    owner_references_permission_enforcement,
+    pod_node_selector,
+    pod_toleration_restriction,
+    priority,
+    service_account,
+)
+from kapi.authorization.interface import Attributes as Question
+from kapi.authorization.interface import Decision, Verdict
+from kapi.machinery.status import StatusError
+from kapi.request.user import UserInfo
+from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
+
+Object = dict[str, Any]
+NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
+
+
+def admit(plugin: Plugin, request: Attributes) -> Attributes:
+    finish(plugin.admit(request))
+    finish(plugin.validate(request))
+    return request
+
+
+def refusal(plugin: Plugin, request: Attributes) -> str:
+    with pytest.raises(StatusError) as caught:
+        admit(plugin, request)
+    return str(caught.value.message)
+
+
+class Rules:
+    """Allows (verb, resource/subresource) pairs."""
+
+    def __init__(self, *allowed: tuple[str, str]) -> None:
+        self.allowed = set(allowed)
+
+    def authorize(self, asked: Question) -> Verdict:
+        resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+        return Verdict(Decision.ALLOW if (asked.verb, resource) in self.allowed else Decision.NO_OPINION)
+
+
+def namespace(name: str = "n", **metadata: Any) -> Object:
+    return {"metadata": {"name": name, **metadata}, "status": {"phase": "Active"}}
+
+
+def cluster(*namespaces: Object) -> FakeClient:
+    client = FakeClient()
+    client.put("", "namespaces", *(namespaces or (namespace(),)))
+    return client
+
+
+def test_every_plugin_of_the_catalogue_can_be_made_that_needs_no_configuration() -> None:
+    needing = {"EventRateLimit", "ImagePolicyWebhook"}
+    chain = build_chain(initializer(FakeClient(), authorizer=Rules()), enable=catalogue.PLUGINS.keys() - needing)
+    assert [plugin.name for plugin in chain.plugins] == [name for name in catalogue.PLUGINS if name not in needing]
+
+
+def test_an_unknown_plugin_is_refused() -> None:
+    with pytest.raises(ValueError, match="Nope"):
+        build_chain(initializer(), enable=["Nope"])
+
+
+class TestNamespaceLifecycle:
+    def test_nothing_is_made_in_a_missing_namespace(self) -> None:
+        plugin = namespace_lifecycle.make(initializer(), None)
+        assert refusal(plugin, attributes(pod())) == 'namespaces "n" not found'
+
+    def test_nothing_is_made_in_a_namespace_that_ends(self) -> None:
+        ending = {
+            "metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"phase": "Terminating"},
+        }
+        plugin = namespace_lifecycle.make(initializer(cluster(ending)), None)
+        text = refusal(plugin, attributes(pod()))
+        assert (
+            text == 'pods "p" is forbidden: unable to create new content in namespace n because it is being terminated'
+        )
+
+    @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+    def test_namespaces_of_the_system_stay(self, name: str) -> None:
+        plugin = namespace_lifecycle.make(initializer(cluster(namespace(name))), None)
+        request = attributes(
+            None, namespace(name), operation=DELETE, resource="namespaces", kind="Namespace", namespace=name
+        )
+        assert "this namespace may not be deleted" in refusal(plugin, request)
+
+
+class TestServiceAccount:
+    def test_a_pod_gets_the_default_account_and_its_token(self) -> None:
+        client = cluster()
+        client.put("", "serviceaccounts", {"metadata": {"name": "default", "namespace": "n"}})
+        request = admit(service_account.make(initializer(client), None), attributes(pod()))
+        assert request.obj is not None
+        spec = request.obj["spec"]
+        assert spec["serviceAccountName"] == "default"
+        mount = spec["containers"][0]["volumeMounts"][0]
+        assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+        assert [v["name"] for v in spec["volumes"]] == [mount["name"]]
+        sources = spec["volumes"][0]["projected"]["sources"]
+        assert [next(iter(source)) for source in sources] == ["serviceAccountToken", "configMap", "downwardAPI"]
+
+    def test_an_account_that_wants_no_token_gets_none(self) -> None:
+        client = cluster()
+        account = {"metadata": {"name": "default", "namespace": "n"}, "automountServiceAccountToken": False}
+        client.put("", "serviceaccounts", account)
+        request = admit(service_account.make(initializer(client), None), attributes(pod()))
+        assert request.obj is not None and "volumes" not in request.obj["spec"]
+
+
+class TestLimitRanger:
+    limits = {
+        "metadata": {"name": "l", "namespace": "n"},
+        "spec": {
+            "limits": [
+                {
+                    "type": "Container",
+                    "default": {"cpu": "200m"},
+                    "defaultRequest": {"cpu": "100m"},
+                    "max": {"cpu": "1"},
+                    "min": {"cpu": "50m"},
+                    "maxLimitRequestRatio": {"cpu": "4"},
+                }
+            ]
+        },
+    }
+
+    def plugin(self) -> Plugin:
+        client = cluster()
+        client.put("", "limitranges", self.limits)
+        return limit_ranger.make(initializer(client), None)
+
+    def test_defaults(self) -> None:
+        request = admit(self.plugin(), attributes(pod()))
+        assert request.obj is not None
+        resources = request.obj["spec"]["containers"][0]["resources"]
+        assert resources == {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}
+        note = request.obj["metadata"]["annotations"]["kubernetes.io/limit-ranger"]
+        assert note == "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
+
+    def test_limits(self) -> None:
+        wide = {"requests": {"cpu": "20m"}, "limits": {"cpu": "2"}}
+        text = refusal(self.plugin(), attributes(pod(containers=[{"name": "c", "image": "i", "resources": wide}])))
+        assert "minimum cpu usage per Container is 50m, but request is 20m" in text
+        assert "maximum cpu usage per Container is 1, but limit is 2" in text
+        assert "cpu max limit to request ratio per Container is 4, but provided ratio is 100" in text
+
+
+class TestPriority:
+    def test_the_class_sets_the_number(self) -> None:
+        client = cluster()
+        client.put("scheduling.k8s.io", "priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
+        plugin = priority.make(initializer(client), None)
+        request = admit(plugin, attributes(pod(priorityClassName="high")))
+        assert request.obj is not None and request.obj["spec"]["priority"] == 1000
+        assert "no PriorityClass with name none was found" in refusal(plugin, attributes(pod(priorityClassName="none")))
+        wrong = attributes(pod(priorityClassName="high", priority=5))
+        assert "the integer value of priority (5) must not be provided in pod spec" in refusal(plugin, wrong)
+
+
+class TestNodeRestriction:
+    def plugin(self, **more: Any) -> Plugin:
+        client = cluster()
+        client.put("", "nodes", {"metadata": {"name": "n1", "uid": "u1"}})
+        client.put("", "pods", {**pod("mine", nodeName="n1")}, {**pod("other", nodeName="n2")})
+        return node_restriction.make(initializer(client, **more), None)
+
+    def node(self, labels: dict[str, str], name: str = "n1", **spec: Any) -> Object:
+        return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+    def change(self, new: Object, old: Object) -> Attributes:
+        return attributes(new, old, operation=UPDATE, resource="nodes", kind="Node", namespace="", user=NODE)
+
+    def test_others_are_free(self) -> None:
+        admit(self.plugin(), attributes(pod()))
+
+    def test_only_its_own_node(self) -> None:
+        request = self.change(self.node({}, "n2"), self.node({}, "n2"))
+        assert refusal(self.plugin(), request) == (
+            'nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"'
+        )
+
+    @pytest.mark.parametrize(
+        ("label", "allowed"),
+        [
+            ("example.com/x", True),
+            ("plain", True),
+            ("kubernetes.io/hostname", True),
+            ("node.kubernetes.io/x", True),
+            ("a.kubelet.kubernetes.io/x", True),
+            ("node-restriction.kubernetes.io/x", False),
+            ("a.node-restriction.kubernetes.io/x", False),
+            ("node-role.kubernetes.io/master", False),
+            ("x.k8s.io/y", False),
+        ],
+    )
+    def test_labels(self, label: str, allowed: bool) -> None:
+        request = self.change(self.node({label: "1"}), self.node({}))
+        if allowed:
+            admit(self.plugin(), request)
+        else:
+            assert f"is not allowed to modify labels: {label}" in refusal(self.plugin(), request)
+
+    def test_taints_stay(self) -> None:
+        request = self.change(self.node({}, taints=[]), self.node({}, taints=[{"key": "a", "effect": "NoSchedule"}]))
+        assert 'node "n1" is not allowed to modify taints' in refusal(self.plugin(), request)
+
+    def test_mirror_pods(self) -> None:
+        plugin = self.plugin()
+        mirror = pod("m", nodeName="n1")
+        assert "can only create mirror pods" in refusal(plugin, attributes(mirror, user=NODE))
+        mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+        assert "with an owner reference set to itself" in refusal(plugin, attributes(mirror, user=NODE))
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2", "controller": True}
+        mirror["metadata"]["ownerReferences"] = [owner]
+        assert "node n1 UID mismatch: expected u2 got u1" in refusal(plugin, attributes(mirror, user=NODE))
+        owner["uid"] = "u1"
+        admit(plugin, attributes(mirror, user=NODE))
+        mirror["spec"]["volumes"] = [{"name": "v", "secret": {"secretName": "s"}}]
+        assert "can not create pods that reference secrets" in refusal(plugin, attributes(mirror, user=NODE))
+
+    def test_deletes_and_evicts_its_own_pods(self) -> None:
+        plugin = self.plugin()
+        admit(plugin, attributes(None, pod("mine", nodeName="n1"), operation=DELETE, user=NODE))
+        text = refusal(plugin, attributes(None, pod("other", nodeName="n2"), operation=DELETE, user=NODE))
+        assert "can only delete pods with spec.nodeName set to itself" in text
+        eviction = attributes({"metadata": {"name": "other"}}, subresource="eviction", user=NODE)
+        assert "node n1 can only evict pods" in refusal(plugin, eviction)
+
+    def token(self, name: str, uid: str, *audiences: str) -> Attributes:
+        ref = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid}
+        obj = {"metadata": {"name": "sa"}, "spec": {"boundObjectRef": ref, "audiences": list(audiences)}}
+        return attributes(obj, resource="serviceaccounts", kind="TokenRequest", subresource="token", user=NODE)
+
+    def test_tokens(self) -> None:
+        plugin = self.plugin(authorizer=Rules(("request-serviceaccounts-token-audience", "vault")))
+        mine = plugin.initializer.lister("", "pods").get("n", "mine")  # type: ignore[attr-defined]
+        other = plugin.initializer.lister("", "pods").get("n", "other")  # type: ignore[attr-defined]
+        token = {"projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "own"}}]}, "name": "t"}
+        mine["spec"]["volumes"] = [token]
+        admit(plugin, self.token("mine", mine["metadata"]["uid"], "own"))
+        admit(plugin, self.token("mine", mine["metadata"]["uid"], "vault"))
+        text = refusal(plugin, self.token("mine", mine["metadata"]["uid"], "else"))
+        assert 'audience "else" not found in pod spec volume' in text
+        assert "does not match the UID in record" in refusal(plugin, self.token("mine", "wrong"))
+        assert "scheduled on a different node" in refusal(plugin, self.token("other", other["metadata"]["uid"]))
+
+    def test_leases(self) -> None:
+        def lease(name: str, where: str) -> Attributes:
+            obj = {"metadata": {"name": name, "namespace": where}}
+            group = "coordination.k8s.io"
+            return attributes(obj, resource="leases", group=group, kind="Lease", namespace=where, user=NODE)
+
+        admit(self.plugin(), lease("n1", "kube-node-lease"))
+        assert "with the same name as the requesting node" in refusal(self.plugin(), lease("n2", "kube-node-lease"))
+        assert 'can only access leases in the "kube-node-lease"' in refusal(self.plugin(), lease("n1", "n"))
+
+
+class TestPodNodeSelector:
+    def test_namespaces_selector_is_added_and_checked(self) -> None:
+        annotations = {"scheduler.alpha.kubernetes.io/node-selector": "env=prod,zone=a"}
+        client = cluster(namespace(annotations=annotations))
+        configuration = {"podNodeSelectorPluginConfig": {"n": "env=prod,zone=a,disk=ssd"}}
+        plugin = pod_node_selector.make(initializer(client), configuration)
+        request = admit(plugin, attributes(pod(nodeSelector={"disk": "ssd"})))
+        assert request.obj is not None
+        assert request.obj["spec"]["nodeSelector"] == {"env": "prod", "zone": "a", "disk": "ssd"}
+        conflict = refusal(plugin, attributes(pod(nodeSelector={"env": "test"})))
+        assert "conflicts with its namespace node label selector" in conflict
+        assert "conflict with its namespace whitelist" in refusal(plugin, attributes(pod(nodeSelector={"x": "y"})))
+
+    def test_default_of_the_cluster(self) -> None:
+        configuration = {"podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": "a=b"}}
+        request = admit(pod_node_selector.make(initializer(cluster()), configuration), attributes(pod()))
+        assert request.obj is not None and request.obj["spec"]["nodeSelector"] == {"a": "b"}
+
+
+class TestPodTolerationRestriction:
+    def test_adds_and_restricts(self) -> None:
+        annotations = {
+            "scheduler.alpha.kubernetes.io/defaultTolerations": '[{"key":"a","operator":"Exists"}]',
+            "scheduler.alpha.kubernetes.io/tolerationsWhitelist": '[{"key":"a","operator":"Exists"}]',
+        }
+        plugin = pod_toleration_restriction.make(initializer(cluster(namespace(annotations=annotations))), None)
+        request = admit(plugin, attributes(pod()))
+        assert request.obj is not None and request.obj["spec"]["tolerations"] == [{"key": "a", "operator": "Exists"}]
+        text = refusal(plugin, attributes(pod(tolerations=[{"key": "b", "operator": "Exists"}])))
+        assert "conflict with its namespace whitelist" in text
+
+
+class TestEventRateLimit:
+    def test_a_bucket_for_each_namespace(self) -> None:
+        now = [0.0]
+        limits = {"limits": [{"type": "Namespace", "qps": 1, "burst": 2}]}
+        plugin = event_rate_limit.make(initializer(clock=lambda: now[0]), limits)
+
+        def event(where: str) -> Attributes:
+            obj = {"metadata": {"name": "e", "namespace": where}}
+            return attributes(obj, resource="events", kind="Event", namespace=where)
+
+        admit(plugin, event("a"))
+        admit(plugin, event("a"))
+        assert refusal(plugin, event("a")) == "Too many requests: limit reached on type Namespace for key a"
+        admit(plugin, event("b"))
+        now[0] = 1.0
+        admit(plugin, event("a"))
+
+    def test_configuration_is_checked(self) -> None:
+        with pytest.raises(ValueError, match="limits"):
+            event_rate_limit.make(initializer(), None)
+        with pytest.raises(ValueError, match="unknown event rate limit type"):
+            event_rate_limit.make(initializer(), {"limits": [{"type": "X", "qps": 1, "burst": 1}]})
+
+
+class TestOwnerReferences:
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "1", "blockOwnerDeletion": True}
+
+    def changed(self) -> Attributes:
+        new = pod()
+        new["metadata"]["ownerReferences"] = [self.owner]
+        return attributes(new, pod(), operation=UPDATE)
+
+    def make(self, *allowed: tuple[str, str]) -> Plugin:
+        return owner_references_permission_enforcement.make(initializer(authorizer=Rules(*allowed)), None)
+
+    def test_rights_needed(self) -> None:
+        assert "you can't delete" in refusal(self.make(), self.changed())
+        assert "you can't set finalizers on" in refusal(self.make(("delete", "pods")), self.changed())
+        admit(self.make(("delete", "pods"), ("update", "deployments/finalizers")), self.changed())
+        admit(self.make(("delete", "pods"), ("update", "*/finalizers")), self.changed())

@@ -1,0 +1,165 @@
+"""Admission policies: expressions that refuse, warn, annotate and change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.admission.interface import Attributes
+from kapi.admission.policy import mutating, validating
+from kapi.machinery.status import StatusError
+from tests.admission.fakes import FakeClient, attributes, finish, initializer
+
+Object = dict[str, Any]
+GROUP = "admissionregistration.k8s.io"
+RULES = {
+    "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]
+}
+
+
+def config_map(name: str = "a", **data: str) -> Object:
+    obj: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}}
+    return {**obj, "data": data} if data else obj
+
+
+def request(obj: Object) -> Attributes:
+    return attributes(obj, resource="configmaps", kind="ConfigMap")
+
+
+def cluster(kind: str, spec: Object, binding: Object | None = None) -> FakeClient:
+    client = FakeClient()
+    client.put("", "namespaces", {"metadata": {"name": "n", "labels": {"tier": "gold"}}})
+    policy = {"metadata": {"name": "p"}, "spec": {"matchConstraints": RULES, **spec}}
+    client.put(GROUP, f"{kind}admissionpolicies", policy)
+    bound = {"policyName": "p", **(binding or {})}
+    client.put(GROUP, f"{kind}admissionpolicybindings", {"metadata": {"name": "b"}, "spec": bound})
+    return client
+
+
+class TestValidating:
+    def check(
+        self, spec: Object, obj: Object, *, binding: Object | None = None, client: FakeClient | None = None
+    ) -> Any:
+        client = client or cluster("validating", spec, {"validationActions": ["Deny"], **(binding or {})})
+        asked = request(obj)
+        finish(validating.make(initializer(client), None).validate(asked))
+        return asked
+
+    def refusal(self, spec: Object, obj: Object, **more: Any) -> StatusError:
+        with pytest.raises(StatusError) as caught:
+            self.check(spec, obj, **more)
+        return caught.value
+
+    def test_a_false_expression_refuses(self) -> None:
+        spec = {"validations": [{"expression": "has(object.data)", "message": "no data"}]}
+        self.check(spec, config_map(k="v"))
+        error = self.refusal(spec, config_map())
+        told = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no data"
+        assert error.message == f'configmaps "a" is forbidden: {told}'
+        assert (error.code, error.reason) == (422, "Invalid")
+        assert error.details is not None and error.details["causes"] == [{"message": told}]
+
+    @pytest.mark.parametrize(("policy", "refused"), [("Fail", True), ("Ignore", False)])
+    def test_failures(self, policy: str, refused: bool) -> None:
+        spec = {"failurePolicy": policy, "validations": [{"expression": "object.data.x == 'y'"}]}
+        if refused:
+            assert "resulted in error: no such key: data" in self.refusal(spec, config_map()).message
+        else:
+            self.check(spec, config_map())
+
+    def test_conditions_keep_a_policy_out(self) -> None:
+        spec = {
+            "matchConditions": [{"name": "c", "expression": "object.metadata.name == 'other'"}],
+            "validations": [{"expression": "false"}],
+        }
+        self.check(spec, config_map())
+        self.refusal(spec, config_map("other"))
+
+    def test_warn_and_audit(self) -> None:
+        spec = {
+            "validations": [{"expression": "false", "message": "m"}],
+            "auditAnnotations": [{"key": "k", "valueExpression": "'name ' + object.metadata.name"}],
+        }
+        asked = self.check(spec, config_map(), binding={"validationActions": ["Warn", "Audit"]})
+        assert asked.warnings == ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': m"]
+        assert asked.annotations["p/k"] == "name a"
+        assert '"expressionIndex":0' in asked.annotations["validation.policy.admission.k8s.io/validation_failure"]
+
+    def test_variables_and_the_namespace(self) -> None:
+        spec = {
+            "variables": [
+                {"name": "tier", "expression": "namespaceObject.metadata.labels['tier']"},
+                {"name": "shout", "expression": "variables.tier + '!'"},
+            ],
+            "validations": [{"expression": "variables.shout == ''", "messageExpression": "'is ' + variables.shout"}],
+        }
+        assert self.refusal(spec, config_map()).message.endswith("is gold!")
+
+    def test_params(self) -> None:
+        spec = {
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "validations": [{"expression": "object.metadata.name.size() < int(params.data.max)"}],
+        }
+        ref = {"paramRef": {"name": "limit", "namespace": "n", "parameterNotFoundAction": "Deny"}}
+        assert "no params found for policy binding" in self.refusal(spec, config_map(), binding=ref).message
+        client = cluster("validating", spec, {"validationActions": ["Deny"], **ref})
+        client.put("", "configmaps", config_map("limit", max="3"))
+        self.check(spec, config_map("ab"), client=client)
+        self.refusal(spec, config_map("abc"), client=client)
+
+    def test_a_dear_expression_runs_out_of_budget(self) -> None:
+        squares = "object.list.all(a, object.list.all(b, object.list.all(c, a + b + c >= 0)))"
+        spec = {"validations": [{"expression": squares}]}
+        error = self.refusal(spec, {**config_map(), "list": list(range(100))})
+        assert "actual cost limit exceeded" in error.message
+
+
+class TestMutating:
+    def mutate(self, spec: Object, obj: Object) -> Object:
+        client = cluster("mutating", {"reinvocationPolicy": "Never", **spec})
+        asked = request(obj)
+        finish(mutating.make(initializer(client), None).admit(asked))
+        assert asked.obj is not None
+        return asked.obj
+
+    @staticmethod
+    def apply(*expressions: str) -> Object:
+        changes = [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": e}} for e in expressions]
+        return {"mutations": changes}
+
+    @staticmethod
+    def patch(*expressions: str) -> Object:
+        return {"mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": e}} for e in expressions]}
+
+    def test_apply_configuration(self) -> None:
+        spec = self.apply(
+            "Object{metadata: Object.metadata{labels: {'a': 'b'}}}", "Object{data: {'n': object.metadata.name}}"
+        )
+        changed = self.mutate(spec, config_map(k="v"))
+        assert changed["metadata"]["labels"] == {"a": "b"}
+        assert changed["data"] == {"k": "v", "n": "a"}
+
+    def test_wrong_names_of_types(self) -> None:
+        with pytest.raises(StatusError) as caught:
+            self.mutate(self.apply("Object{metadata: Object.spec{labels: {'a': 'b'}}}"), config_map())
+        assert 'unexpected type name "Object.spec", expected "Object.metadata"' in caught.value.message
+
+    def test_json_patch(self) -> None:
+        spec = self.patch(
+            "[JSONPatch{op: 'add', path: '/data/' + jsonpatch.escapeKey('x/y'), value: object.metadata.name}]"
+        )
+        assert self.mutate(spec, config_map(k="v"))["data"] == {"k": "v", "x/y": "a"}
+
+    def test_a_failed_test_changes_nothing(self) -> None:
+        spec = self.patch(
+            "[JSONPatch{op: 'test', path: '/data/k', value: 'z'}, JSONPatch{op: 'remove', path: '/data'}]"
+        )
+        assert self.mutate(spec, config_map(k="v"))["data"] == {"k": "v"}
+
+    def test_a_patch_that_does_not_apply(self) -> None:
+        spec = self.patch("[JSONPatch{op: 'remove', path: '/data/none'}]")
+        with pytest.raises(StatusError) as caught:
+            self.mutate(spec, config_map(k="v"))
+        assert caught.value.message.startswith("policy 'p' with binding 'b' denied request: JSON Patch: ")
+        assert self.mutate({**spec, "failurePolicy": "Ignore"}, config_map(k="v"))["data"] == {"k": "v"}

@@ -1,0 +1,139 @@
+"""ResourceQuota: what is charged, what is refused, and that nobody takes the last unit twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import Clock
+
+from kapi.admission.interface import UPDATE, Plugin
+from kapi.admission.quota import plugin as quota
+from kapi.machinery.status import Forbidden, StatusError
+from tests.admission.fakes import FakeClient, FakeResource, attributes, finish, initializer, pod
+
+Object = dict[str, Any]
+
+
+def resource_quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any) -> Object:
+    status = {"hard": hard, "used": used if used is not None else {name: "0" for name in hard}}
+    return {"metadata": {"name": "q", "namespace": "n"}, "spec": {"hard": hard, **spec}, "status": status}
+
+
+def make(client: FakeClient) -> Plugin:
+    return quota.make(initializer(client, reactor=Clock()), None)
+
+
+def used(client: FakeClient) -> dict[str, str]:
+    found: dict[str, str] = client.resource("", "resourcequotas").objects[("n", "q")]["status"]["used"]
+    return found
+
+
+def a_pod(name: str = "p", **requests: str) -> Object:
+    return pod(name, containers=[{"name": "c", "image": "i", "resources": {"requests": requests}}])
+
+
+def cluster(quota_: Object) -> FakeClient:
+    client = FakeClient()
+    client.put("", "resourcequotas", quota_)
+    return client
+
+
+def test_charges_and_refuses() -> None:
+    client = cluster(resource_quota({"pods": "3", "requests.cpu": "1"}))
+    plugin = make(client)
+    finish(plugin.validate(attributes(a_pod(cpu="600m"))))
+    assert used(client) == {"pods": "1", "requests.cpu": "600m"}
+    with pytest.raises(Forbidden) as caught:
+        finish(plugin.validate(attributes(a_pod("b", cpu="500m"))))
+    assert caught.value.message == (
+        'pods "b" is forbidden: exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=600m, '
+        "limited: requests.cpu=1"
+    )
+    assert used(client) == {"pods": "1", "requests.cpu": "600m"}
+
+
+def test_compute_has_to_be_said() -> None:
+    client = cluster(resource_quota({"requests.cpu": "1"}))
+    with pytest.raises(StatusError) as caught:
+        finish(make(client).validate(attributes(pod())))
+    assert "failed quota: q: must specify requests.cpu for: c" in caught.value.message
+
+
+def test_only_what_grows_is_charged() -> None:
+    client = cluster(resource_quota({"services.nodeports": "2"}, {"services.nodeports": "1"}))
+    port = {"port": 80, "nodePort": 30000}
+
+    def service(count: int) -> Object:
+        ports = [{**port, "nodePort": 30000 + i} for i in range(count)]
+        metadata = {"name": "s", "namespace": "n", "resourceVersion": "1"}
+        return {"metadata": metadata, "spec": {"type": "NodePort", "ports": ports}}
+
+    def change(count: int) -> None:
+        request = attributes(service(count), service(1), operation=UPDATE, resource="services", kind="Service")
+        finish(make(client).validate(request))
+
+    change(2)
+    assert used(client) == {"services.nodeports": "2"}
+    with pytest.raises(Forbidden):
+        change(3)
+
+
+def test_scopes() -> None:
+    client = cluster(resource_quota({"pods": "1"}, scopes=["BestEffort"]))
+    plugin = make(client)
+    finish(plugin.validate(attributes(a_pod(cpu="1"))))
+    assert used(client) == {"pods": "0"}
+    finish(plugin.validate(attributes(pod())))
+    assert used(client) == {"pods": "1"}
+    with pytest.raises(Forbidden):
+        finish(plugin.validate(attributes(pod("b"))))
+
+
+def test_a_dry_run_is_checked_but_not_charged() -> None:
+    client = cluster(resource_quota({"pods": "1"}))
+    finish(make(client).validate(attributes(pod(), dry_run=True)))
+    assert used(client) == {"pods": "0"}
+
+
+class _Slow(FakeResource):
+    """Writes that take a turn of the reactor, so that writers meet."""
+
+    def __init__(self, of: FakeResource, clock: Clock) -> None:
+        super().__init__(of.group_resource)
+        self.objects = self.cached = of.objects
+        self.revision = of.revision
+        self.clock = clock
+
+    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        turn: Deferred[None] = Deferred()
+        self.clock.callLater(0.001, turn.callback, None)
+        await turn
+        return await super().update(obj, namespace, subresource)
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_concurrent_requests_never_exceed(servers: int) -> None:
+    clock = Clock()
+    client = cluster(resource_quota({"pods": "7"}))
+    client.made[("", "resourcequotas")] = _Slow(client.resource("", "resourcequotas"), clock)
+    plugins = [quota.make(initializer(client, reactor=clock), None) for _ in range(servers)]
+
+    async def create(i: int) -> bool:
+        try:
+            waiting = plugins[i % servers].validate(attributes(pod(f"p{i}")))
+            if waiting is not None:
+                await waiting
+        except Forbidden:
+            return False
+        return True
+
+    results: list[Any] = []
+    DeferredList([Deferred.fromCoroutine(create(i)) for i in range(30)]).addCallback(results.extend)
+    for _ in range(2000):
+        clock.advance(0.001)
+        if results:
+            break
+    assert sum(allowed for _, allowed in results) == 7
+    assert used(client) == {"pods": "7"}
