@@ -175,6 +175,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         rows=served,
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
+        identity=options.aggregator.identity(),
     )
     extensions.table.on_change += [aggregator.changed, services.custom_changed]
     bootstrap = BootstrapController(

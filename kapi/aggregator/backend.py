@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from OpenSSL import SSL
+from OpenSSL import SSL, crypto
 from twisted.internet import ssl
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
@@ -60,7 +60,7 @@ def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -
         blocks = base64.b64decode(spec["caBundle"]).split(_PEM)[1:]
         try:
             authorities = [ssl.Certificate.loadPEM(_PEM + block) for block in blocks]
-        except SSL.Error as error:
+        except crypto.Error as error:
             raise ValueError(f"unable to load root certificates: {error}") from None
         if not authorities:
             raise ValueError("unable to load root certificates: no certificate in caBundle")

@@ -128,12 +128,12 @@ class TunnelBackend(Protocol):
         status, headers, length = self._refusal
         if len(self._body) >= min(length, MAX_BODY):
             self.decided.callback((status, headers, self._body[: min(length, MAX_BODY)]))
-            self.transport.loseConnection()
+            self.transport.abortConnection()  # type: ignore[attr-defined]
 
     def _fail(self, error: Exception) -> None:
         self.decided.errback(error)
         assert self.transport is not None
-        self.transport.loseConnection()
+        self.transport.abortConnection()  # type: ignore[attr-defined]
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
         if self._taken is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kapi.options.admission import AdmissionOptions
+from kapi.options.aggregator import AggregatorOptions
 from kapi.options.api_enablement import APIEnablementOptions
 from kapi.options.audit import AuditOptions
 from kapi.options.authentication import AuthenticationOptions
@@ -34,6 +35,7 @@ class Options:
         self.authorization = AuthorizationOptions()
         self.api_enablement = APIEnablementOptions()
         self.admission = AdmissionOptions()
+        self.aggregator = AggregatorOptions()
         self.controllers = ControllerOptions()
         self.kubelet = KubeletOptions()
         self.misc = MiscOptions()

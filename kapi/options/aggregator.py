@@ -1,0 +1,33 @@
+"""How other API servers know this one (cmd/kube-apiserver ``--proxy-client-*``)."""
+
+from __future__ import annotations
+
+from OpenSSL import crypto
+from twisted.internet.ssl import PrivateCertificate
+
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.flags import FlagSet, string
+
+
+class AggregatorOptions(FlagSet):
+    title = "API server aggregation"
+
+    def add(self) -> None:
+        self.value("proxy-client-cert-file", string, "", "Certificate file shown to aggregated API servers and webhooks.")
+        self.value("proxy-client-key-file", string, "", "Key file of that certificate.")
+
+    def validate(self) -> list[str]:
+        if bool(self.proxy_client_cert_file) != bool(self.proxy_client_key_file):
+            return ["--proxy-client-cert-file and --proxy-client-key-file must be given together"]
+        return []
+
+    def identity(self) -> PrivateCertificate | None:
+        """The certificate with its key, or None.  Raises ConfigError."""
+        if not self.proxy_client_cert_file:
+            return None
+        certificate = read_file(self.proxy_client_cert_file, "proxy-client-cert-file")
+        key = read_file(self.proxy_client_key_file, "proxy-client-key-file")
+        try:
+            return PrivateCertificate.loadPEM(certificate + b"\n" + key)
+        except crypto.Error as error:
+            raise ConfigError(f"--proxy-client-cert-file: {self.proxy_client_cert_file}: {error}") from None

@@ -1,0 +1,223 @@
+"""The way to other servers, over real sockets: identity, redirects, upgrades, failures."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import io
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.protocol import Factory, Protocol
+from twisted.trial.unittest import TestCase
+from twisted.web.http_headers import Headers
+
+from kapi.aggregator.availability import Target
+from kapi.aggregator.backend import Backend, Backends
+from kapi.aggregator.proxy import ReverseProxy, identity_headers
+from kapi.request.context import RequestContext
+from kapi.request.response import StreamResponse
+from kapi.request.user import UserInfo
+
+NAME = "svc.ns.svc"
+KEY = "v1.example.com"
+
+
+def certificate(name: str) -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.timezone.utc)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return made.public_bytes(pem), private
+
+
+class Canned(Protocol):
+    """Answers every request head with the factory's answer and keeps what it got."""
+
+    factory: Any
+
+    def dataReceived(self, data: bytes) -> None:
+        self.factory.received += data
+        if b"\r\n\r\n" in self.factory.received and not self.factory.answered:
+            self.factory.answered = True
+            assert self.transport is not None
+            self.transport.write(self.factory.answer)
+
+
+class Http:
+    """A request as the server has it, with a response that is only collected."""
+
+    def __init__(self, method: bytes, uri: bytes, headers: dict[bytes, list[bytes]], body: bytes = b"") -> None:
+        self.method, self.uri = method, uri
+        self.requestHeaders = Headers(headers)
+        self.content = io.BytesIO(body)
+        self.written = b""
+        self.finished = False
+
+    def getHeader(self, name: str) -> str | None:
+        values = self.requestHeaders.getRawHeaders(name)
+        return values[-1] if values else None
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None: ...
+
+    def unregisterProducer(self) -> None: ...
+
+    def notifyFinish(self) -> Deferred[None]:
+        return Deferred()
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+class ProxyTests(TestCase):
+    timeout = 10
+
+    def setUp(self) -> None:
+        pem, key = certificate(NAME)
+        self.pem = pem
+        pair = ssl.PrivateCertificate.loadPEM(pem + key)
+        self.factory = Factory.forProtocol(Canned)
+        self.factory.received = b""  # type: ignore[attr-defined]
+        self.factory.answered = False  # type: ignore[attr-defined]
+        self.port = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(self.port.stopListening)
+        self.backends = Backends(reactor)
+        self.proxy = ReverseProxy(reactor, self.backends)
+        self.addCleanup(self.proxy.close)
+        self.trust(NAME)
+
+    def trust(self, name: str) -> None:
+        spec = {"caBundle": base64.b64encode(self.pem).decode()}
+        number = self.port.getHost().port
+        self.backends.set(KEY, Backend(Target("127.0.0.1", number, name), spec, None))
+
+    def context(self, http: Http) -> RequestContext:
+        ctx = RequestContext(http, http.method.decode(), "/", {})
+        ctx.user = UserInfo("alice", groups=("dev",), extra={"example.com/a": ("1",)})
+        ctx.audit_id = "audit"
+        return ctx
+
+    def answer(self, text: bytes) -> None:
+        self.factory.answer = text  # type: ignore[attr-defined]
+
+    @property
+    def received(self) -> bytes:
+        found: bytes = self.factory.received  # type: ignore[attr-defined]
+        return found
+
+    @inlineCallbacks
+    def request(self, http: Http) -> Any:
+        waiting = self.proxy.handle(self.context(http), KEY)
+        response = yield Deferred.fromCoroutine(waiting)  # type: ignore[arg-type]
+        if isinstance(response, StreamResponse):
+            yield response.run(http)
+        return response
+
+    @inlineCallbacks
+    def test_the_backend_learns_who_asks_and_never_sees_credentials(self) -> Any:
+        self.answer(b"HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 2\r\n\r\nok")
+        headers = {
+            b"authorization": [b"Bearer secret"],
+            b"x-remote-user": [b"system:masters"],
+            b"impersonate-user": [b"root"],
+            b"connection": [b"close, x-hop"],
+            b"x-hop": [b"1"],
+            b"accept": [b"*/*"],
+        }
+        http = Http(b"GET", b"/apis/example.com/v1/a%2Fb?x=1", headers)
+        response = yield self.request(http)
+        self.assertEqual((response.status, response.content_type, http.written), (200, b"text/x", b"ok"))
+        self.assertTrue(http.finished)
+        head = self.received.lower()
+        self.assertTrue(self.received.startswith(b"GET /apis/example.com/v1/a%2Fb?x=1 HTTP/1.1\r\n"))
+        self.assertIn(b"x-remote-user: alice\r\n", head)
+        self.assertIn(b"x-remote-group: dev\r\n", head)
+        self.assertIn(b"x-remote-extra-example.com%2fa: 1\r\n", head)
+        self.assertIn(b"host: svc.ns.svc\r\n", head)
+        for word in (b"secret", b"system:masters", b"root", b"x-hop"):
+            self.assertNotIn(word, head)
+
+    @inlineCallbacks
+    def test_redirects_are_handed_to_the_client(self) -> Any:
+        self.answer(b"HTTP/1.1 302 Found\r\nLocation: https://evil.example.com/\r\nContent-Length: 0\r\n\r\n")
+        response = yield self.request(Http(b"GET", b"/", {}))
+        self.assertEqual(response.status, 302)
+        self.assertIn((b"Location", b"https://evil.example.com/"), response.headers)
+
+    @inlineCallbacks
+    def test_a_server_with_another_name_is_not_believed(self) -> Any:
+        self.trust("other.ns.svc")
+        self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        response = yield self.request(Http(b"GET", b"/", {}))
+        self.assertEqual(response.status, 503)
+        self.assertEqual(self.received, b"")
+
+    @inlineCallbacks
+    def test_nobody_there_is_503(self) -> Any:
+        yield self.port.stopListening()
+        response = yield self.request(Http(b"GET", b"/", {}))
+        self.assertEqual(response.status, 503)
+
+    def test_an_unknown_server_is_503(self) -> None:
+        response = self.proxy.handle(self.context(Http(b"GET", b"/", {})), "v1.nosuch")
+        self.assertEqual((response.status, response.body), (503, b"service unavailable\n"))  # type: ignore[union-attr]
+
+    @inlineCallbacks
+    def test_an_upgrade_that_the_backend_refuses_is_an_answer_and_no_pipe(self) -> Any:
+        self.answer(b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno")
+        http = Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"SPDY/3.1"]})
+        response = yield self.request(http)
+        self.assertEqual((response.status, response.body), (403, b"no"))
+        self.assertIn(b"\r\nUpgrade: SPDY/3.1\r\n", self.received)
+
+    @inlineCallbacks
+    def test_a_backend_that_does_not_speak_http_is_503(self) -> Any:
+        self.answer(b"hello\r\n\r\n")
+        http = Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"x"]})
+        response = yield self.request(http)
+        self.assertEqual(response.status, 503)
+
+
+class IdentityTests(TestCase):
+    def test_every_value_has_its_header(self) -> None:
+        user = UserInfo("a", uid="u", groups=("g1", "g2"), extra={"k": ("1", "2")})
+        self.assertEqual(
+            identity_headers(user),
+            [
+                (b"X-Remote-User", b"a"),
+                (b"X-Remote-Uid", b"u"),
+                (b"X-Remote-Group", b"g1"),
+                (b"X-Remote-Group", b"g2"),
+                (b"X-Remote-Extra-k", b"1"),
+                (b"X-Remote-Extra-k", b"2"),
+            ],
+        )
+
+
+class BackendTests(TestCase):
+    def test_a_broken_ca_bundle_is_a_value_error(self) -> None:
+        for bundle in (b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
+            spec = {"caBundle": base64.b64encode(bundle).decode()}
+            with self.assertRaises(ValueError):
+                Backend(Target("127.0.0.1", 443, NAME), spec, None)
