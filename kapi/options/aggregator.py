@@ -13,7 +13,9 @@ class AggregatorOptions(FlagSet):
     title = "API server aggregation"
 
     def add(self) -> None:
-        self.value("proxy-client-cert-file", string, "", "Certificate file shown to aggregated API servers and webhooks.")
+        self.value(
+            "proxy-client-cert-file", string, "", "Certificate file shown to aggregated API servers and webhooks."
+        )
         self.value("proxy-client-key-file", string, "", "Key file of that certificate.")
 
     def validate(self) -> list[str]:
@@ -28,6 +30,7 @@ class AggregatorOptions(FlagSet):
         certificate = read_file(self.proxy_client_cert_file, "proxy-client-cert-file")
         key = read_file(self.proxy_client_key_file, "proxy-client-key-file")
         try:
-            return PrivateCertificate.loadPEM(certificate + b"\n" + key)
+            identity: PrivateCertificate = PrivateCertificate.loadPEM(certificate + b"\n" + key)
         except crypto.Error as error:
             raise ConfigError(f"--proxy-client-cert-file: {self.proxy_client_cert_file}: {error}") from None
+        return identity

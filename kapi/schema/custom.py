@@ -29,9 +29,7 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
     decoder = ExactDecoder()
     result = dict(tree)
     meta = _decode_metadata(tree.get("metadata"), decoder)
-    unknown: list[str] = [
-        text.replace('unknown field "', 'unknown field "metadata.', 1) for text in decoder.problems
-    ]
+    unknown: list[str] = [text.replace('unknown field "', 'unknown field "metadata.', 1) for text in decoder.problems]
     result["metadata"] = meta
     pruned = prune(result, type_, "", unknown, root=True)
     return pruned, [*problems, *unknown][:MAX_PROBLEMS] if strict else []

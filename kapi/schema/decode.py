@@ -25,9 +25,7 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 
 
-def decode(
-    body: Object, kind: GroupVersionKind, type_: Type, validation: str, warn: Callable[[str], None]
-) -> Object:
+def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, warn: Callable[[str], None]) -> Object:
     """The object of ``kind`` in a body's tree, with kind and apiVersion set.
 
     ``validation``: "Ignore" drops what is unknown, "Warn" and "Collect" hand each message to ``warn``, "Strict" refuses.

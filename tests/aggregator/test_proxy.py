@@ -30,7 +30,7 @@ KEY = "v1.example.com"
 
 def certificate(name: str) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = (
         x509.CertificateBuilder()

@@ -35,7 +35,9 @@ def handler() -> OpenAPIHandler:
     return OpenAPIHandler(lambda: GROUPS)
 
 
-@pytest.mark.parametrize(("group", "version", "rows"), VERSIONS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("group", "version", "rows"), VERSIONS, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_a_document_of_version_3_stands_on_its_own(group: str, version: str, rows: Any) -> None:
     document = documents.group_version_v3(group, version, rows)
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}

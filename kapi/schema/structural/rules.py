@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from kapi.cel import (
     Environment,
     EvaluationError,
     Program,
+    TimeExceeded,
 )
 from kapi.cel import types as t
 from kapi.cel.evaluator import Frame
@@ -172,13 +174,16 @@ def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path,
 
 
 class Budget:
-    """The cost all rules of one object may run up; ``spent`` when nothing more may run."""
+    """The cost all rules of one object may run up; ``spent`` when nothing more may run.
 
-    __slots__ = ("rest", "seconds")
+    ``seconds``: after them TimeExceeded is raised.
+    """
+
+    __slots__ = ("rest", "deadline")
 
     def __init__(self, rest: int = RUNTIME_BUDGET, seconds: float = 0.0) -> None:
         self.rest = rest
-        self.seconds = seconds
+        self.deadline = time.monotonic() + seconds if seconds else 0.0
 
     @property
     def spent(self) -> bool:
@@ -326,11 +331,13 @@ class RuleValidator:
         assert rule.program is not None
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
-        frame = Frame(variables, 0, PER_CALL_LIMIT, 0.0)
+        frame = Frame(variables, 0, PER_CALL_LIMIT, budget.deadline)
         failure: EvaluationError | None = None
         result: Any = None
         try:
             result = rule.program.run_in(frame)
+        except TimeExceeded:
+            raise
         except EvaluationError as error:
             failure = error
         if frame.cost > budget.rest:
@@ -400,9 +407,11 @@ def _evaluation_failed(
 def _message(rule: Rule, variables: dict[str, Any], budget: Budget) -> tuple[str | None, str | None]:
     """(message or None, what ends all validation or None)."""
     assert rule.message is not None
-    frame = Frame(variables, 0, PER_CALL_LIMIT, 0.0)
+    frame = Frame(variables, 0, PER_CALL_LIMIT, budget.deadline)
     try:
         value = rule.message.run_in(frame)
+    except TimeExceeded:
+        raise
     except BudgetExceeded:
         budget.rest -= frame.cost
         source = rule.source.get("messageExpression")
