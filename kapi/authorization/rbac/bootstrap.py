@@ -94,6 +94,8 @@ def reconciled_binding(existing: Object, expected: Object) -> Object | None:
 
 async def reconcile_policy(client: Client) -> None:
     """Creates or completes every default role and binding.  Raises StatusError when the store refuses."""
+    if not any(group == GROUP for group, _, _ in client.resources()):
+        return  # the group is switched off
     cluster_roles = client.resource(GROUP, "clusterroles")
     for expected in (*CLUSTER_ROLES, *CONTROLLER_ROLES):
         await _reconcile(cluster_roles, expected, reconciled_role)

@@ -22,13 +22,14 @@ class ClusterRoleAggregationController:
     name = "clusterrole-aggregation-controller"
 
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
-        self._roles = client.resource(GROUP, "clusterroles")
+        self._client = client
         self._aggregated: set[str] = set()
         self._queue = WorkQueue(reactor, self.name, self._handle)
         self._unwatch: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        self._unwatch = self._roles.watch(self._changed)
+        if any((group, plural) == (GROUP, "clusterroles") for group, plural, _ in self._client.resources()):
+            self._unwatch = self._client.resource(GROUP, "clusterroles").watch(self._changed)
 
     def stop(self) -> None:
         self._unwatch()
@@ -45,13 +46,14 @@ class ClusterRoleAggregationController:
             self._queue.add(each)
 
     async def _handle(self, key: str) -> float | None:
-        role = self._roles.lister.get("", key)
+        roles = self._client.resource(GROUP, "clusterroles")
+        role = roles.lister.get("", key)
         if role is None:
             return None
-        rules = aggregated_rules(role, self._roles.lister.list())
+        rules = aggregated_rules(role, roles.lister.list())
         if rules is not None:
             try:
-                await self._roles.patch(key, {"rules": rules})
+                await roles.patch(key, {"rules": rules})
             except NotFound:
                 return None
         return None
