@@ -86,7 +86,6 @@ class CustomResourceStrategy(Strategy):
         self.scale = scale
         self.reset_fields = ("status",) if has_status else ()
         self.refuses_new: GroupResource | None = None  # set while the definition is going away
-        self._warned: list[str] = []
 
     def _view(self, obj: Object) -> Object:
         return obj if obj.get("apiVersion") == self.api_version else {**obj, "apiVersion": self.api_version}
@@ -122,12 +121,11 @@ class CustomResourceStrategy(Strategy):
         if self.schema.embedded:
             errors.extend(metadata_errors(_ROOT, obj, self.schema.schema))
         errors.extend(list_errors(_ROOT, self.schema.schema, obj))
-        errors.extend(self._rules(errors, obj, ABSENT, None))
+        errors.extend(self._rules(errors, obj, ABSENT, None, ctx))
         return errors
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         obj, old = self._view(obj), self._view(old)
-        self._warned = []
         errors = self._type_meta(obj)
         if not errors:
             validate_metadata_update(obj, old, errors, qualified_finalizers=False)
@@ -138,23 +136,23 @@ class CustomResourceStrategy(Strategy):
             errors.extend(metadata_errors(_ROOT, obj, self.schema.schema))
         if not list_errors(_ROOT, self.schema.schema, old):
             errors.extend(list_errors(_ROOT, self.schema.schema, obj))
-        errors.extend(self._rules(errors, obj, old, self._warned.append))
+        errors.extend(self._rules(errors, obj, old, ctx.warnings.append, ctx))
         return errors
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return _finalizer_warnings(obj, None)
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        warned, self._warned = self._warned, []
-        return [*warned, *_finalizer_warnings(obj, old)]
+        return [*ctx.warnings, *_finalizer_warnings(obj, old)]
 
-    def _rules(self, errors: list[FieldError], obj: Object, old: Any, warn: Any) -> list[FieldError]:
+    def _rules(self, errors: list[FieldError], obj: Object, old: Any, warn: Any, ctx: StrategyContext
+    ) -> list[FieldError]:
         rules = self.schema.rules
         if rules is None:
             return []
         if any(error.type.value[0] in _BLOCKING for error in errors):
             return [invalid("<nil>", None, _BLOCKED)]
-        return rules.validate(_ROOT, obj, old, Budget(), warn)
+        return rules.validate(_ROOT, obj, old, Budget(seconds=ctx.patience), warn)
 
     def _type_meta(self, obj: Object) -> list[FieldError]:
         errors = []
@@ -207,7 +205,6 @@ class CustomStatusStrategy(CustomResourceStrategy):
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         obj, old = self._view(obj), self._view(old)
-        self._warned = []
         schema = self.schema.schema
         errors = self._type_meta(obj)
         if not errors:
@@ -218,7 +215,7 @@ class CustomStatusStrategy(CustomResourceStrategy):
             errors.extend(self._scale_status(obj))
         if not list_errors(_ROOT, schema, old):
             errors.extend(list_errors(_ROOT, schema, obj))
-        errors.extend(self._rules(errors, obj, old, self._warned.append))
+        errors.extend(self._rules(errors, obj, old, ctx.warnings.append, ctx))
         return errors
 
 

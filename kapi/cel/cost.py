@@ -154,7 +154,7 @@ _BY_FUNCTION: dict[str, CallCost] = {
     "validate": CallCost(_validated),
     "reverse": CallCost(lambda values: 1, growth=lambda values: len(values[0])),
     "sort": CallCost(lambda values: 1, growth=lambda values: len(values[0])),
-    "lists.range": CallCost(_range, growth=lambda values: max(0, int(values[0]))),
+    "lists.range": CallCost(_range, growth=lambda values: 8 * max(0, int(values[0]))),
 }
 for _name in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"):
     _BY_FUNCTION[_name] = _WALK

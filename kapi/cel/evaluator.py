@@ -24,6 +24,8 @@ Step = Callable[["Frame"], Any]
 
 #: code points, bytes and elements one evaluation may allocate
 MAX_ALLOCATION = 8_000_000
+#: cost of a single call, or elements of a comparison, that is not begun when time is short
+_LONG = 20_000
 
 
 class Frame:
@@ -529,6 +531,8 @@ def apply(frame: Frame, overload: Overload, cost: Any, values: list[Any]) -> Any
         if before:
             frame.cost += before
             frame.tick()
+            if frame.deadline and before > _LONG:
+                raise TimeExceeded()  # one call that may outlast any slice of time
         if cost.grows:
             frame.grow(cost.growth(values))
     else:
@@ -675,6 +679,8 @@ def _equality(compiler: Compiler, node: Call) -> Step:
         frame.cost += 1 if unit else _equality_cost(one, other)
         if isinstance(one, (list, tuple, dict)):
             frame.tick()
+            if frame.deadline and len(one) > _LONG:
+                raise TimeExceeded()
         try:
             return equal(one, other) is positive
         except RecursionError:

@@ -287,7 +287,7 @@ def equal(one: Any, other: Any) -> bool:
         if not isinstance(other, (list, tuple)) or len(one) != len(other):
             return False
         if kind is SetList or other.__class__ is SetList:
-            return all(any(equal(item, candidate) for candidate in other) for item in one)
+            return _equal_sets(one, other)
         if kind is MapList or other.__class__ is MapList:
             return _equal_map_lists(one, other)
         return all(equal(item, candidate) for item, candidate in zip(one, other, strict=False))
@@ -305,6 +305,17 @@ def equal(one: Any, other: Any) -> bool:
             return False
         return not one.present or equal(one.value(), other.value())
     return bool(one == other)
+
+
+def _equal_sets(one: Any, other: Any) -> bool:
+    scalars = {(item.__class__ is bool, item) for item in other if isinstance(item, (str, int, float))}
+    rest = [item for item in other if not isinstance(item, (str, int, float))]
+    return all(
+        (item.__class__ is bool, item) in scalars
+        if isinstance(item, (str, int, float))
+        else any(equal(item, candidate) for candidate in rest)
+        for item in one
+    )
 
 
 def _equal_map_lists(one: Any, other: Any) -> bool:

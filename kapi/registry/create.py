@@ -11,6 +11,7 @@ from kapi.registry import metadata as meta
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
+from kapi.registry.validation import validated
 from kapi.store.errors import KeyExists, StoreError
 
 Object = dict[str, Any]
@@ -74,7 +75,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
     committed = False
     try:
         strategy.prepare_for_create(obj, context)
-        errors = strategy.validate(obj, context) or meta.validate(obj, store.row.namespaced)
+        errors = await validated(context, strategy.validate, obj) or meta.validate(obj, store.row.namespaced)
         if errors:
             kind = GroupKind(store.row.group, obj.get("kind") or store.row.kind)
             raise status.invalid(kind, metadata.get("name", ""), errors)

@@ -14,6 +14,7 @@ from kapi.registry.create import insert
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
+from kapi.registry.validation import validated
 from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreError
 
@@ -94,7 +95,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
     finish = await lifecycle.begin_update(obj, existing, context) if lifecycle is not None else None
     committed = False
     try:
-        _before_update(store, op, obj, existing, context)
+        await _before_update(store, op, obj, existing, context)
         if only_timestamps_differ(obj, existing):
             metadata["managedFields"] = old_meta["managedFields"]
         attributes.obj = obj if view is None else view(obj)
@@ -122,7 +123,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             await finish(committed)
 
 
-def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: Object, context: Any) -> None:
+async def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: Object, context: Any) -> None:
     """Keeps what an update may not touch, prepares and validates."""
     metadata, old_meta, strategy = obj["metadata"], existing["metadata"], op.strategy
     metadata.pop("selfLink", None)
@@ -139,7 +140,7 @@ def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: O
     if "deletionGracePeriodSeconds" in old_meta and metadata.get("deletionGracePeriodSeconds") is None:
         metadata["deletionGracePeriodSeconds"] = old_meta["deletionGracePeriodSeconds"]
     errors = meta.validate_update(obj, existing, store.row.namespaced)
-    errors.extend(strategy.validate_update(obj, existing, context))
+    errors.extend(await validated(context, strategy.validate_update, obj, existing))
     if errors:
         raise status.invalid(store.row.group_kind, metadata.get("name", ""), errors)
     for warning in strategy.warnings_on_update(obj, existing, context):

@@ -42,6 +42,9 @@ class StrategyContext:
     )  # server settings a strategy needs, e.g. "service_cluster_ip_range"
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
     authorize: Callable[..., Any] | None = None  # set by the registry for escalation checks
+    #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes
+    patience: float = 0.0
+    warnings: list[str] = field(default_factory=list)  # what validation lets through but wants said
 
 
 class Strategy:

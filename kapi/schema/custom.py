@@ -18,6 +18,8 @@ from kapi.schema.types import Kind, Type
 Object = dict[str, Any]
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TYPE_META = ("kind", "apiVersion", "metadata")
+#: types without fields: of an object where one of these belongs nothing is known
+_NO_OBJECT = frozenset((Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.INT_OR_STRING))
 
 
 def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:
@@ -85,6 +87,9 @@ def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool =
     if type_.kind is Kind.MAP and type_.elem is not None:
         elem = type_.elem
         return {key: prune(item, elem, f"{path}.{key}" if path else key, unknown) for key, item in node.items()}
+    if type_.kind in _NO_OBJECT:
+        unknown.extend(f'unknown field "{path}.{key}"' for key in node)
+        return {}
     if type_.kind is not Kind.STRUCT:
         return node
     result: Object = {}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload
 from kapi.cel.functions import declare as d
 from kapi.cel.standard import check_int, check_uint
-from kapi.cel.values import Duration, Uint, compare, equal, type_of
+from kapi.cel.values import Duration, Timestamp, Uint, compare, equal, type_of
 
 
 def is_sorted(items: Any) -> bool:
@@ -83,19 +82,20 @@ def sort_by(items: Any, keys: Any) -> list[Any]:
             raise EvaluationError("list elements must be comparable")
         if any(type_of(key) != kind for key in keys):
             raise EvaluationError("list elements must have the same type")
-    order = sorted(range(len(keys)), key=functools.cmp_to_key(lambda a, b: compare(keys[a], keys[b])))
-    return [items[i] for i in order]
+    plain = [key.nanos if isinstance(key, (Duration, Timestamp)) else key for key in keys]
+    return [items[i] for i in sorted(range(len(plain)), key=plain.__getitem__)]
 
 
 def distinct(items: Any) -> list[Any]:
     result: list[Any] = []
-    seen: set[str] = set()
+    seen: set[Any] = set()
     rest: list[Any] = []
     for item in items:
-        if item.__class__ is str:
-            if item in seen:
+        if isinstance(item, (str, int, float, bytes)):
+            key = (item.__class__ is bool, item)
+            if key in seen:
                 continue
-            seen.add(item)
+            seen.add(key)
         else:
             if any(equal(item, known) for known in rest):
                 continue

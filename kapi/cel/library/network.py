@@ -132,7 +132,8 @@ def _cidr(text: str) -> CIDRValue:
     try:
         return parse_cidr(text)
     except ValueError as error:
-        raise EvaluationError(f"network address parse error during conversion from string: {error}") from None
+        prefix = "network address parse error during conversion from string: "
+        raise EvaluationError(f"{prefix}{prefix}{error}") from None  # upstream says it twice
 
 
 def _is_cidr(text: str) -> bool:

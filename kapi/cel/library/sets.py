@@ -8,25 +8,27 @@ from kapi.cel.functions import declare as d
 from kapi.cel.values import equal
 
 
+def _split(items: Any) -> tuple[set[Any], list[Any]]:
+    """Scalars, which are looked up, and the rest, which is compared."""
+    scalars = {(item.__class__ is bool, item) for item in items if isinstance(item, (str, int, float))}
+    return scalars, [item for item in items if not isinstance(item, (str, int, float))]
+
+
+def _among(value: Any, scalars: set[Any], rest: list[Any]) -> bool:
+    if isinstance(value, (str, int, float)):
+        return (value.__class__ is bool, value) in scalars
+    return any(equal(value, item) for item in rest)
+
+
 def contains(items: Any, wanted: Any) -> bool:
     """Whether every wanted value is among the items."""
-    texts = {item for item in items if item.__class__ is str}
-    rest = [item for item in items if item.__class__ is not str]
-    return all(
-        value in texts if value.__class__ is str else any(equal(value, item) for item in rest) for value in wanted
-    )
+    scalars, rest = _split(items)
+    return all(_among(value, scalars, rest) for value in wanted)
 
 
 def intersects(one: Any, other: Any) -> bool:
-    return any(contains(one, [value]) for value in other) if len(other) < 8 else _intersects(one, other)
-
-
-def _intersects(one: Any, other: Any) -> bool:
-    texts = {item for item in one if item.__class__ is str}
-    rest = [item for item in one if item.__class__ is not str]
-    return any(
-        value in texts if value.__class__ is str else any(equal(value, item) for item in rest) for value in other
-    )
+    scalars, rest = _split(one)
+    return any(_among(value, scalars, rest) for value in other)
 
 
 SETS = [

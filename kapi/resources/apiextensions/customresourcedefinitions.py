@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.cel import TimeExceeded
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError
 from kapi.resources.apiextensions.schema_rules import walk_schemas
@@ -14,6 +15,7 @@ from kapi.schema.structural.formats import recognized
 
 Object = dict[str, Any]
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+_AT_ONCE = 1500  # schema nodes and characters of rules that are validated without a thread
 
 
 def _storage_version(crd: Object) -> str | None:
@@ -38,6 +40,19 @@ def _unrecognized(crd: Object) -> list[str]:
             if format_ and not recognized(format_, node.get("type") or ""):
                 found.append(f'unrecognized format "{format_}"')
     return found
+
+
+def _not_in_a_hurry(crd: Object, ctx: StrategyContext) -> None:
+    """Raises TimeExceeded for a large definition that is to be validated at once: rules take milliseconds each."""
+    if not ctx.patience:
+        return
+    weight = 0
+    for version in (crd.get("spec") or {}).get("versions") or ():
+        for node in walk_schemas((version.get("schema") or {}).get("openAPIV3Schema")):
+            rules = node.get("x-kubernetes-validations") or ()
+            weight += 1 + sum(len(rule.get("rule") or "") + len(rule.get("messageExpression") or "") for rule in rules)
+    if weight > _AT_ONCE:
+        raise TimeExceeded()
 
 
 def _mark_terminating(crd: Object, now: str) -> None:
@@ -92,9 +107,11 @@ class CustomResourceDefinitionStrategy(Strategy):
         _remember_storage(obj)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        _not_in_a_hurry(obj, ctx)
         return validate(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        _not_in_a_hurry(obj, ctx)
         return validate_update(obj, old)
 
     def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:

@@ -1,0 +1,30 @@
+"""Validation that may take long: expressions of custom resources and their definitions.
+
+It is tried at once for a moment; what takes longer runs again in a thread, so that the reactor is never held up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.threads import deferToThread
+
+from kapi.cel import TimeExceeded
+from kapi.machinery.field import FieldError
+from kapi.resources.definition import StrategyContext
+
+_PATIENCE = 0.02
+
+
+async def validated(
+    context: StrategyContext, validate: Callable[..., list[FieldError]], *objects: Any
+) -> list[FieldError]:
+    """The errors that a strategy's method finds."""
+    context.patience = _PATIENCE
+    try:
+        return validate(*objects, context)
+    except TimeExceeded:
+        context.patience = 0.0
+    errors: list[FieldError] = await deferToThread(validate, *objects, context)
+    return errors
