@@ -9,6 +9,7 @@ from kapi.client.interface import Client
 from kapi.controllers.clusterroleaggregation.controller import MANAGER, ClusterRoleAggregationController
 from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
 from kapi.controllers.namespaces.controller import NamespaceController
+from kapi.controllers.resourcequota.controller import ResourceQuotaController
 from kapi.controllers.rootca.controller import RootCAController
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.controllers.servicecidrs.controller import ServiceCIDRController
@@ -35,6 +36,7 @@ KNOWN = frozenset(
     {
         NamespaceController.name,
         ServiceAccountController.name,
+        ResourceQuotaController.name,
         RootCAController.name,
         ServiceCIDRController.name,
         ClusterRoleAggregationController.name,
@@ -66,6 +68,7 @@ def manager_controllers(
         NamespaceController(own, reactor, now),
         ServiceAccountController(own, reactor),
         ServiceCIDRController(client.named("service-cidr-controller"), reactor, now),
+        ResourceQuotaController(own, reactor),
         RootCAController(own, reactor, root_ca),
         ClusterRoleAggregationController(client.named(MANAGER), reactor),
     ]

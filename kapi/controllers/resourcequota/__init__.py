@@ -1,0 +1,1 @@
+"""Recalculates what quotas say is used."""

@@ -1,0 +1,100 @@
+"""Keeps the status of every ResourceQuota true: admission only adds, this takes away what is gone.
+
+Upstream: ``pkg/controller/resourcequota``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.admission.quota.evaluators import evaluator_of
+from kapi.client.interface import Client, Object
+from kapi.controllers.queue import WorkQueue
+from kapi.controllers.resourcequota.reconcile import MEASURED, corrected, limits_of, resources_of
+from kapi.machinery import status, tree
+from kapi.machinery.gvk import GroupResource
+
+_RESYNC = 300.0  # seconds after which a quota is recalculated in any case
+_SETTLE = 0.05  # deletions of one namespace come together
+
+
+class ResourceQuotaController:
+    name = "resourcequota-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._clock = clock
+        self._quotas = client.resource("", "resourcequotas")
+        self._queue = WorkQueue(reactor, self.name, self._handle)
+        self._watched: dict[GroupResource, Callable[[], None]] = {}
+        self._unwatch: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        self._unwatch = self._quotas.watch(self._quota_changed)
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        for unwatch in self._watched.values():
+            unwatch()
+        self._queue.stop()
+
+    def _quota_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event == "DELETED":
+            return
+        if old is None or limits_of(old) != limits_of(obj) or (obj.get("status") or {}).get("hard") != limits_of(obj):
+            self._queue.add(_key(obj))
+
+    def _follow(self, resource: GroupResource) -> bool:
+        """Watches a resource; False when there is none of that name."""
+        if resource in self._watched:
+            return True
+        try:
+            client = self._client.resource(resource.group, resource.resource)
+        except status.NotFound:
+            return False
+
+        def changed(event: str, obj: Object, old: Object | None) -> None:
+            if event == "DELETED" or event == "MODIFIED" and self._uses_otherwise(resource, obj, old):
+                self._replenish(obj["metadata"].get("namespace", ""), resource)
+
+        self._watched[resource] = lambda: None
+        self._watched[resource] = client.watch(changed)
+        return True
+
+    def _uses_otherwise(self, resource: GroupResource, obj: Object, old: Object | None) -> bool:
+        if resource not in MEASURED or old is None:
+            return False
+        evaluator, now = evaluator_of(resource), self._clock()
+        return evaluator.usage(obj, now) != evaluator.usage(old, now)
+
+    def _replenish(self, namespace: str, resource: GroupResource) -> None:
+        for quota in self._quotas.lister.list(namespace):
+            if evaluator_of(resource).concerns(limits_of(quota)):
+                self._queue.add_after(_key(quota), _SETTLE)
+
+    async def _handle(self, key: str) -> float | None:
+        namespace, _, name = key.partition("/")
+        quota = self._quotas.lister.get(namespace, name)
+        if quota is None:
+            return None
+        objects: dict[GroupResource, Sequence[Object]] = {}
+        for resource in sorted(resources_of(limits_of(quota))):
+            if self._follow(resource):
+                client = self._client.resource(resource.group, resource.resource)
+                objects[resource] = await client.list(namespace)
+        wanted = corrected(tree.copy(quota), objects, self._clock())
+        if wanted is not None:
+            try:
+                await self._quotas.update(wanted, namespace, "status")
+            except status.NotFound:
+                return None
+        return _RESYNC
+
+
+def _key(quota: Object) -> str:
+    metadata = quota["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}"
