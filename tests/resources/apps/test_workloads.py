@@ -1,0 +1,153 @@
+"""Deployments, replica sets, stateful sets, daemon sets, replication controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.resources.apps import controllerrevisions, daemonsets, deployments, replicasets, statefulsets
+from kapi.resources.core import replicationcontrollers
+from kapi.resources.definition import Resource, StrategyContext
+
+Object = dict[str, Any]
+CTX = StrategyContext("n", "w", now="2024-01-01T00:00:00Z")
+LABELED = [deployments.RESOURCE, replicasets.RESOURCE, statefulsets.RESOURCE, daemonsets.RESOURCE]
+
+
+def made(row: Resource, **spec: Any) -> Object:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    selector: Object = {"a": "b"} if row is replicationcontrollers.RESOURCE else {"matchLabels": {"a": "b"}}
+    obj: Object = {
+        "metadata": {"name": "w", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+        "spec": {"template": template, "selector": selector, **spec},
+    }
+    row.strategy.default(obj)
+    row.strategy.prepare_for_create(obj, CTX)
+    return obj
+
+
+def problems(row: Resource, **spec: Any) -> list[str]:
+    return [str(error) for error in row.strategy.validate(made(row, **spec), CTX)]
+
+
+def after(row: Resource, old: Object, change: Callable[[Object], object]) -> tuple[Object, list[str]]:
+    new = tree.copy(old)
+    change(new)
+    row.strategy.prepare_for_update(new, old, CTX)
+    return new, [str(error) for error in row.strategy.validate_update(new, old, CTX)]
+
+
+def test_defaults_of_a_deployment() -> None:
+    spec = made(deployments.RESOURCE)["spec"]
+    assert (spec["replicas"], spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (1, 10, 600)
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+
+
+def test_defaults_of_the_others() -> None:
+    spec = made(statefulsets.RESOURCE)["spec"]
+    assert (spec["podManagementPolicy"], spec["replicas"]) == ("OrderedReady", 1)
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    rolling = {"maxUnavailable": 1, "maxSurge": 0}
+    assert made(daemonsets.RESOURCE)["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling}
+    controller = made(replicationcontrollers.RESOURCE, selector=None)
+    assert controller["spec"]["selector"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("row", LABELED, ids=lambda row: row.plural)
+def test_selectors_fit_templates_and_stay(row: Resource) -> None:
+    assert problems(row) == []
+    lines = problems(row, selector={"matchLabels": {"x": "y"}})
+    assert any("`selector` does not match template `labels`" in line for line in lines)
+    assert any(line.startswith("spec.selector: ") for line in problems(row, selector={}))
+    other = {"matchLabels": {"x": "y"}}
+
+    def move(obj: Object) -> None:
+        obj["spec"]["selector"] = other
+        obj["spec"]["template"]["metadata"]["labels"] = {"x": "y"}
+
+    _, lines = after(row, made(row), move)
+    assert any("immutable" in line or "updates to statefulset spec" in line for line in lines), lines
+
+
+@pytest.mark.parametrize("row", [*LABELED[:3], replicationcontrollers.RESOURCE], ids=lambda row: row.plural)
+def test_replicas_are_counted_from_zero(row: Resource) -> None:
+    assert problems(row, replicas=0) == []
+    assert problems(row, replicas=-1) == ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
+
+
+@pytest.mark.parametrize("row", [*LABELED, replicationcontrollers.RESOURCE], ids=lambda row: row.plural)
+def test_generation_follows_the_spec_alone(row: Resource) -> None:
+    old = made(row)
+    assert old["metadata"]["generation"] == 1
+    new, _ = after(row, old, lambda obj: obj["metadata"].update(labels={"l": "m"}))
+    assert new["metadata"]["generation"] == 1
+    new, lines = after(row, old, lambda obj: obj["spec"]["template"]["spec"].update(terminationGracePeriodSeconds=5))
+    assert (new["metadata"]["generation"], lines) == (2, [])
+    new, _ = after(row, old, lambda obj: obj.update(status={"replicas": 5}))
+    assert new.get("status") == old.get("status")
+
+
+@pytest.mark.parametrize("row", [*LABELED, replicationcontrollers.RESOURCE], ids=lambda row: row.plural)
+def test_pods_of_workloads_restart_always(row: Resource) -> None:
+    obj = made(row)
+    obj["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    lines = [str(error) for error in row.strategy.validate(obj, CTX)]
+    assert lines == ['spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"']
+
+
+def test_a_deployment_has_to_get_on() -> None:
+    none = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}
+    assert any("may not be 0 when `maxSurge` is 0" in line for line in problems(deployments.RESOURCE, strategy=none))
+    both = {"type": "Recreate", "rollingUpdate": {"maxUnavailable": 1}}
+    assert any(
+        "may not be specified when strategy `type` is" in s for s in problems(deployments.RESOURCE, strategy=both)
+    )
+    assert any(
+        line.startswith("spec.progressDeadlineSeconds: Invalid value: 0: must be greater than minReadySeconds")
+        for line in problems(deployments.RESOURCE, progressDeadlineSeconds=0)
+    )
+
+
+def test_a_stateful_set_keeps_most_of_its_spec() -> None:
+    old = made(statefulsets.RESOURCE)
+    _, lines = after(statefulsets.RESOURCE, old, lambda obj: obj["spec"].update(podManagementPolicy="Parallel"))
+    assert len(lines) == 1 and lines[0].startswith("spec: Forbidden: updates to statefulset spec for fields other than")
+    _, lines = after(statefulsets.RESOURCE, old, lambda obj: obj["spec"].update(replicas=7, minReadySeconds=1))
+    assert lines == []
+
+
+def test_a_daemon_set_counts_its_templates() -> None:
+    row = daemonsets.RESOURCE
+    old = made(row)
+    key = "deprecated.daemonset.template.generation"
+    assert old["metadata"]["annotations"][key] == "1"
+    new, _ = after(row, old, lambda obj: obj["spec"]["template"]["metadata"]["labels"].update(x="y"))
+    assert new["metadata"]["annotations"][key] == "2"
+    new, _ = after(row, old, lambda obj: obj["spec"].update(minReadySeconds=3))
+    assert new["metadata"]["annotations"][key] == "1"
+
+
+def test_revisions_keep_their_data() -> None:
+    row = controllerrevisions.RESOURCE
+    old: Object = {
+        "metadata": {"name": "w", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+        "data": {"a": 1},
+        "revision": 1,
+    }
+    _, lines = after(row, old, lambda obj: obj.update(data={"a": 2}))
+    assert len(lines) == 1 and lines[0].startswith("data: Invalid value") and lines[0].endswith("field is immutable")
+
+
+def test_status_counts_make_sense() -> None:
+    sub = deployments.RESOURCE.subresource("status")
+    assert sub is not None and sub.strategy is not None
+    old = made(deployments.RESOURCE)
+    new = tree.copy(old)
+    new["status"] = {"replicas": 1, "readyReplicas": 2}
+    sub.strategy.prepare_for_update(new, old, CTX)
+    lines = [str(error) for error in sub.strategy.validate_update(new, old, CTX)]
+    assert lines == ["status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas"]

@@ -1,0 +1,104 @@
+"""Autoscalers: rules of autoscaling/v2, and autoscaling/v1 without a loss."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.resources.autoscaling import horizontalpodautoscalers, horizontalpodautoscalers_v1
+from kapi.resources.autoscaling.conversion import from_v1, to_v1
+from kapi.resources.definition import StrategyContext
+
+Object = dict[str, Any]
+CTX = StrategyContext("n", "h", now="2024-01-01T00:00:00Z")
+STRATEGY = horizontalpodautoscalers.RESOURCE.strategy
+CPU: Object = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+}
+PODS: Object = {
+    "type": "Pods",
+    "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "10"}},
+}
+
+
+def scaler(**spec: Any) -> Object:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    obj: Object = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h", "namespace": "n", "uid": "u"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": target, **spec},
+    }
+    STRATEGY.default(obj)
+    return obj
+
+
+def problems(**spec: Any) -> list[str]:
+    obj = scaler(**spec)
+    STRATEGY.prepare_for_create(obj, CTX)
+    return [str(error) for error in STRATEGY.validate(obj, CTX)]
+
+
+def test_defaults() -> None:
+    spec = scaler()["spec"]
+    assert spec["minReplicas"] == 1
+    target = {"type": "Utilization", "averageUtilization": 80}
+    assert spec["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    up = scaler(behavior={"scaleUp": {}})["spec"]["behavior"]["scaleUp"]
+    assert (up["selectPolicy"], up["stabilizationWindowSeconds"], len(up["policies"])) == ("Max", 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"maxReplicas": 0}, "spec.maxReplicas: Required value: must be set and greater than 0"),
+        ({"minReplicas": 5}, "spec.maxReplicas: Invalid value: 3: must be greater than or equal to `minReplicas`"),
+        ({"scaleTargetRef": {"kind": "", "name": "d"}}, "spec.scaleTargetRef.kind: Required value"),
+        ({"metrics": [{"type": "Odd"}]}, 'spec.metrics[0].type: Unsupported value: "Odd"'),
+        ({"metrics": [{"type": "Pods"}]}, "spec.metrics[0].pods: Required value"),
+        (
+            {"behavior": {"scaleDown": {"selectPolicy": "Some"}}},
+            'spec.behavior.scaleDown.selectPolicy: Unsupported value: "Some"',
+        ),
+    ],
+)
+def test_what_autoscalers_may_not_be(spec: Object, text: str) -> None:
+    lines = problems(**spec)
+    assert any(line.startswith(text) for line in lines), lines
+
+
+def test_version_1_shows_cpu_and_keeps_the_rest_in_annotations() -> None:
+    behavior = {"scaleUp": {"selectPolicy": "Max"}}
+    stored = scaler(metrics=[PODS, CPU], behavior=behavior)
+    shown = to_v1(tree.copy(stored))
+    assert (shown["apiVersion"], shown["spec"]["targetCPUUtilizationPercentage"]) == ("autoscaling/v1", 50)
+    kept = json.loads(shown["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"])
+    assert [metric["type"] for metric in kept] == ["Pods"]
+    again = from_v1(shown)
+    assert (again["spec"], again["metadata"]) == (stored["spec"], stored["metadata"])
+
+
+def test_version_1_status() -> None:
+    stored = scaler(metrics=[CPU])
+    resource = {"name": "cpu", "current": {"averageUtilization": 40, "averageValue": "2"}}
+    stored["status"] = {
+        "currentReplicas": 1,
+        "desiredReplicas": 2,
+        "currentMetrics": [{"type": "Resource", "resource": resource}],
+        "conditions": [
+            {"type": "AbleToScale", "status": "True", "lastTransitionTime": None, "reason": "R", "message": "m"}
+        ],
+    }
+    shown = to_v1(tree.copy(stored))
+    assert shown["status"]["currentCPUUtilizationPercentage"] == 40
+    again = from_v1(shown)
+    assert again["status"]["currentMetrics"] == stored["status"]["currentMetrics"]
+
+
+def test_both_versions_are_one_resource() -> None:
+    old = horizontalpodautoscalers_v1.RESOURCE
+    assert old.storage_version == "v2" and old.to_storage is not None and old.from_storage is not None

@@ -1,0 +1,140 @@
+"""Jobs and cron jobs: selectors, schedules, sets of indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.resources.batch import cronjobs, jobs
+from kapi.resources.batch.cron import ScheduleError, check_schedule, is_zone
+from kapi.resources.batch.indexes import IndexesError, check_apart, count_indexes
+from kapi.resources.definition import StrategyContext
+
+Object = dict[str, Any]
+CTX = StrategyContext("n", "j", now="2024-01-01T00:00:00Z")
+JOB = jobs.RESOURCE.strategy
+
+
+def pod(policy: str = "Never") -> Object:
+    return {"spec": {"restartPolicy": policy, "containers": [{"name": "c", "image": "i"}]}}
+
+
+def job(**spec: Any) -> Object:
+    obj: Object = {
+        "metadata": {"name": "j", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+        "spec": {"template": pod(), **spec},
+    }
+    JOB.default(obj)
+    JOB.prepare_for_create(obj, CTX)
+    return obj
+
+
+def problems(**spec: Any) -> list[str]:
+    return [str(error) for error in JOB.validate(job(**spec), CTX)]
+
+
+def after(old: Object, change: Callable[[Object], object]) -> list[str]:
+    new = tree.copy(old)
+    change(new)
+    JOB.prepare_for_update(new, old, CTX)
+    return [str(error) for error in JOB.validate_update(new, old, CTX)]
+
+
+def test_defaults_and_the_generated_selector() -> None:
+    made = job()
+    spec = made["spec"]
+    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (1, 1, 6)
+    assert (spec["completionMode"], spec["suspend"], spec["podReplacementPolicy"]) == (
+        "NonIndexed", False, "TerminatingOrFailed",
+    )  # fmt: skip
+    assert spec["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
+    labels = spec["template"]["metadata"]["labels"]
+    assert labels["batch.kubernetes.io/job-name"] == labels["job-name"] == "j"
+    assert labels["controller-uid"] == "u"
+    assert problems() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"parallelism": -1}, "spec.parallelism: Invalid value: -1"),
+        ({"backoffLimit": -1}, "spec.backoffLimit: Invalid value: -1"),
+        (
+            {"template": pod("Always")},
+            'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+        ),
+        ({"completionMode": "Odd"}, 'spec.completionMode: Unsupported value: "Odd"'),
+        (
+            {"completionMode": "Indexed", "parallelism": 2},
+            "spec.completions: Required value: when completion mode is Indexed",
+        ),
+        ({"ttlSecondsAfterFinished": -1}, "spec.ttlSecondsAfterFinished: Invalid value: -1"),
+        ({"managedBy": "x"}, 'spec.managedBy: Invalid value: "x": must be a domain-prefixed path'),
+        ({"selector": {"matchLabels": {"a": "b"}}}, "spec.selector: Invalid value: "),
+    ],
+)
+def test_what_jobs_may_not_be(spec: Object, text: str) -> None:
+    lines = problems(**spec)
+    assert any(line.startswith(text) for line in lines), lines
+
+
+def test_what_a_job_keeps() -> None:
+    old = job()
+    assert after(old, lambda obj: obj["spec"].update(parallelism=3, suspend=True)) == []
+    for change in ({"completions": 5}, {"completionMode": "Indexed"}):
+        assert any("field is immutable" in line for line in after(old, lambda obj, c=change: obj["spec"].update(c)))
+    lines = after(old, lambda obj: obj["spec"]["template"]["spec"]["containers"][0].update(image="x"))
+    assert any(line.startswith("spec.template: Invalid value") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["* * * * *", "*/5 0-6 1,15 jan mon", "@hourly", "@every 1h30m", "0 0 ? * SUN", "TZ=UTC 0 0 * * *"]
+)
+def test_schedules(schedule: str) -> None:
+    check_schedule(schedule)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["", "* * * *", "60 * * * *", "* * * * 8", "a * * * *", "@never", "5-1 * * * *", "*/0 * * * *"]
+)
+def test_what_is_no_schedule(schedule: str) -> None:
+    with pytest.raises(ScheduleError):
+        check_schedule(schedule)
+
+
+def test_zones() -> None:
+    assert is_zone("Europe/Berlin") and is_zone("Etc/UTC")
+    assert not is_zone("Europe/Nowhere") and not is_zone("../etc/passwd")
+
+
+def test_cron_jobs() -> None:
+    strategy = cronjobs.RESOURCE.strategy
+
+    def told(**spec: Any) -> list[str]:
+        obj: Object = {
+            "metadata": {"name": "j", "namespace": "n", "uid": "u"},
+            "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": pod()}}, **spec},
+        }
+        strategy.default(obj)
+        strategy.prepare_for_create(obj, CTX)
+        return [str(error) for error in strategy.validate(obj, CTX)]
+
+    assert told() == []
+    assert told(schedule="")[0] == "spec.schedule: Required value"
+    assert told(schedule="TZ=UTC * * * * *")[0].startswith("spec.schedule: Invalid value")
+    assert told(timeZone="Mars/Base")[0] == 'spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base'
+    assert told(concurrencyPolicy="Maybe")[0].startswith('spec.concurrencyPolicy: Unsupported value: "Maybe"')
+    assert told(startingDeadlineSeconds=-1)[0].startswith("spec.startingDeadlineSeconds: Invalid value: -1")
+
+
+def test_indexes() -> None:
+    assert (count_indexes("", 5), count_indexes("0,2-4", 5)) == (0, 4)
+    check_apart("0,2", "1,3", 5)
+    for text in ("5", "a", "2,1", "3-2", "0-"):
+        with pytest.raises(IndexesError):
+            count_indexes(text, 5)
+    with pytest.raises(IndexesError):
+        check_apart("0-2", "2", 5)

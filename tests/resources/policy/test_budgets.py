@@ -1,0 +1,59 @@
+"""Disruption budgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.resources.definition import StrategyContext
+from kapi.resources.policy.poddisruptionbudgets import RESOURCE
+
+Object = dict[str, Any]
+CTX = StrategyContext("n", "b", now="2024-01-01T00:00:00Z")
+
+
+def budget(**spec: Any) -> Object:
+    obj: Object = {
+        "metadata": {"name": "b", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, **spec},
+    }
+    RESOURCE.strategy.default(obj)
+    RESOURCE.strategy.prepare_for_create(obj, CTX)
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"minAvailable": 1, "maxUnavailable": 1}, "minAvailable and maxUnavailable cannot be both set"),
+        ({"minAvailable": -1}, "spec.minAvailable: Invalid value: -1"),
+        ({"maxUnavailable": "120%"}, 'spec.maxUnavailable: Invalid value: "120%": must not be greater than 100%'),
+        ({"maxUnavailable": "half"}, 'spec.maxUnavailable: Invalid value: "half"'),
+        ({"unhealthyPodEvictionPolicy": "Maybe"}, 'spec.unhealthyPodEvictionPolicy: Unsupported value: "Maybe"'),
+        ({"selector": {"matchLabels": {"a b": "c"}}}, 'spec.selector.matchLabels: Invalid value: "a b"'),
+    ],
+)
+def test_what_budgets_may_not_be(spec: Object, text: str) -> None:
+    lines = [str(error) for error in RESOURCE.strategy.validate(budget(**spec), CTX)]
+    assert any(text in line for line in lines), lines
+
+
+def test_generation_and_status() -> None:
+    old = budget(minAvailable=1)
+    assert RESOURCE.strategy.validate(old, CTX) == [] and old["metadata"]["generation"] == 1
+    new = tree.copy(old)
+    new["spec"]["minAvailable"] = "50%"
+    new["status"] = {"currentHealthy": 9}
+    RESOURCE.strategy.prepare_for_update(new, old, CTX)
+    assert (new["metadata"]["generation"], new.get("status")) == (2, old.get("status"))
+    assert RESOURCE.strategy.validate_update(new, old, CTX) == []
+
+
+def test_rows() -> None:
+    assert RESOURCE.table is not None
+    row = dict(
+        zip([c.name for c in RESOURCE.table.columns], RESOURCE.table.cells(budget(minAvailable=1), 0.0), strict=True)
+    )
+    assert (row["Min Available"], row["Max Unavailable"], row["Allowed Disruptions"]) == ("1", "N/A", 0)

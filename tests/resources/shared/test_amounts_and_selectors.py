@@ -1,0 +1,126 @@
+"""Quantities as rules see them, label selectors, images, values as Go prints them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery.field import Path
+from kapi.resources.shared import quantities
+from kapi.resources.shared.images import pull_policy
+from kapi.resources.shared.internal import difference
+from kapi.resources.shared.selectors import format_selector, matches, validate_label_selector
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "order"),
+    [
+        ("1", "1000m", 0),
+        ("1Ki", "1k", 1),
+        ("0.5", "600m", -1),
+        ("1e3", "1k", 0),
+        ("-1", "1n", -1),
+        ("1Gi", "1024Mi", 0),
+    ],
+)
+def test_quantities_compare_by_value(a: str, b: str, order: int) -> None:
+    assert quantities.compare(a, b) == order
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "total"),
+    [
+        ("100m", "900m", "1"),
+        ("1Gi", "512Mi", "1536Mi"),
+        ("0", "1Ki", "1Ki"),
+        ("1k", "1", "1001"),
+        ("1e3", "1e3", "2e3"),
+    ],
+)
+def test_sums_keep_the_form(a: str, b: str, total: str) -> None:
+    assert quantities.add(a, b) == total
+
+
+def test_rounding() -> None:
+    assert quantities.rounded_to_milli("1u") == "1m"
+    assert quantities.rounded_to_milli("100m") == "100m"
+    assert (quantities.ceiling("1500m"), quantities.ceiling("-1500m"), quantities.milli("1.5")) == (2, -2, 1500)
+    assert quantities.is_whole("1k") and not quantities.is_whole("1m")
+    assert quantities.sign("1e999999") == 1
+
+
+@pytest.mark.parametrize("text", ["", "1x", "m", "1ki", "--1"])
+def test_what_is_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError):
+        quantities.parse(text)
+
+
+SELECTOR = {
+    "matchLabels": {"app": "web"},
+    "matchExpressions": [
+        {"key": "tier", "operator": "In", "values": ["a", "b"]},
+        {"key": "old", "operator": "DoesNotExist"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "result"),
+    [
+        ({"app": "web", "tier": "a"}, True),
+        ({"app": "web"}, False),
+        ({"app": "web", "tier": "c"}, False),
+        ({"app": "web", "tier": "b", "old": ""}, False),
+    ],
+)
+def test_selectors_match(labels: dict[str, str], result: bool) -> None:
+    assert matches(SELECTOR, labels) is result
+
+
+def test_an_empty_selector_matches_all_and_none_nothing() -> None:
+    assert matches({}, {"a": "b"}) and not matches(None, {"a": "b"})
+    assert (format_selector({}), format_selector(None)) == ("", "")
+    assert format_selector(SELECTOR) == "app=web,!old,tier in (a,b)"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "text"),
+    [
+        (
+            {"key": "a", "operator": "In"},
+            "values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+        ),
+        (
+            {"key": "a", "operator": "Exists", "values": ["b"]},
+            "values: Forbidden: may not be specified when `operator`",
+        ),
+        ({"key": "a", "operator": "Is"}, 'operator: Invalid value: "Is": not a valid selector operator'),
+        ({"key": "", "operator": "Exists"}, 'key: Invalid value: "": name part must be non-empty'),
+    ],
+)
+def test_what_selectors_may_not_be(requirement: dict[str, Any], text: str) -> None:
+    errors: list[Any] = []
+    validate_label_selector({"matchExpressions": [requirement]}, Path("s"), errors)
+    assert any(str(error).startswith("s.matchExpressions[0]." + text) for error in errors), [str(e) for e in errors]
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("nginx:1", "IfNotPresent"),
+        ("registry:5000/a/b", "Always"),
+        ("a@sha256:" + "0" * 64, "IfNotPresent"),
+    ],
+)
+def test_images_are_pulled_always_unless_they_have_a_tag(image: str, policy: str) -> None:
+    assert pull_policy(image) == policy
+
+
+def test_differences_are_told_as_go_prints_them() -> None:
+    old: dict[str, Any] = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Always"}
+    lines = difference("PodSpec", old, old | {"restartPolicy": "Never"}).replace("\u00a0", " ").splitlines()
+    changed = [" ".join(line.split()) for line in lines if line[:1] in "+-"]
+    assert changed == ['- "RestartPolicy": "Always",', '+ "RestartPolicy": "Never",']
