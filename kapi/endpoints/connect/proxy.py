@@ -98,7 +98,7 @@ class Proxy:
         lister = scope.store.environment.listers.get(_ENDPOINTS)
         endpoints = None if lister is None else lister.get(namespace, name)
         if endpoints is None:
-            raise status.not_found(_ENDPOINTS, name)
+            raise status.not_found(scope.store.group_resource, name)  # upstream names the resource asked for
         found = [
             (address["ip"], entry["port"])
             for subset in endpoints.get("subsets") or ()
