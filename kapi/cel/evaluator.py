@@ -26,6 +26,8 @@ Step = Callable[["Frame"], Any]
 MAX_ALLOCATION = 8_000_000
 #: cost of a single call, or elements of a comparison, that is not begun when time is short
 _LONG = 20_000
+#: units that are not allocated at once when time is short
+_LARGE = 200_000
 
 
 class Frame:
@@ -46,7 +48,7 @@ class Frame:
         self.allocated += amount
         if self.allocated > MAX_ALLOCATION:
             raise BudgetExceeded()
-        if self.deadline and time.monotonic() > self.deadline:
+        if self.deadline and (amount > _LARGE or time.monotonic() > self.deadline):
             raise TimeExceeded()
 
     def tick(self) -> None:

@@ -43,7 +43,7 @@ def test_an_expensive_expression_is_stopped(name: str) -> None:
     started = time.process_time()
     try:
         with contextlib.nullcontext() if name in HARMLESS else pytest.raises(CelError):
-            program.evaluate(VALUES, budget=1_000_000)
+            program.evaluate(VALUES, budget=200_000)
         assert time.process_time() - started < 5
         assert tracemalloc.get_traced_memory()[1] < 256 << 20
     finally:
