@@ -35,6 +35,7 @@ from kapi.store.errors import StoreError
 
 log = Logger()
 _RELOAD_SECONDS = 60.0
+_DRAIN = 3.0  # seconds for the last bytes of answers to leave
 
 
 class App(Service):
@@ -226,6 +227,8 @@ class App(Service):
         await bounded(assembly.requests.wait(), GRACE, self.reactor)
         end_watches(self.runner.watches)
         await bounded(assembly.watches.wait(), 5.0, self.reactor)
+        self.connections.close_idle()
+        await bounded(self.connections.all_closed(), _DRAIN, self.reactor)
         self.connections.abort_all()
         if assembly.auditor is not None:
             await assembly.auditor.stop()

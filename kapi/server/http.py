@@ -11,6 +11,7 @@ from typing import Any
 
 from hyperframe.frame import GoAwayFrame
 from twisted.internet import protocol
+from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.protocols import basic
@@ -232,7 +233,7 @@ class Negotiator(protocol.Protocol):
         channel.dataReceived(data)
 
     def connectionLost(self, reason: Any = protocol.connectionDone) -> None:
-        self.owner.open.discard(self)
+        self.owner.closed(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -259,6 +260,7 @@ class Connections(protocol.ServerFactory):
         self.runner = runner
         self.max_streams = max_streams or STREAMS
         self.open: set[Negotiator] = set()
+        self._all_closed: Deferred[None] | None = None
         self.closing = False
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()
@@ -292,6 +294,18 @@ class Connections(protocol.ServerFactory):
         self.closing = True
         for connection in list(self.open):
             connection.close_when_idle()
+
+    def closed(self, connection: Negotiator) -> None:
+        self.open.discard(connection)
+        if not self.open and self._all_closed is not None and not self._all_closed.called:
+            self._all_closed.callback(None)
+
+    def all_closed(self) -> Deferred[None]:
+        """Fires when no connection is open any more."""
+        self._all_closed = Deferred()
+        if not self.open:
+            self._all_closed.callback(None)
+        return self._all_closed
 
     def abort_all(self) -> None:
         for connection in list(self.open):

@@ -225,7 +225,7 @@ def test_wait_for_a_condition_a_field_and_deletion(kubectl: Kubectl) -> None:
     kubectl.run("patch", "deployment", "web", "--subresource=status", "--type=merge", "-p", json.dumps(status))
     assert "condition met" in kubectl.run("wait", "deployment/web", "--for=condition=Available", "--timeout=20s")
     gone = kubectl.popen("wait", "deployment/web", "--for=delete", "--timeout=20s")
-    kubectl.run("delete", "deployment", "web", "--cascade=orphan")
+    kubectl.run("delete", "deployment", "web")
     assert gone.wait(30) == 0
     gone.communicate()
 

@@ -1,0 +1,147 @@
+"""Start and stop of the process: files, signals, and one clear line for whatever is wrong."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kapi_server_process import ServerProcess
+
+pytestmark = pytest.mark.xdist_group("process")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[ServerProcess]:
+    process = ServerProcess().start()
+    yield process
+    process.stop()
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kapi.tap", *flags],
+        capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+
+
+def connect(server: ServerProcess) -> http.client.HTTPSConnection:
+    host, _, port = server.url.removeprefix("https://").partition(":")
+    return http.client.HTTPSConnection(
+        host, int(port), context=ssl.create_default_context(cafile=str(server.authority)), timeout=20
+    )
+
+
+def test_first_start_makes_private_files(running: ServerProcess) -> None:
+    assert stat.S_IMODE(running.data.stat().st_mode) == 0o700
+    assert stat.S_IMODE(running.kubeconfig.stat().st_mode) == 0o600
+    assert running.url in running.kubeconfig.read_text()
+    assert f"export KUBECONFIG={running.kubeconfig}\n" in running.output
+
+
+def test_readyz_answers_without_credentials(running: ServerProcess) -> None:
+    connection = connect(running)
+    connection.request("GET", "/readyz")
+    assert connection.getresponse().read() == b"ok"
+    connection.close()
+
+
+def test_a_port_in_use_is_one_line(running: ServerProcess, tmp_path: Path) -> None:
+    port = running.url.rpartition(":")[2]
+    done = run(f"--data-dir={tmp_path / 'd'}", f"--secure-port={port}", "--bind-address=127.0.0.1")
+    assert done.returncode == 1
+    assert done.stderr == f"kapi: --secure-port: 127.0.0.1:{port} is in use by another process\n"
+
+
+def test_a_data_directory_in_use_is_one_line(running: ServerProcess) -> None:
+    done = run(f"--data-dir={running.data}", "--secure-port=0")
+    assert done.returncode == 1
+    assert done.stderr == f"kapi: --data-dir: {running.data} is in use by another kapi\n"
+
+
+def test_wrong_flags_and_files_are_lines_without_a_traceback(tmp_path: Path) -> None:
+    done = run("--nosuch", "--secure-port=-1")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 2
+    done = run(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", "--token-auth-file=/nonexistent")
+    assert done.returncode == 1
+    assert done.stderr == "kapi: --token-auth-file: cannot read /nonexistent: No such file or directory\n"
+
+
+def test_an_unreachable_redis_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    done = run(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers=redis://127.0.0.1:{port}")
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("kapi: ")]
+    assert len(lines) == 1 and str(port) in lines[0] and "Traceback" not in done.stderr
+
+
+def test_sigterm_ends_watches_and_the_store_and_a_later_start_finds_everything() -> None:
+    server = ServerProcess().start()
+    try:
+        authority = server.authority.read_bytes()
+        headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
+        connection = connect(server)
+        connection.request("POST", "/api/v1/namespaces", b'{"metadata":{"name":"kept"}}', headers)
+        assert connection.getresponse().read() and server.process is not None
+        watching = connect(server)
+        watching.request("GET", "/api/v1/namespaces?watch=1&resourceVersion=0", headers=headers)
+        stream = watching.getresponse()
+        assert stream.status == 200
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        begin = time.monotonic()
+        assert server.end(signal.SIGTERM) == 0
+        assert time.monotonic() - begin < 15
+        assert b'"kept"' in stream.read()  # the stream ends properly: no IncompleteRead
+        assert not any(os.path.exists(f"/proc/{child}") for child in children)
+        server.output.clear()
+        server.start()
+        assert server.authority.read_bytes() == authority
+        connection = connect(server)
+        connection.request("GET", "/api/v1/namespaces/kept", headers=headers)
+        assert connection.getresponse().status == 200
+        connection.close()
+    finally:
+        server.stop()
+
+
+def test_limits_of_a_request(running: ServerProcess) -> None:
+    """A header that never ends is refused, a body beyond 3 MiB is 413 with a Status."""
+    connection = connect(running)
+    headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
+    connection.request("POST", "/api/v1/namespaces/default/configmaps", b'{"data":"' + b"x" * (4 << 20), headers)
+    answer = connection.getresponse()
+    assert answer.status == 413 and b"Request entity too large: limit is 3145728" in answer.read()
+    connection.close()
+    connection = connect(running)
+    connection.putrequest("GET", "/version")
+    connection.putheader("X-Long", "y" * (80 * 1024))
+    connection.endheaders()
+    assert connection.getresponse().status in (400, 431)
+    connection.close()
+
+
+def test_expect_100_continue(running: ServerProcess) -> None:
+    connection = connect(running)
+    connection.putrequest("POST", "/api/v1/namespaces?dryRun=All")
+    body = b'{"metadata":{"name":"expected"}}'
+    for name, value in (
+        ("Authorization", "Bearer admintoken"), ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))), ("Expect", "100-continue"),
+    ):  # fmt: skip
+        connection.putheader(name, value)
+    connection.endheaders()
+    assert connection.sock.recv(100).startswith(b"HTTP/1.1 100 Continue")
+    connection.send(body)
+    assert connection.getresponse().status == 201
+    connection.close()
