@@ -95,9 +95,7 @@ class HTTPSClient:
         self._reactor: IReactorTCP = reactor
         self._timeout = timeout
         self._pool: Any = HTTPConnectionPool(reactor, persistent=True)
-        agent = Agent(
-            reactor, contextFactory=_Policy(endpoint), pool=self._pool, connectTimeout=min(timeout, 10.0)
-        )
+        agent = Agent(reactor, contextFactory=_Policy(endpoint), pool=self._pool, connectTimeout=min(timeout, 10.0))
         self._http = HTTPClient(agent)
 
     def close(self) -> Deferred[None]:
