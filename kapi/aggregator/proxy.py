@@ -1,7 +1,8 @@
 """Requests passed on to the server behind an APIService (upstream: kube-aggregator ``handler_proxy.go``).
 
 The backend learns who asks from request headers, which it believes because of our client certificate.  The client's own
-credentials are never passed on, redirects are never followed, and a connection is upgraded only by the backend's own 101.
+credentials are never passed on, redirects are neither followed nor handed to the client, and a connection is upgraded
+only by the backend's own 101.
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ class ReverseProxy:
                 "proxy to {key} failed: {error} (audit id {audit_id})", key=key, error=error, audit_id=ctx.audit_id
             )
             return _bad_gateway(error)
+        location = answer.headers.getRawHeaders(b"location")
+        if 300 <= answer.code < 400 and location:
+            answer.deliverBody(_Discard())
+            return _redirected()
         kept = [
             (name, value)
             for name, values in answer.headers.getAllRawHeaders()
@@ -137,8 +142,24 @@ class ReverseProxy:
         if status == 101:
             return HijackedResponse()
         ctx.response_headers.append((b"Connection", b"close"))
+        if 300 <= status < 400 and any(name.lower() == b"location" for name, _ in headers):
+            return _redirected()
         kind = next((value for name, value in headers if name.lower() == b"content-type"), _PLAIN)
         return Response(status, start, kind)
+
+
+class _Discard(Protocol):
+    """Ends the connection instead of reading a body."""
+
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.loseConnection()
+
+
+def _redirected() -> Response:
+    """Instead of a redirect, which the client would follow with its credentials for us (CVE-2022-3172)."""
+    text = b"the backend attempted to redirect this request, which is not permitted"
+    return Response(502, text, _PLAIN, ((b"x-content-type-options", b"nosniff"),))
 
 
 def _bad_gateway(error: Exception) -> Response:

@@ -13,6 +13,7 @@ import math
 import re
 from typing import Any
 
+import orjson
 import yaml
 from yaml import _yaml
 from yaml.events import (
@@ -26,7 +27,11 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from kapi.codecs.json_reading import count_keys, may_have_duplicates
+
 MAX_DEPTH = 300
+#: scalars, lists and mappings in a document: a megabyte of them is no object, but seconds of work
+MAX_NODES = 100_000
 #: nodes that aliases may add to a document, beside ten times its own
 MAX_ALIASED = 100_000
 
@@ -39,6 +44,7 @@ _SPECIAL = {
     ".inf": math.inf, ".Inf": math.inf, ".INF": math.inf, "+.inf": math.inf, "+.Inf": math.inf, "+.INF": math.inf,
     "-.inf": -math.inf, "-.Inf": -math.inf, "-.INF": -math.inf,
 }  # fmt: skip
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]").search
 _PREFIX = "tag:yaml.org,2002:"
 
 
@@ -51,6 +57,11 @@ def loads(data: bytes) -> tuple[Any, list[str]]:
 
     Raises YAMLError.
     """
+    if data[:1] == b"{":  # most clients send JSON under YAML's name
+        try:
+            return _from_json(data), []
+        except (ValueError, RecursionError):
+            pass
     parser = _yaml.CParser(data)
     try:
         return _Builder(parser).document()
@@ -60,6 +71,28 @@ def loads(data: bytes) -> tuple[Any, list[str]]:
         raise YAMLError(f"yaml: {_reader_problem(error)}") from None
     finally:
         parser.dispose()
+
+
+def _from_json(data: bytes) -> Any:
+    """The tree of a document that is JSON without surprises.  Raises ValueError and RecursionError for all others."""
+    if _SURROGATE(data):
+        raise ValueError  # YAML has no pairs of them
+    tree = orjson.loads(data)
+    if may_have_duplicates(data, count_keys(tree)):
+        raise ValueError
+    return _as_read(tree, 0)
+
+
+def _as_read(node: Any, depth: int) -> Any:
+    """A JSON tree as YAML would have given it: mappings sorted, whole floats as integers."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    kind = type(node)
+    if kind is dict:
+        return {key: _as_read(node[key], depth + 1) for key in sorted(node)}
+    if kind is list:
+        return [_as_read(item, depth + 1) for item in node]
+    return _json_number(node) if kind is float else node
 
 
 def _place(error: yaml.MarkedYAMLError) -> str:
@@ -101,6 +134,8 @@ class _Builder:
         self.nodes += 1
         if isinstance(event, AliasEvent):
             return self.alias(event)
+        if self.nodes - self.aliased > MAX_NODES:
+            raise YAMLError(f"yaml: document has more than {MAX_NODES} nodes")
         before = self.nodes
         if isinstance(event, ScalarEvent):
             tree: Any = _scalar(event)

@@ -159,11 +159,14 @@ class ProxyTests(TestCase):
             self.assertNotIn(word, head)
 
     @inlineCallbacks
-    def test_redirects_are_handed_to_the_client(self) -> Any:
-        self.answer(b"HTTP/1.1 302 Found\r\nLocation: https://evil.example.com/\r\nContent-Length: 0\r\n\r\n")
-        response = yield self.request(Http(b"GET", b"/", {}))
-        self.assertEqual(response.status, 302)
-        self.assertIn((b"Location", b"https://evil.example.com/"), response.headers)
+    def test_redirects_are_neither_followed_nor_handed_to_the_client(self) -> Any:
+        """CVE-2022-3172: the client would take its credentials along."""
+        for headers in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"x"]}):
+            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.answer(b"HTTP/1.1 302 Found\r\nLocation: https://evil.example.com/\r\nContent-Length: 0\r\n\r\n")
+            response = yield self.request(Http(b"GET", b"/", headers))
+            self.assertEqual(response.status, 502)
+            self.assertEqual([name for name, _ in response.headers if name.lower() == b"location"], [])
 
     @inlineCallbacks
     def test_a_server_with_another_name_is_not_believed(self) -> Any:

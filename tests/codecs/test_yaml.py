@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -83,6 +84,23 @@ def test_a_billion_laughs_are_refused() -> None:
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(yaml_reading.YAMLError):
         load("[" * 100_000)
+
+
+def test_a_document_of_too_many_nodes_is_refused() -> None:
+    with pytest.raises(yaml_reading.YAMLError, match="more than 100000 nodes"):
+        load("- a\n" * 150_000)
+
+
+@given(st.dictionaries(_TEXT, _TREES))
+def test_json_is_read_as_the_yaml_it_is(tree: Any) -> None:
+    text = json.dumps(tree, ensure_ascii=False)
+    assert load(text) == load("\n" + text) == tree
+    assert list(load(text)) == sorted(tree)
+
+
+def test_duplicates_in_json_are_found_by_the_yaml_reader() -> None:
+    tree, duplicates = yaml_reading.loads(b'{"a":1,"a":2.0}')
+    assert (tree, duplicates) == ({"a": 2}, ['line 1: key "a" already set in map'])
 
 
 @given(_TREES)
