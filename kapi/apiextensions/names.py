@@ -128,6 +128,9 @@ def establish(crd: Object, now: str) -> bool:
 
 def structural_condition(crd: Object, now: str) -> bool:
     """The condition NonStructuralSchema, for definitions stored before schemas had to be structural."""
+    old = condition(crd, "NonStructuralSchema")
+    if old is None and not (crd.get("spec") or {}).get("preserveUnknownFields"):
+        return False  # validation takes no other schemas than structural ones
     spec = internal_spec(crd.get("spec") or {})
     problems: list[str] = []
     if spec.get("preserveUnknownFields"):
@@ -144,7 +147,6 @@ def structural_condition(crd: Object, now: str) -> bool:
             problems.append(text)
         else:
             problems.extend(str(error) for error in structural_errors(path.child("openAPIV3Schema"), schema))
-    old = condition(crd, "NonStructuralSchema")
     if not problems:
         if old is None:
             return False

@@ -43,6 +43,7 @@ class CustomResources:
         self.reactor = reactor
         self.built_in = built_in
         self.served: dict[str, Rows] = {}
+        self._groups: dict[str, set[str]] = {}  # group -> names of its definitions
         self._queue: deque[str] = deque()
         self._queued: set[str] = set()
         self._working = False
@@ -68,9 +69,12 @@ class CustomResources:
         name = crd["metadata"]["name"]
         if kind == "DELETED":
             self._unserve(name)
-            for other in self.crds.lister.list():
-                self._enqueue(other["metadata"]["name"])
+            group = self._groups.get(crd["spec"].get("group", ""), set())
+            group.discard(name)
+            for other in sorted(group):  # a name may be free now
+                self._enqueue(other)
             return
+        self._groups.setdefault(crd["spec"].get("group", ""), set()).add(name)
         if is_true(crd, "Terminating") and name in self.served:
             rows = self.served[name]
             for row in rows.all.values():
@@ -164,7 +168,7 @@ class CustomResources:
             return
         crd: Object = tree.copy(found)
         crd.setdefault("status", {})
-        if names.accept_names(crd, self._others(name), now):
+        if names.accept_names(crd, self._others(crd), now):
             names.structural_condition(crd, now)
             names.approval_condition(crd, now)
             crd = tree.copy(await self.crds.update(crd, subresource="status"))
@@ -174,12 +178,18 @@ class CustomResources:
         if names.establish(crd, now):
             await self.crds.update(crd, subresource="status")
 
-    def _others(self, name: str) -> list[Object]:
-        return [crd for crd in self.crds.lister.list() if crd["metadata"]["name"] != name]
+    def _others(self, crd: Object) -> list[Object]:
+        """The other definitions of the group."""
+        found = []
+        for name in sorted(self._groups.get(crd["spec"].get("group", ""), ())):
+            other = self.crds.lister.get("", name) if name != crd["metadata"]["name"] else None
+            if other is not None:
+                found.append(other)
+        return found
 
     def _requeue_group(self, crd: Object) -> None:
-        for other in self._others(crd["metadata"]["name"]):
-            if other["spec"].get("group") == crd["spec"].get("group") and not is_true(other, "NamesAccepted"):
+        for other in self._others(crd):
+            if not is_true(other, "NamesAccepted"):
                 self._enqueue(other["metadata"]["name"])
 
     # deletion
