@@ -121,6 +121,11 @@ class NamespaceDeletion(TestCase):
         self.wait(1)
         self.assertNotEqual(self.call("GET", account, expect=200)["metadata"]["uid"], uid)
         self.assertEqual(self.call("GET", bundle, expect=200)["data"], {"ca.crt": "PEM"})
+        self.call("PATCH", bundle, {"data": {"ca.crt": "another server's"}}, 200, MERGE)
+        self.wait(5)
+        self.assertEqual(self.call("GET", bundle, expect=200)["data"], {"ca.crt": "another server's"})
+        self.wait(10)
+        self.assertEqual(self.call("GET", bundle, expect=200)["data"], {"ca.crt": "PEM"})
 
 
 class Conditions(TestCase):

@@ -14,6 +14,7 @@ from kapi.controllers.queue import WorkQueue
 from kapi.machinery import status
 
 NAME = "kube-root-ca.crt"
+_PAUSE = 10.0  # between two corrections of one ConfigMap
 _DESCRIPTION = "kubernetes.io/description"
 _TEXT = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
@@ -45,6 +46,8 @@ class RootCAController:
         self._namespaces = client.resource("", "namespaces")
         self._maps = client.resource("", "configmaps")
         self._bundle = bundle
+        self._reactor = reactor
+        self._corrected: dict[str, float] = {}  # when, by namespace
         self._queue = WorkQueue(reactor, self.name, self._handle)
         self._unwatch: list[Callable[[], None]] = []
 
@@ -58,11 +61,14 @@ class RootCAController:
 
     def refresh(self) -> None:
         """To be called when the bundle changed."""
+        self._corrected.clear()
         for namespace in self._namespaces.lister.list():
             self._queue.add(namespace["metadata"]["name"])
 
     def _namespace_changed(self, event: str, obj: Object, old: Object | None) -> None:
-        if event != "DELETED":
+        if event == "DELETED":
+            self._corrected.pop(obj["metadata"]["name"], None)
+        else:
             self._queue.add(obj["metadata"]["name"])
 
     def _map_changed(self, event: str, obj: Object, old: Object | None) -> None:
@@ -80,6 +86,11 @@ class RootCAController:
                 return None
             better = corrected(existing, self._bundle())
             if better is not None:
+                # another server with another CA may put it right its way at once
+                due = self._corrected.get(key, -_PAUSE) + _PAUSE - self._reactor.seconds()
+                if due > 0:
+                    return due
+                self._corrected[key] = self._reactor.seconds()
                 await self._maps.update(better, key)
         except (status.AlreadyExists, status.NotFound, status.Conflict):
             return 0.1
