@@ -182,6 +182,7 @@ class App(Service):
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
+        gc.enable()
 
     def reload(self) -> None:
         """Serving certificates and client CAs as the files are now."""

@@ -38,7 +38,7 @@ class OwnServer:
         """The target and the seconds until /readyz answered."""
         begin = time.perf_counter()
         command = [
-            sys.executable, "-m", "kapi.tap", f"--data-dir={self.directory / 'data'}", "--bind-address=127.0.0.1",
+            sys.executable, "-m", "kapi", f"--data-dir={self.directory / 'data'}", "--bind-address=127.0.0.1",
             "--secure-port=0", f"--token-auth-file={self.tokens}", *self.flags,
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -43,7 +43,7 @@ class ServerProcess:
     def start(self, seconds: float = 60.0) -> ServerProcess:
         """Waits until it serves.  Raises RuntimeError with its output when it ends or takes too long."""
         command = [
-            sys.executable, "-m", "kapi.tap", "--data-dir", str(self.data), "--bind-address=127.0.0.1", "--secure-port=0",
+            sys.executable, "-m", "kapi", "--data-dir", str(self.data), "--bind-address=127.0.0.1", "--secure-port=0",
             f"--token-auth-file={self.tokens}", *self.flags,
         ]  # fmt: skip
         self.process = subprocess.Popen(

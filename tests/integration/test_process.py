@@ -29,7 +29,7 @@ def running() -> Iterator[ServerProcess]:
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "kapi.tap", *flags],
+        [sys.executable, "-m", "kapi", *flags],
         capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2],
     )  # fmt: skip
 
