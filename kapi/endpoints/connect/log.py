@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
-from twisted.web.client import readBody
 from twisted.web.http_headers import Headers
 
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import log_options, log_query
-from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, pipe
+from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, beginning, pipe
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status
 from kapi.registry import read
@@ -48,8 +46,7 @@ class Log:
 
 async def _refused(answer: Any, name: str) -> status.StatusError:
     """What the kubelet complains about, as upstream tells it."""
-    body: Deferred[bytes] = readBody(answer)
-    text = (await body)[:_ERROR_LIMIT].decode("utf-8", "replace")
+    text = (await beginning(answer, _ERROR_LIMIT)).decode("utf-8", "replace")
     details = {
         "name": name,
         "kind": "pods/log",

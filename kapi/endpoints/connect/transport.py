@@ -239,6 +239,34 @@ def pipe(answer: Any, http: Any) -> Awaitable[None]:
     return done
 
 
+def beginning(answer: Any, limit: int) -> Awaitable[bytes]:
+    """The first bytes of an Agent's answer, at most ``limit``; the rest is not waited for."""
+    done: Deferred[bytes] = Deferred()
+    answer.deliverBody(_Beginning(limit, done))
+    return done
+
+
+class _Beginning(Protocol):
+    def __init__(self, limit: int, done: Deferred[bytes]) -> None:
+        self._limit = limit
+        self._done = done
+        self._data = b""
+
+    def dataReceived(self, data: bytes) -> None:
+        self._data += data[: self._limit - len(self._data)]
+        if len(self._data) >= self._limit:
+            assert self.transport is not None
+            self.transport.loseConnection()
+            self._end()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if not self._done.called:
+            self._done.callback(self._data)
+
+
 @implementer(IPushProducer)
 class _Pipe(Protocol):
     def __init__(self, http: Any, done: Deferred[None]) -> None:

@@ -1,0 +1,299 @@
+"""log, exec, attach, portforward and proxy against a fake kubelet on a real socket."""
+
+from __future__ import annotations
+
+import datetime
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import TestCase
+
+from kapi.core.handlers import built_in_handlers
+from kapi.endpoints.connect.kubelet import KubeletSettings, container_of
+from kapi.endpoints.connect.proxy import check_address, split_name
+from kapi.endpoints.connect.transport import TLS
+from kapi.machinery.status import StatusError
+from kapi.testing.http import MemoryRequest
+from kapi.testing.memory_api import MemoryAPI, succeed
+
+PODS = "/api/v1/namespaces/default/pods"
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+
+
+def certificate() -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubelet")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return made.public_bytes(pem), private
+
+
+class Kubelet(Protocol):
+    """Answers the first request's head with the factory's answer and keeps everything it got."""
+
+    factory: Any
+
+    def connectionMade(self) -> None:
+        self.factory.connections.append(self)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.connected = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        self.factory.received += data
+        if b"\r\n\r\n" in self.factory.received and self.factory.answer:
+            assert self.transport is not None
+            self.transport.write(self.factory.answer)
+            self.factory.answer = b""
+
+
+class Owner:
+    """The HTTP protocol of a client's connection, as far as a tunnel takes it over."""
+
+    def dataReceived(self, data: bytes) -> None:
+        raise AssertionError("nobody took the connection")
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.transport = StringTransport()
+        self.transport.wrappedProtocol = Owner()  # type: ignore[attr-defined]
+        self.transport.registerProducer(self, True)  # as twisted.web does for a request that is being answered
+        self._dataBuffer = [b"early"]
+
+    def setRawMode(self) -> None: ...
+
+    def setTimeout(self, seconds: float | None) -> None: ...
+
+
+class ConnectTests(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.pem, key = certificate()
+        pair = ssl.PrivateCertificate.loadPEM(self.pem + key)
+        self.factory: Any = Factory.forProtocol(Kubelet)
+        self.factory.received, self.factory.answer, self.factory.connections = b"", b"", []
+        self.port = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(self._close)
+        self.api: MemoryAPI = succeed(MemoryAPI.started())
+        self.use(KubeletSettings())
+        node = {
+            "metadata": {"name": "node"},
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port.getHost().port}},
+            },
+        }
+        self.api.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", **node})
+        for name, node_name in (("p", "node"), ("unplaced", ""), ("lost", "gone")):
+            spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "nodeName": node_name}
+            pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec}
+            assert self.api.ask("POST", PODS, pod).code == 201
+
+    def use(self, settings: KubeletSettings) -> None:
+        self.api.table.handlers.update(built_in_handlers(self.api.registry, reactor, settings))
+
+    @inlineCallbacks
+    def _close(self) -> Any:
+        for connection in self.factory.connections:
+            if connection.connected:
+                connection.transport.loseConnection()
+        yield self.port.stopListening()
+        yield self.pause()
+
+    def pause(self, seconds: float = 0.05) -> Any:
+        return deferLater(reactor, seconds)
+
+    @inlineCallbacks
+    def ask(self, method: str, path: str, headers: dict[str, str] | None = None, answer: bytes = b"") -> Any:
+        self.factory.answer = answer
+        request = MemoryRequest(method, path, {"User-Agent": "tests/1", **(headers or {})})
+        request.channel = Channel()  # type: ignore[attr-defined]
+        done: Deferred[None] = request.notifyFinish()
+        self.api.runner.serve(request)
+        if not request.finished:
+            yield done
+        return request
+
+    @inlineCallbacks
+    def test_a_log_is_passed_on(self) -> Any:
+        headers = {"Authorization": "Bearer secret"}
+        request = yield self.ask("GET", f"{PODS}/p/log?tailLines=5&timestamps=true", headers, OK)
+        self.assertEqual((request.code, request.written), (200, b"hello"))
+        first = self.factory.received.partition(b"\r\n")[0]
+        self.assertEqual(first, b"GET /containerLogs/default/p/c?tailLines=5&timestamps=true HTTP/1.1")
+        self.assertNotIn(b"secret", self.factory.received)
+
+    @inlineCallbacks
+    def test_what_the_kubelet_refuses(self) -> Any:
+        refusal = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 8\r\n\r\nno such!"
+        request = yield self.ask("GET", f"{PODS}/p/log", None, refusal)
+        self.assertEqual((request.code, request.json["message"]), (400, "no such!"))
+
+    @inlineCallbacks
+    def test_a_long_refusal_is_cut(self) -> Any:
+        refusal = b"HTTP/1.1 500 Oops\r\nContent-Length: 9000\r\n\r\n" + b"x" * 4000
+        request = yield self.ask("GET", f"{PODS}/p/log", None, refusal)
+        self.assertEqual(request.code, 500)
+        self.assertLess(len(request.json["message"]), 2200)
+
+    @inlineCallbacks
+    def test_logs_that_cannot_be(self) -> Any:
+        for path, code, text in (
+            ("p/log?container=x", 400, "container x is not valid for pod p"),
+            ("p/log?tailLines=-1", 422, "tailLines: Invalid value: -1"),
+            ("p/log?tailLines=many", 400, "strconv.ParseInt"),
+            ("nope/log", 404, 'pods "nope" not found'),
+            ("lost/log", 404, 'nodes "gone" not found'),
+        ):
+            request = yield self.ask("GET", f"{PODS}/{path}")
+            self.assertEqual(request.code, code, path)
+            self.assertIn(text, request.json["message"])
+        request = yield self.ask("GET", f"{PODS}/unplaced/log")
+        self.assertEqual((request.code, request.written), (204, b""))
+        self.assertEqual(self.factory.received, b"")
+
+    @inlineCallbacks
+    def test_a_kubelet_that_cannot_prove_itself_gets_nothing(self) -> Any:
+        other, _ = certificate()
+        self.use(KubeletSettings(tls=TLS(ca=other)))
+        request = yield self.ask("GET", f"{PODS}/p/log", None, OK)
+        self.assertEqual((request.code, self.factory.received), (503, b""))
+        request = yield self.ask("GET", f"{PODS}/p/log?insecureSkipTLSVerifyBackend=true", None, OK)
+        self.assertEqual((request.code, request.written), (200, b"hello"))
+
+    @inlineCallbacks
+    def test_nobody_there_is_503(self) -> Any:
+        yield self.port.stopListening()
+        request = yield self.ask("GET", f"{PODS}/p/log")
+        self.assertEqual((request.code, request.json["reason"]), (503, "ServiceUnavailable"))
+
+    @inlineCallbacks
+    def test_exec_becomes_a_tunnel(self) -> Any:
+        self.factory.answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\nhi"
+        request = MemoryRequest("POST", f"{PODS}/p/exec?command=sh&command=-c&stdin=1&stdout=true", UPGRADE)
+        channel = Channel()
+        request.channel = channel  # type: ignore[attr-defined]
+        self.api.runner.serve(request)
+        while b"early" not in self.factory.received:
+            yield self.pause()
+        head, _, rest = self.factory.received.partition(b"\r\n\r\n")
+        self.assertTrue(head.startswith(b"POST /exec/default/p/c?command=sh&command=-c&input=1&output=1 HTTP/1.1"))
+        self.assertIn(b"\r\nUpgrade: SPDY/3.1", head)
+        self.assertEqual(rest, b"early")
+        self.assertTrue(channel.transport.value().startswith(b"HTTP/1.1 101 "))
+        self.assertTrue(channel.transport.value().endswith(b"\r\n\r\nhi"))
+        channel.transport.wrappedProtocol.dataReceived(b" and late")  # type: ignore[attr-defined]
+        while not self.factory.received.endswith(b"early and late"):
+            yield self.pause()
+        self.factory.connections[0].transport.loseConnection()
+        while not channel.transport.disconnecting:
+            yield self.pause()
+
+    @inlineCallbacks
+    def test_a_refused_upgrade_leaves_no_tunnel(self) -> Any:
+        refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno"
+        request = yield self.ask("POST", f"{PODS}/p/exec?command=sh&stdout=true", UPGRADE, refusal)
+        self.assertEqual((request.code, request.written), (403, b"no"))
+        self.assertEqual(request.channel.transport.value(), b"")
+        while self.factory.connections[0].connected:
+            yield self.pause()
+
+    @inlineCallbacks
+    def test_streams_that_cannot_be(self) -> Any:
+        for path, code in (
+            ("p/exec?command=sh&stdout=1", 400),  # no upgrade
+            ("unplaced/attach?stdout=1", 400),
+            ("nope/portforward", 404),
+        ):
+            request = yield self.ask("POST", f"{PODS}/{path}", {} if "p/exec" in path else UPGRADE)
+            self.assertEqual(request.code, code, path)
+        self.assertEqual(self.factory.received, b"")
+
+    @inlineCallbacks
+    def test_a_node_proxy_hands_redirects_to_the_client(self) -> Any:
+        found = b"HTTP/1.1 302 Found\r\nLocation: /other?x=1\r\nContent-Length: 0\r\n\r\n"
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/a%2Fb?q=1", None, found)
+        self.assertEqual((request.code, request.header("location")), (302, "/api/v1/nodes/node/proxy/other?x=1"))
+        self.assertTrue(self.factory.received.startswith(b"GET /a%2Fb?q=1 HTTP/1.1\r\n"))
+        self.assertEqual(len(self.factory.connections), 1)
+
+    @inlineCallbacks
+    def test_a_redirect_to_elsewhere_is_not_followed(self) -> Any:
+        found = b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nContent-Length: 0\r\n\r\n"
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", None, found)
+        self.assertEqual((request.code, request.header("location")), (302, "http://elsewhere.example/"))
+
+    @inlineCallbacks
+    def test_a_proxy_without_a_path_asks_for_a_slash(self) -> Any:
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy?a=b")
+        self.assertEqual((request.code, request.header("location")), (301, "/api/v1/nodes/node/proxy/?a=b"))
+
+    @inlineCallbacks
+    def test_pods_on_this_machine_are_not_reached(self) -> Any:
+        patch = {"Content-Type": "application/merge-patch+json"}
+        status = b'{"status":{"podIPs":[{"ip":"127.0.0.1"}],"podIP":"127.0.0.1"}}'
+        self.api.ask("PATCH", f"{PODS}/p/status", status, headers=patch)
+        request = yield self.ask("GET", f"{PODS}/p:{self.port.getHost().port}/proxy/x")
+        self.assertEqual((request.code, request.json["message"]), (400, "address not allowed"))
+        self.assertEqual(self.factory.received, b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a", ("http", "a", "")),
+        ("a:80", ("http", "a", "80")),
+        ("https:a:", ("https", "a", "")),
+        ("http:a:web", ("http", "a", "web")),
+        (":a:1", ("http", "a", "1")),
+    ],
+)
+def test_names_of_what_is_proxied(text: str, parts: tuple[str, str, str]) -> None:
+    assert split_name(text, "pod") == parts
+
+
+@pytest.mark.parametrize("text", ["", ":", "ftp:a:1", "a:b:c:d"])
+def test_names_that_mean_nothing(text: str) -> None:
+    with pytest.raises(StatusError):
+        split_name(text, "pod")
+
+
+@pytest.mark.parametrize("text", ["", "0.0.0.0", "127.0.0.1", "::1", "169.254.169.254", "fe80::1", "224.0.0.1", "name"])
+def test_addresses_that_are_not_reached(text: str) -> None:
+    with pytest.raises(StatusError):
+        check_address(text)
+
+
+def test_which_container_is_meant() -> None:
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]},
+    }
+    assert container_of(pod, "i") == "i"
+    with pytest.raises(StatusError, match=r"a container name must be specified for pod p, choose one of: \[i a b\]"):
+        container_of(pod, "")
