@@ -69,6 +69,7 @@ class RequestScope:
             options=options,
             warnings=ctx.warnings,
             annotations=ctx.annotations,
+            deadline=ctx.deadline,
         )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from kapi.options.flags import FlagSet, integer, string
+
+_SERVICE_ADDRESS = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+(:[0-9]+)?=.+:[0-9]+")
 
 
 class AdmissionOptions(FlagSet):
@@ -12,11 +16,24 @@ class AdmissionOptions(FlagSet):
         self.strings("enable-admission-plugins", (), "Plugins to run beside the default ones.")
         self.strings("disable-admission-plugins", (), "Default plugins not to run.")
         self.value("admission-control-config-file", string, "", "AdmissionConfiguration file.")
+        self.strings(
+            "service-address",
+            (),
+            "Where webhooks' Services are reached, namespace/name[:port]=host:port; not upstream's.",
+        )
         self.value(
             "default-not-ready-toleration-seconds", integer, 300, "Of the toleration every pod gets for not-ready."
         )
         self.value("default-unreachable-toleration-seconds", integer, 300, "Of the one for unreachable.")
 
     def validate(self) -> list[str]:
+        wrong = [pair for pair in self.service_address if not _SERVICE_ADDRESS.fullmatch(pair)]
         both = sorted(set(self.enable_admission_plugins) & set(self.disable_admission_plugins))
-        return [f"{name} in enable-admission-plugins and disable-admission-plugins overlapped" for name in both]
+        return [f'--service-address: "{pair}" is not namespace/name[:port]=host:port' for pair in wrong] + [
+            f"{name} in enable-admission-plugins and disable-admission-plugins overlapped" for name in both
+        ]
+
+    @property
+    def service_addresses(self) -> dict[str, str]:
+        """By namespace/name or namespace/name:port."""
+        return dict(pair.split("=", 1) for pair in self.service_address)

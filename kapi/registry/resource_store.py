@@ -81,7 +81,7 @@ class ResourceStore:
         )
 
     def attributes(self, op: Operation, operation: str, obj: Object | None, old: Object | None) -> Attributes:
-        return Attributes(
+        attributes = Attributes(
             operation,
             op.kind,
             op.gvr,
@@ -96,6 +96,9 @@ class ResourceStore:
             warnings=op.warnings,
             annotations=op.annotations,
         )
+        if op.deadline:
+            attributes.extra["deadline"] = op.deadline
+        return attributes
 
     def field_manager(self, resource: Resource, subresource: Subresource | None) -> FieldManager:
         """The field manager of a served version and subresource; made once."""

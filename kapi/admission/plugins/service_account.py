@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import random
 from typing import Any
 
 from twisted.internet.task import deferLater
@@ -89,7 +89,7 @@ class ServiceAccount(Plugin):
 
     async def _account(self, attributes: Attributes, name: str) -> Object:
         """The account, waited for a second or two if it is the default one.  Raises Forbidden."""
-        pause = 0.1 + secrets.randbelow(100) / 1000
+        pause = 0.1 + random.random() / 10
         for attempt in range(_ATTEMPTS if name == "default" else 1):
             if attempt:
                 if self.initializer.reactor is None:
@@ -118,7 +118,7 @@ def _mount_token(spec: Object) -> None:
     """Mounts a projected token into every container that has nothing of its own at the usual place."""
     volumes = spec.get("volumes") or []
     given = next((volume["name"] for volume in volumes if volume.get("name", "").startswith(_VOLUME + "-")), "")
-    name = given or f"{_VOLUME}-" + "".join(secrets.choice(_LETTERS) for _ in range(5))
+    name = given or f"{_VOLUME}-" + "".join(random.choices(_LETTERS, k=5))
     used = False
     for field in ("initContainers", "containers"):
         for container in spec.get(field) or ():
