@@ -5,16 +5,20 @@ Upstream: kube-aggregator ``autoregister``, ``crdregistration``, ``status/remote
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.ssl import PrivateCertificate
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.web.client import Agent, HTTPConnectionPool, readBody
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 
 from kapi.aggregator import availability, registration
@@ -31,7 +35,7 @@ Object = dict[str, Any]
 GROUP = "apiregistration.k8s.io"
 RESYNC = 30.0  # seconds between two looks at every server
 PROBE_TIMEOUT = 5.0  # seconds
-MAX_DISCOVERY = 4 * 1024 * 1024  # bytes
+MAX_DISCOVERY = 16 * 1024 * 1024  # bytes of a discovery or OpenAPI document
 
 
 class APIServiceController:
@@ -50,7 +54,9 @@ class APIServiceController:
         changed: Callable[[], None],
         now: Callable[[], str],
         identity: PrivateCertificate | None = None,
+        openapi: dict[str, tuple[str, bytes]] | None = None,
     ) -> None:
+        self._openapi = openapi if openapi is not None else {}
         self._services = client.resource(GROUP, "apiservices")
         self._client = client
         self._reactor: IReactorTime = reactor
@@ -124,7 +130,9 @@ class APIServiceController:
         spec = obj["spec"]
         if kind == "DELETED":
             self._backends.remove(name)
-            self.remote.pop(GroupVersion(spec.get("group", ""), spec.get("version", "")), None)
+            gone = GroupVersion(spec.get("group", ""), spec.get("version", ""))
+            self.remote.pop(gone, None)
+            self._openapi.pop(f"apis/{gone}", None)
             return
         if old is None or old["spec"] != spec or obj.get("status") != old.get("status"):
             self._enqueue(name)
@@ -217,10 +225,8 @@ class APIServiceController:
         for group in LOOPBACK_USER.groups:
             headers.addRawHeader("X-Remote-Group", group)
         uri = b"https://" + service_name(gv).encode() + path.encode()
-        request: Deferred[Any] = Deferred.fromCoroutine(self._fetch(uri, headers))
-        request.addTimeout(PROBE_TIMEOUT, self._reactor)
         try:
-            code, body = await request
+            code, body = await self._ask(uri, headers)
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
@@ -236,13 +242,38 @@ class APIServiceController:
         if self.remote.get(gv) != resources:
             self.remote[gv] = resources
             self._changed()
+        await self._fetch_openapi(gv, headers)
         return PASSED
+
+    async def _fetch_openapi(self, gv: GroupVersion, headers: Headers) -> None:
+        """The server's OpenAPI v3 document of the group version, when it has a new one; none is no fault."""
+        base, key = b"https://" + service_name(gv).encode(), f"apis/{gv}"
+        try:
+            code, body = await self._ask(base + b"/openapi/v3", headers)
+            url = orjson.loads(body)["paths"][key]["serverRelativeURL"] if code == 200 else ""
+            digest = url.partition("hash=")[2]
+            if not url.startswith("/") or (digest and self._openapi.get(key, ("",))[0] == digest):
+                return
+            code, body = await self._ask(base + url.encode(), headers)
+            orjson.loads(body)
+        except CancelledError:
+            raise
+        except Exception:  # whatever the network and the server do
+            return
+        if code == 200:
+            self._openapi[key] = (digest or hashlib.sha512(body).hexdigest().upper(), body)
+
+    async def _ask(self, uri: bytes, headers: Headers) -> tuple[int, bytes]:
+        """Status and body of a GET, within the time for a probe.  Raises whatever goes wrong."""
+        request: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._fetch(uri, headers))
+        request.addTimeout(PROBE_TIMEOUT, self._reactor)
+        return await request
 
     async def _fetch(self, uri: bytes, headers: Headers) -> tuple[int, bytes]:
         answer: Any = await self._agent.request(b"GET", uri, headers)
-        if isinstance(answer.length, int) and answer.length > MAX_DISCOVERY:
-            raise ValueError("the answer is too long")
-        body: bytes = await readBody(answer)
+        done: Deferred[bytes] = Deferred()
+        answer.deliverBody(_Bounded(done))
+        body = await done
         return answer.code, body
 
 
@@ -250,3 +281,26 @@ def _next_turn(reactor: IReactorTime) -> Deferred[None]:
     waiting: Deferred[None] = Deferred()
     reactor.callLater(0, waiting.callback, None)
     return waiting
+
+
+class _Bounded(Protocol):
+    """The body of an answer, unless it is too long."""
+
+    def __init__(self, done: Deferred[bytes]) -> None:
+        self._done = done
+        self._body = bytearray()
+
+    def dataReceived(self, data: bytes) -> None:
+        self._body += data
+        if len(self._body) > MAX_DISCOVERY and not self._done.called:
+            self._done.errback(ValueError("the answer is too long"))
+            assert self.transport is not None
+            self.transport.loseConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self._done.called:
+            return
+        if reason.check(ResponseDone, PotentialDataLoss):
+            self._done.callback(bytes(self._body))
+        else:
+            self._done.errback(reason)

@@ -77,6 +77,7 @@ class AggregatorServer(GenericServer):
             changed=changed,
             now=now,
             identity=identity,
+            openapi=openapi.remote,
         )
         self.changed = changed
         self.discovery = discovery.handle

@@ -1,0 +1,190 @@
+"""The controller of APIServices over fakes: registration at the start, conditions, and a server's disappearance."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.aggregator.availability import Target, Verdict
+from kapi.aggregator.backend import Backends
+from kapi.aggregator.controller import APIServiceController
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource, GroupVersion
+
+Object = dict[str, Any]
+
+
+class FakeResource:
+    """One resource in memory; it is its own lister."""
+
+    def __init__(self, group: str, plural: str) -> None:
+        self.name = GroupResource(group, plural)
+        self.objects: dict[tuple[str, str], Object] = {}
+        self.handlers: list[Callable[[str, Object, Object | None], None]] = []
+
+    @property
+    def lister(self) -> FakeResource:
+        return self
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self.objects.get((namespace, name))
+
+    def list(self, namespace: str = "") -> list[Object]:
+        return [obj for (where, _), obj in self.objects.items() if namespace in ("", where)]
+
+    def put(self, obj: Object, namespace: str = "") -> None:
+        key = (namespace, obj["metadata"]["name"])
+        old = self.objects.get(key)
+        self.objects[key] = obj
+        for handler in self.handlers:
+            handler("ADDED" if old is None else "MODIFIED", obj, old)
+
+    def remove(self, name: str, namespace: str = "") -> None:
+        old = self.objects.pop((namespace, name))
+        for handler in self.handlers:
+            handler("DELETED", old, old)
+
+    async def create(self, obj: Object, namespace: str = "") -> Object:
+        if (namespace, obj["metadata"]["name"]) in self.objects:
+            raise status.already_exists(self.name, obj["metadata"]["name"])
+        self.put(copy.deepcopy(obj), namespace)
+        return obj
+
+    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        self.put(copy.deepcopy(obj), namespace)
+        return obj
+
+    async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None:
+        self.remove(name, namespace)
+
+    def watch(self, handler: Callable[[str, Object, Object | None], None]) -> Callable[[], None]:
+        self.handlers.append(handler)
+        for obj in self.list():
+            handler("ADDED", obj, None)
+        return lambda: self.handlers.remove(handler)
+
+
+class FakeClient:
+    def __init__(self) -> None:
+        self.resources: dict[tuple[str, str], FakeResource] = {}
+
+    def resource(self, group: str, plural: str) -> FakeResource:
+        return self.resources.setdefault((group, plural), FakeResource(group, plural))
+
+
+class Controller(APIServiceController):
+    """Without a network: ``answer`` is what a server says."""
+
+    answer = Verdict("True", "Passed", "all checks passed")
+    probed: list[Target]
+
+    async def _probe(self, service: Object, target: Target) -> Verdict:
+        self.probed.append(target)
+        return self.answer
+
+
+def remote(name: str = "v1.a.example.com") -> Object:
+    spec = {
+        "group": "a.example.com",
+        "version": "v1",
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 10,
+        "insecureSkipTLSVerify": True,
+        "service": {"namespace": "ns", "name": "svc", "port": 443},
+    }
+    return {"metadata": {"name": name}, "spec": spec, "status": {}}
+
+
+class ControllerTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.client = FakeClient()
+        self.clock = Clock()
+        self.custom: list[GroupVersion] = []
+        self.changes = 0
+        self.backends = Backends(self.clock)
+        self.controller = Controller(
+            self.client,  # type: ignore[arg-type]
+            self.clock,
+            self.backends,
+            served=lambda: [GroupVersion("", "v1"), GroupVersion("apps", "v1")],
+            custom=lambda: self.custom,
+            changed=self.changed,
+            now=lambda: "now",
+        )
+        self.controller.probed = []
+        self.services = self.client.resource("apiregistration.k8s.io", "apiservices")
+        self.start()
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    def start(self) -> None:
+        done: Deferred[None] = ensureDeferred(self.controller.start())
+        self.successResultOf(done)
+        self.turn()
+
+    def turn(self) -> None:
+        for _ in range(5):
+            self.clock.advance(0)
+
+    def condition(self, name: str = "v1.a.example.com") -> Object:
+        obj = self.services.get("", name)
+        assert obj is not None
+        found: Object = obj["status"]["conditions"][0]
+        return found
+
+    def test_built_in_group_versions_are_registered_at_the_start(self) -> None:
+        self.assertEqual(sorted(name for _, name in self.services.objects), ["v1.", "v1.apps"])
+        self.assertTrue(self.controller.registered)
+
+    def test_custom_group_versions_come_and_go(self) -> None:
+        self.custom.append(GroupVersion("a.example.com", "v1"))
+        self.controller.custom_changed()
+        self.turn()
+        self.assertIn(("", "v1.a.example.com"), self.services.objects)
+        self.custom.clear()
+        self.controller.custom_changed()
+        self.turn()
+        self.assertNotIn(("", "v1.a.example.com"), self.services.objects)
+
+    def test_a_missing_service_is_said_and_its_coming_is_noticed(self) -> None:
+        self.services.put(remote())
+        self.turn()
+        self.assertEqual(self.condition()["reason"], "ServiceNotFound")
+        self.assertEqual(self.controller.probed, [])
+        service = {
+            "metadata": {"name": "svc", "namespace": "ns"},
+            "spec": {"type": "ExternalName", "externalName": "h"},
+        }
+        self.client.resource("", "services").put(service, "ns")
+        self.turn()
+        self.assertEqual(self.condition()["status"], "True")
+        self.assertEqual(self.controller.probed[-1], Target("h", 443, "svc.ns.svc"))
+        self.assertIsNotNone(self.backends.get("v1.a.example.com"))
+
+    def test_a_server_that_dies_is_noticed_by_the_next_look(self) -> None:
+        self.test_a_missing_service_is_said_and_its_coming_is_noticed()
+        self.controller.answer = Verdict("False", "FailedDiscoveryCheck", "gone")
+        self.clock.advance(31)
+        self.turn()
+        self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
+
+    def test_a_deleted_one_is_forgotten(self) -> None:
+        self.test_a_missing_service_is_said_and_its_coming_is_noticed()
+        before = self.changes
+        self.services.remove("v1.a.example.com")
+        self.turn()
+        self.assertIsNone(self.backends.get("v1.a.example.com"))
+        self.assertGreater(self.changes, before)
+
+    def test_nothing_runs_after_stop(self) -> None:
+        self.controller.stop()
+        self.services.put(remote())
+        self.turn()
+        self.clock.advance(120)
+        self.assertEqual(self.services.objects[("", "v1.a.example.com")]["status"], {})
