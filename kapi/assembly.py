@@ -187,6 +187,7 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
         node_port=options.misc.kubernetes_service_node_port,
         now=environment.now,
         leases=None if store.exclusive else _leases(registry),
+        ranges_client=registry.client.named("kubernetes-service-cidr-controller"),
     )
     core.add_post_start_hook("bootstrap-controller", bootstrap.start)
     core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)

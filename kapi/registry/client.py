@@ -8,7 +8,7 @@ from typing import Any
 
 from kapi.client.interface import EventHandler
 from kapi.machinery import status, tree
-from kapi.machinery.gvk import GroupResource
+from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.registry import read
 from kapi.registry.create import create
 from kapi.registry.delete import delete
@@ -17,6 +17,7 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.schema import mergepatch
+from kapi.schema.decode import decode
 from kapi.watchcache.cache import Batch, Cache, Watch
 
 Object = dict[str, Any]
@@ -87,6 +88,26 @@ class StoreClient:
             new: Object = mergepatch.apply(tree.copy(existing), tree.copy(patch))
             self._store.row.strategy.default(new)
             self._store.track_update(op, existing, new)
+            return new
+
+        op = self._operation(namespace, name, "PatchOptions")
+        op.subresource = self._subresource(subresource)
+        return (await update(self._store, op, transform)).obj
+
+    async def apply(self, name: str, declared: Object, namespace: str = "", subresource: str = "") -> Object:
+        async def transform(existing: Object | None) -> Object:
+            if existing is None:
+                raise status.not_found(self._store.group_resource, name)
+            fields = self._store.field_manager(self._store.row, op.subresource)
+            wanted = self._typed(declared)
+            wanted["metadata"] = {"name": name, **({"namespace": namespace} if namespace else {})}
+            now = self._store.environment.now()
+            new = fields.apply(tree.copy(existing), wanted, self._manager, True, now)
+            row = self._store.row
+            if row.schema is None:
+                gvk = GroupVersionKind(row.group, row.version, row.kind)
+                new = decode(new, gvk, self._store.type_of(row), "Ignore", lambda text: None)
+            row.strategy.default(new)
             return new
 
         op = self._operation(namespace, name, "PatchOptions")

@@ -27,7 +27,10 @@ _ATTEMPTS = 20  # of the first run
 
 
 class BootstrapController:
-    """``client`` writes as ``kube-apiserver``; ``address`` and ``port`` are what clients are told to connect to."""
+    """``client`` writes as ``kube-apiserver``; ``ranges_client`` says, under another name, that ranges are ready.
+
+    ``address`` and ``port`` are what clients are told to connect to.
+    """
 
     name = "bootstrap"
     log = Logger()
@@ -43,8 +46,10 @@ class BootstrapController:
         node_port: int = 0,
         now: Callable[[], str],
         leases: ServerLeases | None = None,
+        ranges_client: Client | None = None,
     ) -> None:
         self._client = client
+        self._statuses = (ranges_client or client).resource("networking.k8s.io", "servicecidrs")
         self._reactor = reactor
         self._ranges = list(ranges)
         self._address = address
@@ -130,9 +135,9 @@ class BootstrapController:
     async def _service_cidr(self) -> None:
         ranges = self._client.resource("networking.k8s.io", "servicecidrs")
         existing = await self._ensure(ranges, reconcile.service_cidr(self._ranges))
-        ready = reconcile.ready_condition(tree.copy(existing), self._ranges, self._now())
+        ready = reconcile.ready_status(existing, self._ranges, self._now())
         if ready is not None:
-            await ranges.update(ready, subresource="status")
+            await self._statuses.apply(reconcile.SERVICE, ready, subresource="status")
 
     async def _kubernetes_service(self) -> None:
         cluster_ip = reconcile.first_address(self._ranges[0])

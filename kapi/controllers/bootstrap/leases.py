@@ -34,9 +34,7 @@ class ServerLeases:
         return sorted(entry.name for entry in entries if entry.object.get("until", 0) > now)
 
     def _halves(self, address: str, until: float) -> Any:
-        return encode_halves(
-            {"kind": "MasterLease", "apiVersion": "v1", "metadata": {"name": address}, "until": until}
-        )
+        return encode_halves({"kind": "MasterLease", "apiVersion": "v1", "metadata": {"name": address}, "until": until})
 
     async def renew(self, address: str) -> None:
         """Raises StoreUnavailable."""

@@ -28,16 +28,18 @@ def service_cidr(ranges: Sequence[str]) -> Object:
     return {"metadata": {"name": SERVICE}, "spec": {"cidrs": list(ranges)}}
 
 
-def ready_condition(existing: Object, ranges: Sequence[str], now: str) -> Object | None:
-    """The range with the condition that lets addresses be given out; None when it is there, or the ranges differ."""
+def ready_status(existing: Object, ranges: Sequence[str], now: str) -> Object | None:
+    """What to apply so that addresses are given out; None when the condition is there, or the ranges differ."""
     if (existing.get("spec") or {}).get("cidrs") != list(ranges):
         return None
     conditions = (existing.get("status") or {}).get("conditions") or []
     if any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions):
         return None
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "reason": "", "message": _READY}
-    others = [condition for condition in conditions if condition.get("type") != "Ready"]
-    return {**existing, "status": {"conditions": [*others, ready]}}
+    return {
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now, "message": _READY}],
+        }
+    }
 
 
 def first_address(cidr: str) -> str:

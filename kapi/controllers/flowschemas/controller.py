@@ -66,7 +66,7 @@ class FlowSchemaController:
         patch = reconcile.condition_patch(schema, levels, self._now())
         if patch is not None:
             try:
-                await self._statuses.patch(key, patch, subresource="status")
+                await self._statuses.apply(key, patch, subresource="status")
             except status.NotFound:
                 return None
         return None

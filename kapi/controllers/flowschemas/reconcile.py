@@ -66,7 +66,7 @@ def _covers(spec: Object, wanted: Object) -> bool:
 
 
 def condition_patch(schema: Object, levels: Container[str], now: str) -> Object | None:
-    """The status patch that says whether the schema's priority level exists; None when the condition says so."""
+    """The status to apply that says whether the schema's priority level exists; None when the condition says so."""
     level = ((schema.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name", "")
     names = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
     if level in levels:
@@ -79,4 +79,4 @@ def condition_patch(schema: Object, levels: Container[str], now: str) -> Object 
         if all(known.get(name) == value for name, value in condition.items()):
             return None
     condition["lastTransitionTime"] = now
-    return {"status": {"conditions": [item for item in conditions if item.get("type") != "Dangling"] + [condition]}}
+    return {"status": {"conditions": [condition]}}

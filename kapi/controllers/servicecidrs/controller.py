@@ -86,4 +86,4 @@ class ServiceCIDRController:
     async def _set_condition(self, key: str, service_cidr: Object, *, terminating: bool) -> None:
         patch = reconcile.condition_patch(service_cidr, self._now(), terminating=terminating)
         if patch is not None:
-            await self._ranges.patch(key, patch, subresource="status")
+            await self._ranges.apply(key, patch, subresource="status")

@@ -47,20 +47,17 @@ def _contains(outer: Network, inner: Network) -> bool:
 
 
 def condition_patch(service_cidr: Object, now: str, *, terminating: bool) -> Object | None:
-    """The status patch; None when the condition is there."""
+    """The status to apply; None when the condition is there."""
     wanted = _TERMINATING if terminating else _READY
-    conditions = (service_cidr.get("status") or {}).get("conditions") or []
-    kept: list[Object] = []
     since = now
-    for condition in conditions:
+    for condition in (service_cidr.get("status") or {}).get("conditions") or []:
         if condition.get("type") != "Ready":
-            kept.append(condition)
             continue
         if all((condition.get(name) or "") == value for name, value in wanted.items()):
             return None
         if condition.get("status") == wanted["status"]:
             since = condition.get("lastTransitionTime", now)
-    return {"status": {"conditions": [*kept, {**wanted, "lastTransitionTime": since}]}}
+    return {"status": {"conditions": [{**wanted, "lastTransitionTime": since}]}}
 
 
 def with_finalizer(service_cidr: Object, present: bool) -> list[str] | None:
