@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kapi.apiextensions.columns import selectable, table
+from kapi.apiextensions.conversion import Post, WebhookConverter
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
@@ -38,8 +39,11 @@ def storage_hash(group: str, version: str, kind: str) -> str:
 class Rows:
     """The rows of one definition; ``stored`` is that of the storage version, served or not."""
 
-    def __init__(self, crd: Object) -> None:
+    def __init__(self, crd: Object, post: Post | None = None) -> None:
         spec = crd["spec"]
+        self.converter: WebhookConverter | None = None
+        if (spec.get("conversion") or {}).get("strategy") == "Webhook" and post is not None:
+            self.converter = WebhookConverter(crd, post)
         self.crd = crd
         self.group: str = spec["group"]
         names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
@@ -75,7 +79,7 @@ class Rows:
         schema, api_version = self.schemas[version], self.api_version(version)
 
         def convert(obj: Object) -> Object:
-            result: Object = tree.copy(obj)
+            result: Object = tree.copy(obj) if self.converter is None else self.converter.convert(obj, api_version)
             result["apiVersion"] = api_version
             if schema.schema is not None:
                 prune(result, schema.schema)
@@ -89,6 +93,8 @@ class Rows:
 
         def convert(obj: Object) -> Object:
             own.fill(obj)
+            if self.converter is not None:
+                obj = self.converter.convert(obj, target)
             obj["apiVersion"] = target
             if stored.schema is not None:
                 prune(obj, stored.schema)
@@ -132,6 +138,7 @@ class Rows:
             schema=lambda: self.type(name),
             deprecated=_deprecation(self.crd, self.kind, version),
             typed_items=True,
+            converter=self.converter,
             returns_deleted=False,
         )
 

@@ -12,6 +12,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from kapi.admission.webhook.client import WebhookClient
+from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.apiextensions import names
 from kapi.apiextensions.rows import Rows
 from kapi.client.interface import Client, Object
@@ -30,6 +32,21 @@ _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
 
+class _Services:
+    """The lister of services, whenever it is there."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        lister = self._registry.environment.listers.get(GroupResource("", "services"))
+        return None if lister is None else lister.get(namespace, name)
+
+    def list(self, namespace: str = "") -> list[Object]:
+        lister = self._registry.environment.listers.get(GroupResource("", "services"))
+        return [] if lister is None else lister.list(namespace)
+
+
 class CustomResources:
     """Serves what the definitions say."""
 
@@ -42,6 +59,7 @@ class CustomResources:
         self.client = client
         self.reactor = reactor
         self.built_in = built_in
+        self._webhooks = WebhookClient(reactor, ServiceResolver(_Services(registry)))
         self.served: dict[str, Rows] = {}
         self._groups: dict[str, set[str]] = {}  # group -> names of its definitions
         self._queue: deque[str] = deque()
@@ -52,6 +70,8 @@ class CustomResources:
         self._delays: dict[str, float] = {}
 
     async def start(self) -> None:
+        for crd in self.crds.lister.list():  # served before the first request
+            self._changed("ADDED", crd, None)
         self._stop = self.crds.watch(self._changed)
 
     def stop(self) -> None:
@@ -87,7 +107,7 @@ class CustomResources:
 
     def _serve(self, name: str, crd: Object) -> None:
         try:
-            rows = Rows(crd)
+            rows = Rows(crd, self._webhooks.post)
         except Exception:
             log.failure("The definition {name} cannot be served", name=name)
             return

@@ -36,13 +36,15 @@ async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     scope.resource.strategy.default(obj)
     op = scope.operation(ctx, metadata.get("name", ""), options.tree, options.field_manager, options.dry_run)
     stored = await create(scope.store, op, obj)
-    return stored_response(ctx, scope, 201, stored, media)
+    return await stored_response(ctx, scope, 201, stored, media)
 
 
-def stored_response(ctx: RequestContext, scope: RequestScope, code: int, stored: Stored, media: Any) -> Response:
+async def stored_response(
+    ctx: RequestContext, scope: RequestScope, code: int, stored: Stored, media: Any
+) -> Response:
     """The answer of a write: the stored bytes themselves when they are in the version asked for."""
     if ctx.audit is not None:
         ctx.audit.response_object(stored.obj)
     if scope.same_version:
         return respond_object(ctx, scope, code, stored.obj, stored.data, media)
-    return respond_object(ctx, scope, code, scope.from_storage(stored.obj), None, media)
+    return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media)

@@ -56,7 +56,7 @@ async def delete_object(ctx: RequestContext, scope: RequestScope) -> Response:
     if not stored.deleted or scope.resource.returns_deleted:
         if scope.same_version:
             return respond_object(ctx, scope, code, stored.obj, stored.data, media)
-        return respond_object(ctx, scope, code, scope.from_storage(stored.obj), None, media)
+        return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media)
     return respond_tree(code, deleted_status(scope, stored.obj), media)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from typing import Any
+
 from kapi.endpoints.create import create_object
 from kapi.endpoints.delete import delete_collection, delete_object
 from kapi.endpoints.get import get_object
@@ -18,6 +20,7 @@ from kapi.endpoints.scope import RequestScope
 from kapi.endpoints.update import update_object
 from kapi.endpoints.watch import watch_objects
 from kapi.machinery import status
+from kapi.registry.conversion import converting
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -147,6 +150,30 @@ class ResourceTable:
         return endpoint
 
     def _handle_custom(self, ctx: RequestContext, scope: RequestScope) -> Awaitable[Response] | None:
+        """One whose versions a webhook converts is tried again when the webhook has answered."""
+        converter = scope.resource.converter
+        if converter is None:
+            return self._custom(ctx, scope)
+        first = self._custom(ctx, scope)
+        if first is None:
+            return None
+        attempts: list[Awaitable[Response]] = [first]
+
+        async def run() -> Response:
+            attempt = attempts.pop() if attempts else self._custom(ctx, scope)
+            assert attempt is not None
+            return await attempt
+
+        def related() -> list[dict[str, Any]]:
+            info = ctx.info
+            assert info is not None
+            if len(info.parts) > 1:
+                return []
+            return [entry.object for entry in scope.store.cache.list(info.namespace, None)[0]]
+
+        return converting(converter, run, related if ctx.method == "GET" else tuple)
+
+    def _custom(self, ctx: RequestContext, scope: RequestScope) -> Awaitable[Response] | None:
         """A custom resource: it has no routes, so that whatever does not fit is refused in words of its own."""
         info, resource = ctx.info, scope.resource
         assert info is not None

@@ -72,7 +72,7 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
 
     creates = kind == APPLY and scope.subresource is None
     stored = await update(scope.store, op, transform, allow_create=creates)
-    return stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
+    return await stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
 
 
 Change = Callable[["Object | None"], Object]

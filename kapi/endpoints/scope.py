@@ -7,6 +7,7 @@ from typing import Any
 
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.registry.conversion import converting
 from kapi.registry.operation import Operation
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
@@ -52,6 +53,16 @@ class RequestScope:
     def from_storage(self, obj: Object) -> Object:
         convert = self.resource.from_storage
         return obj if convert is None else convert(obj)
+
+    async def answered(self, obj: Object) -> Object:
+        """What was just written, in the version asked for; a webhook is waited for here, since nothing can be repeated."""
+        if self.resource.converter is None:
+            return self.from_storage(obj)
+
+        async def run() -> Object:
+            return self.from_storage(obj)
+
+        return await converting(self.resource.converter, run)
 
     def operation(
         self, ctx: RequestContext, name: str, options: Object, field_manager: str, dry_run: bool

@@ -44,4 +44,4 @@ async def update_object(ctx: RequestContext, scope: RequestScope) -> Response:
         return new
 
     stored = await update(scope.store, op, transform, uid=obj["metadata"].get("uid", ""))
-    return stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
+    return await stored_response(ctx, scope, 201 if stored.created else 200, stored, media)

@@ -21,6 +21,7 @@ from kapi.endpoints.options import ListOptions, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.machinery import status
+from kapi.registry.conversion import Unconverted
 from kapi.registry.read import parse_revision
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
@@ -111,7 +112,10 @@ class Form:
             return self._frame("BOOKMARK", self._bookmark(event))
         if self.stored:
             return event.json
-        obj = self.scope.from_storage(event.entry.object)
+        try:
+            obj = self.scope.from_storage(event.entry.object)
+        except Unconverted:  # a webhook has to be asked first: the list the client makes now will ask it
+            return self._frame("ERROR", status.expired("the object's conversion is not known yet").status)
         if self.table:
             meta = {"resourceVersion": str(event.revision)}
             tree = transform.table(

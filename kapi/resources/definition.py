@@ -200,6 +200,7 @@ class Resource:
     storage_version: str = ""  # version they are kept in, if not this row's own
     to_storage: Callable[[Object], Object] | None = None  # from this version to the stored one
     from_storage: Callable[[Object], Object] | None = None
+    converter: Any = None  # kapi.registry.conversion.Converter: versions that a webhook converts
     handler: str = ""  # endpoint room of kinds that are not stored: tokenreviews, subjectaccessreviews ...
     ttl: bool = False  # objects expire (events)
     graceful: bool = False  # deletion may leave the object running for a while (pods)

@@ -1,0 +1,142 @@
+"""Conversion webhooks: ConversionReview, its answer checked (upstream: apiextensions
+``apiserver/conversion/webhook_converter.go``)."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from kapi.machinery import status, tree
+from kapi.registry.conversion import Unconverted
+
+Object = dict[str, Any]
+#: (client configuration, review, timeout in seconds) -> the decoded answer
+Post = Callable[[Mapping[str, Any], Object, float], Awaitable[Object]]
+
+_TIMEOUT = 30.0
+_REMEMBERED = 4096
+_REVIEWS = ("v1", "v1beta1")
+
+
+def _key(obj: Object, api_version: str) -> bytes:
+    return api_version.encode() + b" " + orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
+
+
+class WebhookConverter:
+    """The converter of one definition."""
+
+    def __init__(self, crd: Object, post: Post) -> None:
+        webhook = crd["spec"]["conversion"].get("webhook") or {}
+        self._config = webhook.get("clientConfig") or {}
+        self._reviews = webhook.get("conversionReviewVersions") or []
+        self._post = post
+        self._known: OrderedDict[bytes, Object] = OrderedDict()
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        """The converted object, a copy.  Raises Unconverted when the webhook has not been asked for it."""
+        if obj.get("apiVersion") == api_version:
+            same: Object = tree.copy(obj)
+            return same
+        found = self._known.get(_key(obj, api_version))
+        if found is None:
+            raise Unconverted(obj, api_version)
+        copied: Object = tree.copy(found)
+        return copied
+
+    async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
+        wanted: dict[bytes, Object] = {}
+        for obj in objects:
+            key = _key(obj, api_version)
+            if obj.get("apiVersion") != api_version and key not in self._known:
+                wanted[key] = obj
+        if not wanted:
+            return
+        first = next(iter(wanted.values()))
+        group_version = first.get("apiVersion", "")
+        name = f"{group_version}, Kind={first.get('kind', '')}"
+        converted = await self._ask(list(wanted.values()), api_version, name)
+        for (key, original), result in zip(wanted.items(), converted):
+            self._known[key] = _checked(original, result, api_version, name)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+    async def _ask(self, objects: list[Object], api_version: str, name: str) -> list[Object]:
+        version = next((item for item in self._reviews if item in _REVIEWS), "")
+        if not version:
+            raise status.generic("no supported conversion review versions")
+        uid = str(uuid.uuid4())
+        review = {
+            "kind": "ConversionReview",
+            "apiVersion": f"apiextensions.k8s.io/{version}",
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
+        }
+        try:
+            answer = await self._post(self._config, review, _TIMEOUT)
+        except status.StatusError:
+            raise
+        except Exception as error:
+            raise _failed(name, str(error)) from error
+        return _answered(answer, review["apiVersion"], uid, len(objects), name)
+
+
+def _failed(name: str, why: str) -> status.StatusError:
+    return status.generic(f"conversion webhook for {name} failed: {why}")
+
+
+def _answered(answer: Object, api_version: str, uid: str, count: int, name: str) -> list[Object]:
+    response = answer.get("response")
+    if api_version.endswith("/v1") and (answer.get("apiVersion"), answer.get("kind")) != (api_version, "ConversionReview"):
+        given = f"{answer.get('apiVersion', '')}, Kind={answer.get('kind', '')}"
+        raise _failed(name, f"expected webhook response of {api_version}, Kind=ConversionReview, got {given}")
+    if not isinstance(response, dict):
+        raise _failed(name, "no response provided")
+    if api_version.endswith("/v1") and response.get("uid") != uid:
+        raise _failed(name, f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+    result = response.get("result") or {}
+    if result.get("status") != "Success":
+        said = result.get("message") or f"response.result.status was '{result.get('status', '')}', not 'Success'"
+        raise _failed(name, said)
+    objects = response.get("convertedObjects") or []
+    if len(objects) != count:
+        raise status.generic(f"conversion webhook for {name} returned {len(objects)} objects, expected {count}")
+    return objects
+
+
+def _checked(original: Object, converted: Any, api_version: str, name: str) -> Object:
+    """The converted object with the metadata that a webhook may change, and no other."""
+
+    def refuse(what: str, why: str) -> status.StatusError:
+        return status.generic(f"conversion webhook for {name} returned invalid {what}: {why}")
+
+    if not isinstance(converted, dict):
+        raise refuse("object", "no object")
+    where = "object at index 0"
+    if converted.get("apiVersion") != api_version:
+        raise refuse(where, f"invalid groupVersion (expected {api_version}, received {converted.get('apiVersion', '')})")
+    if converted.get("kind") != original.get("kind"):
+        raise refuse(where, f"invalid kind (expected {original.get('kind')}, received {converted.get('kind', '')})")
+    given, own = converted.get("metadata"), original.get("metadata") or {}
+    if not isinstance(given, dict):
+        raise refuse("metadata", "missing metadata in converted object")
+    for field in ("name", "namespace"):
+        if given.get(field, "") != own.get(field, ""):
+            raise refuse("object", f"must have the same {field}: {own.get(field, '')} != {given.get(field, '')}")
+    if given.get("uid", "") != own.get("uid", ""):
+        raise refuse("object", f"must have the same UID: {own.get('uid', '')} != {given.get('uid', '')}")
+    metadata: Object = tree.copy(own)
+    for field in ("labels", "annotations"):
+        values = given.get(field)
+        if values is None:
+            metadata.pop(field, None)
+            continue
+        if not isinstance(values, dict):
+            raise refuse("metadata", f"invalid metadata.{field} of type {type(values).__name__} in converted object")
+        for key, value in values.items():
+            if not isinstance(value, str):
+                raise refuse("metadata", f"metadata.{field}[{key}] must be a string in converted object")
+        metadata[field] = values
+    return {**converted, "metadata": metadata}
