@@ -39,7 +39,8 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
 async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:
     """The part after mutating admission, shared with an update that creates."""
     metadata = obj["metadata"]
-    metadata.pop("resourceVersion", None)
+    if not op.dry_run:  # a dry run answers what it was given
+        metadata.pop("resourceVersion", None)
     metadata.pop("selfLink", None)
     metadata["uid"] = meta.new_uid()
     metadata["creationTimestamp"] = store.environment.now()

@@ -6,8 +6,8 @@ from typing import Any
 
 from kapi.admission.interface import CREATE, Attributes
 from kapi.client.interface import Client
-from kapi.codecs.negotiation import output_media_type
-from kapi.endpoints.body import decode_object, raw_body
+from kapi.codecs.negotiation import input_media_type, output_media_type
+from kapi.endpoints.body import raw_body, read_any
 from kapi.endpoints.encoding import respond_tree
 from kapi.endpoints.options import write_options
 from kapi.endpoints.pods.binding import SUCCESS, set_condition
@@ -22,6 +22,7 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema.builtin import type_of
+from kapi.schema.decode import decode
 
 Object = dict[str, Any]
 EVICTION = GroupVersionKind("policy", "v1", "Eviction")
@@ -46,7 +47,7 @@ class Eviction:
         media = output_media_type(ctx, "create")
         data = raw_body(ctx)
         options = write_options(ctx, "CreateOptions")
-        eviction = decode_object(ctx, data, EVICTION, type_of(EVICTION), options.field_validation)
+        eviction = _decoded(ctx, data, options.field_validation)
         if (eviction.get("metadata") or {}).get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         delete_options: Object = dict(eviction.get("deleteOptions") or {})
@@ -108,6 +109,14 @@ class Eviction:
             "message": "Eviction API: evicting",
         }
         await modify(self._pods, namespace, name, lambda pod: set_condition(pod["status"], dict(condition)))
+
+
+def _decoded(ctx: RequestContext, data: bytes, validation: str) -> Object:
+    """The Eviction of a request, of policy/v1 or of policy/v1beta1, which has the same fields."""
+    body = read_any(data, input_media_type(ctx.header("content-type")), EVICTION, validation)
+    if body.get("apiVersion") == "policy/v1beta1":
+        body["apiVersion"] = str(EVICTION.group_version)
+    return decode(body, EVICTION, type_of(EVICTION), validation, ctx.warn)
 
 
 def _ignores_budgets(pod: Object) -> bool:

@@ -1,0 +1,98 @@
+"""What is asked of pods beside reading and writing them: binding, eviction, graceful deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.testing.memory_api import MemoryAPI
+
+PODS = "/api/v1/namespaces/n/pods"
+BUDGETS = "/apis/policy/v1/namespaces/n/poddisruptionbudgets"
+MERGE = "application/merge-patch+json"
+
+
+def pod(api: MemoryAPI, name: str, node: str = "", **status: Any) -> None:
+    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "nodeName": node}
+    body = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "labels": {"a": "b"}}, "spec": spec}
+    assert api.ask("POST", PODS, body).code == 201
+    if status:
+        assert api.ask("PATCH", f"{PODS}/{name}/status", {"status": status}, type=MERGE).code == 200
+
+
+def budget(api: MemoryAPI, name: str, allowed: int) -> None:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    body = {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": {"name": name}, "spec": spec}
+    assert api.ask("POST", BUDGETS, body).code == 201
+    state = {"disruptionsAllowed": allowed, "currentHealthy": 1 + allowed, "desiredHealthy": 1, "expectedPods": 2}
+    state["observedGeneration"] = 1
+    assert api.ask("PATCH", f"{BUDGETS}/{name}/status", {"status": state}, type=MERGE).code == 200
+
+
+def evict(api: MemoryAPI, name: str, version: str = "policy/v1", **more: Any) -> Any:
+    body = {"kind": "Eviction", "apiVersion": version, "metadata": {"name": name, "namespace": "n"}, **more}
+    return api.ask("POST", f"{PODS}/{name}/eviction", body)
+
+
+RUNNING: dict[str, Any] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.mark.parametrize("version", ["policy/v1", "policy/v1beta1"])
+def test_an_eviction_uses_up_the_budget(api: MemoryAPI, version: str) -> None:
+    budget(api, "b", 1)
+    pod(api, "p", **RUNNING)
+    pod(api, "q", **RUNNING)
+    assert evict(api, "p", version).code == 201
+    assert api.ask("GET", f"{PODS}/p").code == 404
+    state = api.ask("GET", f"{BUDGETS}/b").json["status"]
+    assert (state["disruptionsAllowed"], list(state["disruptedPods"])) == (0, ["p"])
+    answer = evict(api, "q", version)
+    assert (answer.code, answer.json["reason"]) == (429, "TooManyRequests")
+    assert api.ask("GET", f"{PODS}/q").code == 200
+
+
+def test_pods_that_do_not_run_need_no_budget(api: MemoryAPI) -> None:
+    budget(api, "b", 0)
+    pod(api, "p")
+    assert evict(api, "p").code == 201
+
+
+def test_two_budgets_are_one_too_many(api: MemoryAPI) -> None:
+    budget(api, "b", 1)
+    budget(api, "d", 1)
+    pod(api, "p", **RUNNING)
+    answer = evict(api, "p")
+    assert answer.code == 500 and "more than one PodDisruptionBudget" in answer.json["message"]
+
+
+def test_a_rehearsed_eviction_leaves_the_pod(api: MemoryAPI) -> None:
+    budget(api, "b", 1)
+    pod(api, "p", **RUNNING)
+    assert evict(api, "p", deleteOptions={"dryRun": ["All"]}).code == 201
+    assert api.ask("GET", f"{PODS}/p").code == 200
+    assert api.ask("GET", f"{BUDGETS}/b").json["status"]["disruptionsAllowed"] == 1
+
+
+def test_a_pod_is_bound_once(api: MemoryAPI) -> None:
+    pod(api, "p")
+    body = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "one"}}
+    assert api.ask("POST", f"{PODS}/p/binding", body).code == 201
+    bound = api.ask("GET", f"{PODS}/p").json
+    assert bound["spec"]["nodeName"] == "one"
+    assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
+    answer = api.ask("POST", f"{PODS}/p/binding", {**body, "target": {"kind": "Node", "name": "two"}})
+    assert (answer.code, answer.json["reason"]) == (409, "Conflict")
+
+
+def test_a_placed_pod_goes_when_its_node_says_so(api: MemoryAPI) -> None:
+    pod(api, "p", node="one")
+    marked = api.ask("DELETE", f"{PODS}/p").json["metadata"]
+    assert marked["deletionGracePeriodSeconds"] == 30 and marked["deletionTimestamp"]
+    sooner = api.ask("DELETE", f"{PODS}/p?gracePeriodSeconds=5").json["metadata"]
+    assert sooner["deletionGracePeriodSeconds"] == 5
+    assert api.ask("DELETE", f"{PODS}/p?gracePeriodSeconds=0").code == 200
+    assert api.ask("GET", f"{PODS}/p").code == 404
+    pod(api, "q")
+    assert api.ask("DELETE", f"{PODS}/q").code == 200
+    assert api.ask("GET", f"{PODS}/q").code == 404
