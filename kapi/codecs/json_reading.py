@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 _WORDS = {"t": "true", "f": "false", "n": "null"}
-_SPACED_COLON = re.compile(rb'"[ \t\r\n]+:').search
+_SPACES = (b" ", b"\n", b"\t", b"\r")
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _PARTIAL_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?)?")
@@ -59,7 +59,10 @@ def loads(data: bytes) -> Any:
 
 def may_have_duplicates(data: bytes, keys: int) -> bool:
     """Whether a text whose tree has ``keys`` keys can have had more.  Cheap, and never wrong when it says no."""
-    return data.count(b'":') > keys or _SPACED_COLON(data) is not None
+    if data.count(b'":') > keys:
+        return True
+    # else only a colon that stands away from its key can hide one
+    return any(space in data and space + b":" in data for space in _SPACES)
 
 
 def count_keys(tree: Any) -> int:

@@ -55,21 +55,24 @@ def _struct_walk(type_: Type) -> Walk:
             compile_fields()  # late: a type may contain itself
         keys[0] += len(value)
         out: dict[str, Any] = {}
-        for name, item in value.items():
-            step = steps.get(name)
-            if step is None:
-                raise Unusual
-            wanted, keep, convert = step
-            if type(item) is wanted:
-                if convert is not None:
-                    item = convert(item, keys)
-                if item or keep:
-                    out[name] = item
-            elif item is not None:
-                if wanted is not None:
-                    raise Unusual
-                assert convert is not None
-                out[name] = convert(item, keys)
+        try:
+            for name, item in value.items():
+                wanted, keep, convert = steps[name]
+                if type(item) is wanted:
+                    if convert is None:
+                        if item or keep:
+                            out[name] = item
+                    else:
+                        item = convert(item, keys)
+                        if keep or item:
+                            out[name] = item
+                elif item is not None:
+                    if wanted is not None:
+                        raise Unusual
+                    assert convert is not None
+                    out[name] = convert(item, keys)
+        except KeyError:
+            raise Unusual from None
         for name, template in always:
             if name not in out:
                 out[name] = tree.copy(template) if template.__class__ is dict else template
