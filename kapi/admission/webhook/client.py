@@ -18,6 +18,7 @@ from treq.client import HTTPClient
 from twisted.internet import defer, error, ssl
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseFailed, ResponseNeverReceived
@@ -53,7 +54,25 @@ class _Endpoints:
 
     def endpointForURI(self, uri: URI) -> Any:
         endpoint = HostnameEndpoint(self._reactor, self._host.encode(), self._port)
-        return wrapClientTLS(self._options, endpoint)
+        return wrapClientTLS(self._options, _Prompt(endpoint))
+
+
+@implementer(IStreamClientEndpoint)
+class _Prompt:
+    """Connects without Nagle's algorithm: a review is written in pieces, none of which should wait for an answer."""
+
+    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
+        self._endpoint = endpoint
+
+    def connect(self, factory: Any) -> Any:
+        def connected(protocol: Any) -> Any:
+            transport = protocol.transport
+            if transport is not None and hasattr(transport, "setTcpNoDelay"):
+                transport.setTcpNoDelay(True)
+            return protocol
+
+        connecting: Any = self._endpoint.connect(factory)
+        return connecting.addCallback(connected)
 
 
 class _Body(Protocol):
