@@ -1,0 +1,103 @@
+"""Parsing and checking: types, upstream's error texts, positions; the static estimate; the Kubernetes libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.cel import CompileErrors, Environment, EvaluationError
+from kapi.cel import types as t
+from kapi.cel.estimate import MOST, Range
+
+STRUCT = t.StructType("thing", {"a": t.StructField("a", t.INT), "list": t.StructField("list", t.list_of(t.STRING))})
+ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("self.b == 1", "ERROR: <input>:1:5: undefined field 'b'\n | self.b == 1\n | ....^"),
+        ("nope", "ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')\n | nope\n | ^"),
+        (
+            "self.a == 'x'",
+            "ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'\n | self.a == 'x'\n | .......^",
+        ),
+        (
+            "s.size(1)",
+            "ERROR: <input>:1:7: found no matching overload for 'size' applied to 'string.(int)'\n | s.size(1)\n | ......^",
+        ),
+        (
+            "[1, 'a']",
+            "ERROR: <input>:1:5: expected type 'int' but found 'string'\n | [1, 'a']\n | ....^",
+        ),
+        (
+            "self.a.all(x, true)",
+            "ERROR: <input>:1:5: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)\n"
+            " | self.a.all(x, true)\n | ....^",
+        ),
+        ("s.matches('[')", "ERROR: <input>:1:11: invalid matches argument\n | s.matches('[')\n | ..........^"),
+        (
+            "l.exists(",
+            "ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', "
+            "'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | l.exists(\n | .........^",
+        ),
+    ],
+)
+def test_error_texts(source: str, text: str) -> None:
+    with pytest.raises(CompileErrors) as caught:
+        ENV.compile(source)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "type_"),
+    [
+        ("self.list.map(x, size(x))", "list(int)"),
+        ("{'a': self.a}", "map(string, int)"),
+        ("l.transformMap(i, v, v + '!')", "map(int, string)"),
+        ("self.?a", "optional_type(int)"),
+        ("dyn(s) == 1 ? 1 : 2", "int"),
+        ("url(s).getQuery()", "map(string, list(string))"),
+    ],
+)
+def test_result_types(source: str, type_: str) -> None:
+    assert t.display(ENV.compile(source).result_type) == type_
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("quantity('1.5Gi').compareTo(quantity('1536Mi'))", 0),
+        ("quantity('50k').add(20).asInteger()", 50020),
+        ("isQuantity('1.3Gii')", False),
+        ("ip('::1').isLoopback() && ip('10.1.2.3').family() == 4", True),
+        ("cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')", True),
+        ("string(cidr('10.1.2.3/8').masked())", "10.0.0.0/8"),
+        ("semver('1.2.3').isLessThan(semver('1.10.0')) && isSemver('v1.2', true) && !isSemver('1.2')", True),
+        ("url('https://u@h.x:80/a b?q=1&q=2').getPort() + url('/p').getEscapedPath()", "80/p"),
+        ("'abc123def45'.findAll('[0-9]+')", ["123", "45"]),
+        ("[3, 1, 2].sort() == [1, 2, 3] && [1, 2, 3].sum() == 6 && ['a', 'b'].isSorted()", True),
+        ("format.named('dns1123Label').value().validate('A').hasValue()", True),
+        ("'%s %s'.format(['a', 'b']) + ' ' + 'x,y'.split(',')[1]", "a b y"),
+        ("sets.contains([1, 2], [1u == 1u ? 1 : 2])", True),
+        ("optional.none().orValue(3)", 3),
+        ("cel.bind(x, 'a', x + x)", "aa"),
+        ("duration('90m') > duration('1h') && timestamp('2020-01-01T00:00:00Z').getFullYear() == 2020", True),
+    ],
+)
+def test_libraries(source: str, value: Any) -> None:
+    assert Environment().compile(source).evaluate({}) == value
+
+
+def test_errors_of_one_side_do_not_count_when_the_other_decides() -> None:
+    assert Environment().compile("1 / 0 == 1 || true").evaluate({}) is True
+    assert Environment().compile("[1, 0].exists(x, 1 / x == 1)").evaluate({}) is True
+    with pytest.raises(EvaluationError, match="division by zero"):
+        Environment().compile("1 / 0 == 1 || false").evaluate({})
+
+
+def test_the_estimate_follows_declared_sizes() -> None:
+    bounded = ENV.compile("l.all(x, x.startsWith('ab'))", size_of=lambda path, kind: Range(0, 10))
+    assert bounded.cost_estimate.most == 1 + 10 * (2 + 1 + 2) + 1
+    assert ENV.compile("l.all(x, l.all(y, x == y))").cost_estimate.most == MOST
