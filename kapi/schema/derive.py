@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def write(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in zip((TYPES, TEXTS), derive(), strict=True):
         target = directory / name
-        scratch = target.with_name(name + ".new")
+        scratch = target.with_name(f"{name}.{os.getpid()}.new")  # two processes may find it missing at once
         scratch.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False))
         scratch.replace(target)
 
