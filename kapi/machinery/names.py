@@ -6,8 +6,8 @@ Each function returns the complaints about a value, in upstream's words; an empt
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import lru_cache, wraps
+
+from kapi.machinery.memo import remember
 
 _LABEL_FMT = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_FMT = _LABEL_FMT + r"(\." + _LABEL_FMT + ")*"
@@ -42,20 +42,6 @@ _VALUE_TEXT = (
 )
 
 
-_LONGEST = 512  # characters: no valid value is longer, and what a client makes up must not fill the memory
-
-
-def _remembered(check: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
-    """The same few names come again and again: their answers are kept, those of overlong ones are not."""
-    cached = lru_cache(4096)(check)
-
-    @wraps(check)
-    def bounded(value: str) -> tuple[str, ...]:
-        return cached(value) if len(value) <= _LONGEST else check(value)
-
-    return bounded
-
-
 def regex_error(text: str, fmt: str, *examples: str) -> str:
     """``text (e.g. 'a',  or 'b', regex used for validation is 'fmt')``."""
     if not examples:
@@ -68,7 +54,7 @@ def max_length(length: int) -> str:
     return f"must be no more than {length} bytes"
 
 
-@_remembered
+@remember(4096)
 def dns_label(value: str) -> tuple[str, ...]:
     """RFC 1123 label: at most 63 characters."""
     errors = []
@@ -82,7 +68,7 @@ def dns_label(value: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-@_remembered
+@remember(4096)
 def dns_subdomain(value: str) -> tuple[str, ...]:
     """RFC 1123 subdomain: at most 253 characters."""
     errors = []
@@ -93,7 +79,7 @@ def dns_subdomain(value: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-@_remembered
+@remember(4096)
 def dns_1035_label(value: str) -> tuple[str, ...]:
     """RFC 1035 label: at most 63 characters, starts with a letter."""
     errors = []
@@ -104,7 +90,7 @@ def dns_1035_label(value: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-@_remembered
+@remember(4096)
 def qualified_name(value: str) -> tuple[str, ...]:
     """``[prefix/]name``: label keys, annotation keys (lower-cased by the caller), resource names."""
     parts = value.split("/")
@@ -132,7 +118,7 @@ def qualified_name(value: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-@_remembered
+@remember(4096)
 def label_value(value: str) -> tuple[str, ...]:
     """At most 63 characters; may be empty."""
     errors = []

@@ -7,7 +7,8 @@ A quantity is written back in canonical form, except where upstream keeps the te
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from kapi.machinery.memo import remember
 
 PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _SPLIT = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[-+]?[0-9]*)\Z", re.ASCII).match
@@ -30,7 +31,7 @@ def _wrong_format() -> QuantityError:
     return QuantityError(f"quantities must match the regular expression '{PATTERN}'")
 
 
-@lru_cache(8192)
+@remember(8192)
 def canonical(text: str) -> str:
     """The text of a quantity as it is stored and answered.  Raises QuantityError."""
     if not text:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+
+from kapi.machinery.memo import remember
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
@@ -26,7 +27,7 @@ def format_micros(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-@lru_cache(4096)
+@remember(4096)
 def time(text: str) -> str | None:
     """A ``Time`` as it is answered; None for Go's zero time.  Raises TimeError."""
     found = _PLAIN(text)
@@ -35,7 +36,7 @@ def time(text: str) -> str | None:
     return None if shown == _ZERO + "Z" else shown
 
 
-@lru_cache(4096)
+@remember(4096)
 def micro_time(text: str) -> str | None:
     """A ``MicroTime`` as it is answered; None for Go's zero time.  Raises TimeError."""
     found = _PLAIN(text)

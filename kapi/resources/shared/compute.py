@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.field import ErrorType, FieldError, Path
+from kapi.machinery.memo import remember
 from kapi.resources.shared import quantities
 from kapi.resources.shared.names import is_dns1123_label, is_qualified_name
 from kapi.resources.shared.rules import Errors, not_supported
@@ -42,7 +42,7 @@ def overcommit_allowed(name: str) -> bool:
     return is_native(name) and not is_huge_page(name)
 
 
-@lru_cache(1024)
+@remember(1024)
 def is_extended(name: str) -> bool:
     """A resource that a node advertises under a domain of its own."""
     return not is_native(name) and not name.startswith("requests.") and not is_qualified_name("requests." + name)
@@ -60,7 +60,7 @@ def is_pod_level(name: str) -> bool:
     return name in POD_LEVEL or is_huge_page(name)
 
 
-@lru_cache(1024)
+@remember(1024)
 def _name_texts(name: str) -> tuple[str, ...]:
     texts = is_qualified_name(name)
     if texts:
@@ -70,7 +70,7 @@ def _name_texts(name: str) -> tuple[str, ...]:
     return ()
 
 
-@lru_cache(1024)
+@remember(1024)
 def _container_name_texts(name: str) -> tuple[str, ...]:
     texts = _name_texts(name)
     if "/" not in name:

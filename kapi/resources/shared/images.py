@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from kapi.machinery.memo import remember
 
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -17,7 +18,7 @@ _IDENTIFIER = re.compile(r"[a-f0-9]{64}\Z").match
 _DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 
-@lru_cache(4096)
+@remember(4096)
 def tag_of(image: str) -> str:
     """The tag, ``latest`` when neither tag nor digest is given, and "" with a digest alone or for no valid name."""
     if _IDENTIFIER(image):

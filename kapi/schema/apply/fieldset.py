@@ -10,11 +10,11 @@ Encoding is then a matter of order (``canonical``) and decoding of checking the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from kapi.machinery.memo import remember
 from kapi.schema import gotext
 
 Set = dict[str, Any]
@@ -173,7 +173,7 @@ def show(path: Path) -> str:
     return "".join(map(show_element, path))
 
 
-@lru_cache(maxsize=4096)
+@remember(4096)
 def show_element(element: str) -> str:
     kind, _, content = element.partition(":")
     if kind == "f":
@@ -198,7 +198,7 @@ def _show_value(value: Any) -> str:
     return gotext.text(value)
 
 
-@lru_cache(maxsize=8192)
+@remember(8192)
 def order(element: str) -> tuple[Any, ...]:
     """The sort key of a path element: fields by name, then keys, then values, then positions."""
     kind = element[:2]
@@ -266,7 +266,7 @@ def _decode(stored: dict[str, Any]) -> Set:
     return fields
 
 
-@lru_cache(maxsize=8192)
+@remember(8192)
 def parse_element(text: str) -> str | None:
     """A path element in its normal form, or None for a kind that is not known."""
     if len(text) < 2:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import re2
+
+from kapi.machinery.memo import remember
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -22,7 +23,7 @@ _GO_WORDS = {
 }
 
 
-@lru_cache(4096)
+@remember(4096)
 def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _OPTIONS)
