@@ -68,10 +68,10 @@ class WebhookConverter:
         version = next((item for item in self._reviews if item in _REVIEWS), "")
         if not version:
             raise status.generic("no supported conversion review versions")
-        uid = str(uuid.uuid4())
-        review = {
+        uid, review_version = str(uuid.uuid4()), f"apiextensions.k8s.io/{version}"
+        review: Object = {
             "kind": "ConversionReview",
-            "apiVersion": f"apiextensions.k8s.io/{version}",
+            "apiVersion": review_version,
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         }
         try:
@@ -80,7 +80,7 @@ class WebhookConverter:
             raise
         except Exception as error:
             raise _failed(name, str(error)) from error
-        return _answered(answer, review["apiVersion"], uid, len(objects), name)
+        return _answered(answer, review_version, uid, len(objects), name)
 
 
 def _failed(name: str, why: str) -> status.StatusError:
@@ -89,7 +89,10 @@ def _failed(name: str, why: str) -> status.StatusError:
 
 def _answered(answer: Object, api_version: str, uid: str, count: int, name: str) -> list[Object]:
     response = answer.get("response")
-    if api_version.endswith("/v1") and (answer.get("apiVersion"), answer.get("kind")) != (api_version, "ConversionReview"):
+    if api_version.endswith("/v1") and (answer.get("apiVersion"), answer.get("kind")) != (
+        api_version,
+        "ConversionReview",
+    ):
         given = f"{answer.get('apiVersion', '')}, Kind={answer.get('kind', '')}"
         raise _failed(name, f"expected webhook response of {api_version}, Kind=ConversionReview, got {given}")
     if not isinstance(response, dict):
@@ -116,7 +119,9 @@ def _checked(original: Object, converted: Any, api_version: str, name: str) -> O
         raise refuse("object", "no object")
     where = "object at index 0"
     if converted.get("apiVersion") != api_version:
-        raise refuse(where, f"invalid groupVersion (expected {api_version}, received {converted.get('apiVersion', '')})")
+        raise refuse(
+            where, f"invalid groupVersion (expected {api_version}, received {converted.get('apiVersion', '')})"
+        )
     if converted.get("kind") != original.get("kind"):
         raise refuse(where, f"invalid kind (expected {original.get('kind')}, received {converted.get('kind', '')})")
     given, own = converted.get("metadata"), original.get("metadata") or {}

@@ -13,12 +13,19 @@ from kapi.registry.conversion import Unconverted, converting
 
 Object = dict[str, Any]
 CRD: Object = {
-    "spec": {"conversion": {"webhook": {"clientConfig": {"url": "https://x/"}, "conversionReviewVersions": ["v2", "v1"]}}}
+    "spec": {
+        "conversion": {"webhook": {"clientConfig": {"url": "https://x/"}, "conversionReviewVersions": ["v2", "v1"]}}
+    }
 }
 
 
 def _object(name: str) -> Object:
-    return {"apiVersion": "g/v1", "kind": "W", "metadata": {"name": name, "uid": "u", "labels": {"a": "b"}}, "spec": {"a": name}}
+    return {
+        "apiVersion": "g/v1",
+        "kind": "W",
+        "metadata": {"name": name, "uid": "u", "labels": {"a": "b"}},
+        "spec": {"a": name},
+    }
 
 
 class Webhook:
@@ -31,9 +38,16 @@ class Webhook:
     async def __call__(self, config: Any, review: Object, timeout: float) -> Object:
         self.asked.append(review)
         request = review["request"]
-        objects = [{**obj, "apiVersion": request["desiredAPIVersion"], **self.changes.get("object", {})} for obj in request["objects"]]
+        objects = [
+            {**obj, "apiVersion": request["desiredAPIVersion"], **self.changes.get("object", {})}
+            for obj in request["objects"]
+        ]
         response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}
-        return {"kind": "ConversionReview", "apiVersion": review["apiVersion"], "response": {**response, **self.changes.get("response", {})}}
+        return {
+            "kind": "ConversionReview",
+            "apiVersion": review["apiVersion"],
+            "response": {**response, **self.changes.get("response", {})},
+        }
 
 
 def _run(converter: WebhookConverter, names: list[str]) -> list[Object]:
@@ -70,13 +84,19 @@ def test_only_labels_and_annotations_of_metadata_may_change() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"response": {"result": {"status": "Failed", "message": "no way"}}}, "conversion webhook for g/v1, Kind=W failed: no way"),
+        (
+            {"response": {"result": {"status": "Failed", "message": "no way"}}},
+            "conversion webhook for g/v1, Kind=W failed: no way",
+        ),
         ({"response": {"convertedObjects": []}}, "conversion webhook for g/v1, Kind=W returned 0 objects, expected 1"),
         ({"response": {"uid": "other"}}, "expected response.uid="),
         ({"object": {"apiVersion": "g/v9"}}, "invalid groupVersion (expected g/v2, received g/v9)"),
         ({"object": {"kind": "X"}}, "invalid kind (expected W, received X)"),
         ({"object": {"metadata": {"name": "z", "uid": "u"}}}, "must have the same name: a != z"),
-        ({"object": {"metadata": {"name": "a", "uid": "u", "labels": {"k": 1}}}}, "metadata.labels[k] must be a string"),
+        (
+            {"object": {"metadata": {"name": "a", "uid": "u", "labels": {"k": 1}}}},
+            "metadata.labels[k] must be a string",
+        ),
     ],
 )
 def test_an_answer_that_is_not_right_is_refused(changes: Object, text: str) -> None:

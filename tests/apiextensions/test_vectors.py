@@ -15,10 +15,7 @@ from kapi.resources.definition import StrategyContext
 from kapi.schema.structural.pruning import prune
 
 Object = dict[str, Any]
-_ROOT = (
-    Path(__file__).parents[2].parent
-    / "shared/data/vectors/apiextensions/test/integration/ratcheting_test_cases"
-)
+_ROOT = Path(__file__).parents[2].parent / "shared/data/vectors/apiextensions/test/integration/ratcheting_test_cases"
 _CONTEXT = StrategyContext("default", "x", now="2026-01-01T00:00:00Z")
 
 
@@ -39,7 +36,12 @@ def _documents(path: Path) -> list[Object]:
 def _definitions() -> list[Object]:
     if not _ROOT.is_dir():
         return []
-    return [item for path in sorted(_ROOT.glob("crds/*.yaml")) for item in _documents(path) if item["kind"] == "CustomResourceDefinition"]
+    return [
+        item
+        for path in sorted(_ROOT.glob("crds/*.yaml"))
+        for item in _documents(path)
+        if item["kind"] == "CustomResourceDefinition"
+    ]
 
 
 def _installed() -> dict[tuple[str, str], Any]:
@@ -109,7 +111,9 @@ def test_an_unchanged_invalid_part_is_let_through_on_update() -> None:
         obj = tree.copy(param.values[0])
         _errors(obj)
         row, _ = _ROWS[obj["apiVersion"], obj["kind"]]
-        obj["metadata"].update({"namespace": "default", "resourceVersion": "1", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"})
+        obj["metadata"].update(
+            {"namespace": "default", "resourceVersion": "1", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        )
         new = tree.copy(obj)
         new["metadata"]["labels"] = {"changed": "yes"}
         row.strategy.default(new)

@@ -74,7 +74,13 @@ def test_running_out_of_time_is_not_absorbed_by_logic() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["(" * 1000 + "1" + ")" * 1000, "[" * 1000 + "]" * 1000, "-" * 3 + "1+" * 1000 + "1", "a." * 1000 + "b", "x" * 200_000],
+    [
+        "(" * 1000 + "1" + ")" * 1000,
+        "[" * 1000 + "]" * 1000,
+        "-" * 3 + "1+" * 1000 + "1",
+        "a." * 1000 + "b",
+        "x" * 200_000,
+    ],
     ids=["parentheses", "lists", "sums", "selects", "length"],
 )
 def test_a_deep_or_long_expression_is_refused(source: str) -> None:

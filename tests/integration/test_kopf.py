@@ -1,0 +1,96 @@
+"""A kopf operator with its own definition, end to end: create, change, delete."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kapi_server_process import Kubectl, ServerProcess
+
+pytestmark = pytest.mark.xdist_group("clients")
+
+OPERATOR = """
+import kopf
+
+@kopf.on.create("kopfexamples")
+def created(spec, **_):
+    return {"seen": spec.get("field", "")}
+
+@kopf.on.update("kopfexamples")
+def updated(spec, **_):
+    return {"now": spec.get("field", "")}
+
+@kopf.on.delete("kopfexamples")
+def deleted(**_):
+    pass
+"""
+
+_LOOSE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "kopfexamples.kopf.dev"},
+    "spec": {
+        "scope": "Namespaced",
+        "group": "kopf.dev",
+        "names": {"kind": "KopfExample", "plural": "kopfexamples", "singular": "kopfexample", "shortNames": ["kex"]},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _LOOSE, "status": _LOOSE}}},
+                "additionalPrinterColumns": [{"name": "Field", "type": "string", "jsonPath": ".spec.field"}],
+            }
+        ],
+    },
+}
+
+
+def _until(check: Callable[[], Any], seconds: float = 20) -> Any:
+    end = time.monotonic() + seconds
+    while True:
+        found = check()
+        if found or time.monotonic() > end:
+            return found
+        time.sleep(0.1)
+
+
+def test_an_operator_handles_its_objects(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) -> None:
+    pytest.importorskip("kopf")
+    manifest = tmp_path / "crd.json"
+    manifest.write_text(json.dumps(DEFINITION))
+    kubectl.run("apply", "-f", str(manifest))
+    kubectl.run("wait", "--for=condition=Established", "crd/kopfexamples.kopf.dev", "--timeout=10s")
+    source, example = tmp_path / "operator.py", tmp_path / "one.json"
+    source.write_text(OPERATOR)
+    obj = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "one"}, "spec": {"field": "hello"}}
+    example.write_text(json.dumps(obj))
+    operator = subprocess.Popen(
+        [sys.executable, "-m", "kopf", "run", "-A", "--standalone", str(source)],
+        env=server.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        kubectl.run("apply", "-f", str(example))
+
+        def status(key: str) -> Any:
+            return _until(lambda: json.loads(kubectl.run("get", "kex", "one", "-o", "json")).get("status", {}).get(key))
+
+        assert status("created") == {"seen": "hello"}
+        kubectl.run("patch", "kex", "one", "--type", "merge", "-p", '{"spec":{"field":"bye"}}')
+        assert status("updated") == {"now": "bye"}
+        assert "bye" in kubectl.run("get", "kex")
+        kubectl.run("delete", "kex", "one", "--timeout=20s")
+    finally:
+        operator.terminate()
+        operator.wait(20)
+        kubectl.run("delete", "crd", "kopfexamples.kopf.dev", "--timeout=20s")

@@ -1,0 +1,152 @@
+"""Structural schemas: what is structural, pruning, defaults, values, rules, ratcheting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery.field import Path
+from kapi.schema.structural.listtypes import list_errors
+from kapi.schema.structural.pruning import default, drop_nulls, prune
+from kapi.schema.structural.rules import Budget, FieldPathError, field_path, validator
+from kapi.schema.structural.structure import structural_errors
+from kapi.schema.structural.values import value_errors
+
+Schema = dict[str, Any]
+
+
+def _texts(errors: list[Any]) -> list[str]:
+    return [str(error) for error in errors]
+
+
+def test_types_belong_outside_of_logic() -> None:
+    schema: Schema = {
+        "type": "object",
+        "properties": {"a": {"anyOf": [{"type": "string"}]}, "b": {"type": "array"}},
+        "allOf": [{"properties": {"c": {"minimum": 1}}}],
+    }
+    assert _texts(structural_errors(Path("s"), schema)) == [
+        "s.properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
+        "s.properties[a].type: Required value: must not be empty for specified object fields",
+        "s.properties[b].items: Required value: must be specified",
+        "s.properties[c]: Required value: because it is defined in s.allOf[0].properties[c]",
+    ]
+
+
+def test_pruning_names_what_goes_and_spares_what_is_preserved() -> None:
+    schema: Schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {"a": {}}}}}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"x": {"type": "object"}}},
+        },
+    }
+    obj = {
+        "apiVersion": "v1", "kind": "K", "metadata": {"any": 1},
+        "spec": {"l": [{"a": 1, "b": 2}], "z": 1}, "free": {"y": {"q": 1}, "x": {"gone": 1}},
+    }  # fmt: skip
+    assert prune(obj, schema) == ["free.x.gone", "spec.l[0].b", "spec.z"]
+    assert obj["spec"] == {"l": [{"a": 1}]} and obj["free"] == {"y": {"q": 1}, "x": {}}
+
+
+def test_defaults_fill_what_is_there_and_nulls_that_mean_nothing_go() -> None:
+    schema: Schema = {
+        "properties": {
+            "a": {"default": 1}, "b": {"default": 2, "nullable": True}, "c": {"type": "string"},
+            "o": {"default": {}, "properties": {"x": {"default": "y"}}}, "m": {"additionalProperties": {"properties": {"z": {"default": 3}}}},
+        }
+    }  # fmt: skip
+    obj = {"a": None, "b": None, "c": None, "m": {"k": {}}}
+    drop_nulls(obj, schema)
+    default(obj, schema)
+    assert obj == {"a": 1, "b": None, "m": {"k": {"z": 3}}, "o": {"x": "y"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        ({"type": "integer"}, "x", 'f: Invalid value: "string": f in body must be of type integer: "string"'),
+        ({"type": "string", "maxLength": 2}, "abc", "f: Too long: may not be more than 2 bytes"),
+        ({"type": "string", "pattern": "^a+$"}, "b", "f: Invalid value: \"b\": f in body should match '^a+$'"),
+        ({"type": "string", "enum": ["a", "b"]}, "c", 'f: Unsupported value: "c": supported values: "a", "b"'),
+        ({"type": "number", "maximum": 1.5}, 2, "f: Invalid value: 2: f in body should be less than or equal to 1.5"),
+        ({"type": "integer", "multipleOf": 3}, 4, "f: Invalid value: 4: f in body should be a multiple of 3"),
+        ({"type": "array", "maxItems": 1}, [1, 2], "f: Too many: 2: must have at most 1 item"),
+        ({"type": "object", "required": ["x"]}, {}, "f.x: Required value"),
+        ({"type": "string", "format": "ipv4"}, "::1", 'f: Invalid value: "::1": f in body must be of type ipv4: "::1"'),
+        ({"x-kubernetes-int-or-string": True}, True, 'f: Invalid value: "boolean": f in body must be of type integer,string: "boolean"'),
+        ({"type": "integer", "not": {"minimum": 1}}, 3, '<nil>: Invalid value: "": "f" must not validate the schema (not)'),
+    ],
+)  # fmt: skip
+def test_a_value_is_held_against_its_schema(schema: Schema, value: Any, text: str) -> None:
+    assert _texts(value_errors({"f": value}, {"type": "object", "properties": {"f": schema}})) == [text]
+
+
+def test_what_was_wrong_before_and_did_not_change_is_let_through() -> None:
+    schema: Schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 1}, "b": {"type": "string"}}}
+    assert value_errors({"a": "long", "b": "x"}, schema, None, {"a": "long", "b": "y"}) == []
+    assert len(value_errors({"a": "longer"}, schema, None, {"a": "long"})) == 1
+
+
+def test_sets_and_keyed_lists_have_no_duplicates() -> None:
+    schema: Schema = {
+        "properties": {
+            "s": {"type": "array", "x-kubernetes-list-type": "set"},
+            "m": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
+        }
+    }
+    obj = {"s": ["a", "b", "a", "a"], "m": [{"k": 1}, {"k": 1, "v": 2}]}
+    assert _texts(list_errors(Path(""), schema, obj)) == ['s[2]: Duplicate value: "a"', 'm[1]: Duplicate value: {"k":1}']
+
+
+RULES: Schema = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "min": {"type": "integer"}, "max": {"type": "integer"},
+                "fixed": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed"}]},
+                "l": {
+                    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                    "items": {
+                        "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+                        "x-kubernetes-validations": [{"rule": "self.v >= oldSelf.v", "messageExpression": "self.k + ' fell'"}],
+                    },
+                },
+            },
+            "x-kubernetes-validations": [
+                {"rule": "self.min <= self.max", "reason": "FieldValueForbidden", "fieldPath": ".min", "message": "too large"}
+            ],
+        }
+    },
+}  # fmt: skip
+
+
+def test_rules_and_their_messages() -> None:
+    rules = validator(RULES)
+    assert rules is not None
+    old = {"spec": {"min": 1, "max": 2, "fixed": "a", "l": [{"k": "x", "v": 5}]}}
+    assert rules.validate(Path(""), old, None, Budget()) == []
+    new = {"spec": {"min": 3, "max": 2, "fixed": "b", "l": [{"k": "new", "v": 1}, {"k": "x", "v": 4}]}}
+    assert sorted(_texts(rules.validate(Path(""), new, old, Budget()))) == [
+        "spec.fixed: Invalid value: \"b\": fixed", "spec.l[1]: Invalid value: x fell", "spec.min: Forbidden: too large",
+    ]  # fmt: skip
+
+
+def test_unchanged_parts_that_fail_are_warned_of() -> None:
+    rules = validator(RULES)
+    assert rules is not None
+    obj = {"spec": {"min": 3, "max": 2}}
+    warnings: list[str] = []
+    assert rules.validate(Path(""), obj, obj, Budget(), warnings.append) == []
+    assert warnings == ["spec.min: Forbidden: too large"]
+
+
+def test_field_paths() -> None:
+    schema: Schema = {"properties": {"a": {"properties": {"b.c": {"type": "string"}}}, "m": {"additionalProperties": {"type": "string"}}}}
+    assert str(field_path(".a['b.c']", schema)[0]) == "a.b.c"
+    assert str(field_path(".m['k']", schema)[0]) == "m[k]"
+    with pytest.raises(FieldPathError, match="does not refer to a valid field"):
+        field_path(".a.z", schema)
