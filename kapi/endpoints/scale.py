@@ -163,8 +163,8 @@ async def _transform(scope: RequestScope, op: Operation, parent: Object, change:
     replicas = (new.get("spec") or {}).get("replicas", 0)
     if replicas < 0:
         cause = invalid(Path("spec").child("replicas"), replicas, "must be greater than or equal to 0")
-        kind = resource.group_kind if resource.typed_items else GroupKind("autoscaling", "Scale")
-        raise status.invalid(kind, op.name, [cause])
+        refused = resource.group_kind if resource.typed_items else GroupKind("autoscaling", "Scale")
+        raise status.invalid(refused, op.name, [cause])
     metadata = new["metadata"]
     uid = metadata.get("uid", "")
     if uid:
