@@ -47,6 +47,7 @@ class Load:
         for client in clients:
             client.start()
         self._break_things(time.monotonic() + SECONDS)
+        self._wait_for_servers()  # all that was killed has come back
         time.sleep(2)
         self.stop.set()
         for client in clients:
