@@ -59,7 +59,7 @@ class WebhookConverter:
         group_version = first.get("apiVersion", "")
         name = f"{group_version}, Kind={first.get('kind', '')}"
         converted = await self._ask(list(wanted.values()), api_version, name)
-        for (key, original), result in zip(wanted.items(), converted):
+        for (key, original), result in zip(wanted.items(), converted, strict=True):
             self._known[key] = _checked(original, result, api_version, name)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
