@@ -156,6 +156,7 @@ class Http2(H2Connection):
     """HTTP/2: a stream that waits for events keeps its connection alive."""
 
     owner: Connections
+    leave_soon = False  # after the next answer
     _leaving = False
 
     def connectionMade(self) -> None:
@@ -187,6 +188,8 @@ class Http2(H2Connection):
 
     def _requestDone(self, streamID: int) -> None:
         super()._requestDone(streamID)
+        if self.leave_soon:
+            self.go_away()
         if self._leaving and not self.streams and self.transport is not None:
             self.transport.loseConnection()
 

@@ -75,6 +75,11 @@ class APIRequest(http.Request):
     def write(self, data: bytes) -> None:
         """As the base class does, but headers and first data leave in one piece."""
         channel = self.channel
+        connection = getattr(channel, "_conn", None)
+        if connection is not None and not self.startedWriting and self.responseHeaders.hasHeader(b"connection"):
+            # HTTP/2 has no such header: the same is said with a GOAWAY frame when the answer is out
+            self.responseHeaders.removeHeader(b"connection")
+            connection.leave_soon = True
         if self.startedWriting or self.finished or self._disconnected or not getattr(channel, "single_write", False):
             super().write(data)
             return
