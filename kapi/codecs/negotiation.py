@@ -64,8 +64,15 @@ def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
     return status.NotAcceptable("only the following media types are accepted: " + ", ".join(media_types))
 
 
-@lru_cache(1024)
+_REMEMBERED = 512  # characters: longer headers are read anew
+
+
 def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True) -> MediaType:
+    read = _read_remembered if len(accept) <= _REMEMBERED else _read
+    return read(accept, verb, pretty, transforms)
+
+
+def _read(accept: str, verb: str, pretty: bool, transforms: bool) -> MediaType:
     if accept.strip() == "":
         accept = "*/*"
     names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
@@ -92,6 +99,7 @@ def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True) ->
     raise not_accepted(_STREAMS if watching else _SUPPORTED)
 
 
+_read_remembered = lru_cache(1024)(_read)
 _PLAIN = MediaType()
 
 
@@ -119,7 +127,6 @@ def _for_eyes(agent: str) -> bool:
     return agent.startswith(("curl/", "Wget/", "Mozilla/5.0"))
 
 
-@lru_cache(1024)
 def error_media_type(accept: str) -> MediaType:
     """The form of a Status: YAML for whom accepts only that, JSON for everybody else."""
     try:

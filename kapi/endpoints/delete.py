@@ -89,7 +89,7 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
     )
     for entry in page.entries:
         op = scope.operation(ctx, entry.name, dict(options), "", bool(options.get("dryRun")))
-        op.namespace = entry.namespace
+        op.namespace, op.collection = entry.namespace, True
         try:
             await delete(scope.store, op)
         except status.NotFound:

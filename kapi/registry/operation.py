@@ -27,6 +27,7 @@ class Operation:
     options: Object = field(default_factory=dict)  # CreateOptions, UpdateOptions ... as admission shows them
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    collection: bool = False  # one of many: admission is not told the name, as upstream's is not
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create

@@ -86,7 +86,7 @@ class ResourceStore:
             op.kind,
             op.gvr,
             op.namespace,
-            op.name,
+            "" if op.collection else op.name,
             obj,
             old,
             op.user,
