@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kapi.cel.estimate import MOST
-from kapi.machinery.field import ErrorType, FieldError, Path, forbidden, internal, invalid, not_supported, required, quote
+from kapi.machinery.field import (
+    ErrorType,
+    FieldError,
+    Path,
+    forbidden,
+    internal,
+    invalid,
+    not_supported,
+    quote,
+    required,
+)
 from kapi.schema.structural.celtypes import MAX_REQUEST, Declared, declare, escape
 from kapi.schema.structural.rules import Rule, compile_rules, field_path
 from kapi.schema.structural.structure import Schema, additional, conversion_error, embedded
