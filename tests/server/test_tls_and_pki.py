@@ -47,7 +47,7 @@ def test_a_new_name_makes_a_new_serving_certificate_only(files: pki.Files) -> No
 def test_the_admin_is_in_system_masters(files: pki.Files) -> None:
     certificate = x509.load_pem_x509_certificate(files.admin.read_bytes())
     assert certificate.subject.rfc4514_string() == "CN=kubernetes-admin,O=system:masters"
-    remaining = certificate.not_valid_after_utc - datetime.datetime.now(datetime.timezone.utc)
+    remaining = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
     assert remaining > datetime.timedelta(days=300)
 
 

@@ -1,0 +1,91 @@
+"""Request bodies in protobuf become the tree that the same object has in JSON."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.schema.protobuf import ProtobufError, decode
+
+POD = GroupVersionKind("", "v1", "Pod")
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    value &= 0xFFFFFFFFFFFFFFFF
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def data(field: int, value: bytes | str) -> bytes:
+    raw = value.encode() if isinstance(value, str) else value
+    return varint(field << 3 | 2) + varint(len(raw)) + raw
+
+
+def double(field: int, value: float) -> bytes:
+    return varint(field << 3 | 1) + struct.pack("<d", value)
+
+
+def body(version: str, kind: str, raw: bytes) -> bytes:
+    return b"k8s\x00" + data(1, data(1, version) + data(2, kind)) + data(2, raw)
+
+
+def test_a_pod_with_inlined_structs_quantities_and_pointers() -> None:
+    probe = data(1, data(2, data(1, "/healthz") + data(2, number(1, 1) + data(3, "http")))) + number(2, 5)
+    limits = data(1, data(1, "cpu") + data(2, data(1, "100m")))
+    container = data(1, "c") + data(2, "busybox") + data(8, limits) + data(10, probe)
+    volume = data(1, "v") + data(2, data(2, b""))  # emptyDir, inlined through VolumeSource
+    spec = data(1, volume) + data(2, container) + number(4, 0)  # terminationGracePeriodSeconds: a pointer to zero
+    meta = data(1, "p") + data(11, data(1, "app") + data(2, "web")) + data(8, number(1, 86400))
+    tree = decode(body("v1", "Pod", data(1, meta) + data(2, spec)), POD)
+    assert tree["kind"] == "Pod" and tree["apiVersion"] == "v1"
+    assert tree["metadata"] == {"name": "p", "labels": {"app": "web"}, "creationTimestamp": "1970-01-02T00:00:00Z"}
+    assert tree["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+    assert tree["spec"]["terminationGracePeriodSeconds"] == 0
+    made = tree["spec"]["containers"][0]
+    assert made["resources"] == {"limits": {"cpu": "100m"}}
+    assert made["livenessProbe"] == {"httpGet": {"path": "/healthz", "port": "http"}, "initialDelaySeconds": 5}
+
+
+def test_bytes_become_base64_and_int_or_string_a_number() -> None:
+    secret = decode(
+        body("v1", "Secret", data(2, data(1, "k") + data(2, b"\x00\xff"))), GroupVersionKind("", "v1", "Secret")
+    )
+    assert secret["data"] == {"k": "AP8="}
+    port = data(1, "http") + number(3, 80) + data(4, number(1, 0) + number(2, 8080))
+    service = decode(body("v1", "Service", data(2, data(1, port))), GroupVersionKind("", "v1", "Service"))
+    assert service["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": 8080}]
+
+
+def test_negative_numbers_and_unknown_fields() -> None:
+    kind = GroupVersionKind("scheduling.k8s.io", "v1", "PriorityClass")
+    tree = decode(body("scheduling.k8s.io/v1", "PriorityClass", number(2, -5) + data(200, "newer")), kind)
+    assert tree["value"] == -5 and set(tree) == {"kind", "apiVersion", "value"}
+
+
+def test_what_the_envelope_does_not_say_is_as_wanted() -> None:
+    assert decode(b"k8s\x00" + data(2, b""), POD)["kind"] == "Pod"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{}",
+        b"k8s\x00\xff",
+        body("v1", "Pod", b"\x0a\x05ab"),
+        body("v1", "Pod", number(1, 7)),
+        body("example.com/v1", "Widget", b""),
+        body("v1", "Pod", data(1, data(1, b"\xff\xfe"))),
+    ],
+)
+def test_what_is_no_message_is_refused(raw: bytes) -> None:
+    with pytest.raises(ProtobufError):
+        decode(raw, POD)
