@@ -37,6 +37,11 @@ class Process:
             self.process.wait()
             self.process = None
 
+    def revive(self) -> None:
+        """Starts it again if it has ended: one that finds no store at its start gives up, as systemd expects."""
+        if self.process is not None and self.process.poll() is not None:
+            self.start()
+
     def freeze(self, seconds: float) -> None:
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGSTOP)

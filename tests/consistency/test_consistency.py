@@ -63,6 +63,7 @@ class Load:
             deadline = time.monotonic() + 60
             while True:
                 probe._server = number
+                self.cluster.servers[number].revive()
                 try:
                     if probe.ask("GET", "/api/v1/namespaces/default")[0] == 200:
                         break
