@@ -145,7 +145,8 @@ class CustomResourceStrategy(Strategy):
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return [*ctx.warnings, *_finalizer_warnings(obj, old)]
 
-    def _rules(self, errors: list[FieldError], obj: Object, old: Any, warn: Any, ctx: StrategyContext
+    def _rules(
+        self, errors: list[FieldError], obj: Object, old: Any, warn: Any, ctx: StrategyContext
     ) -> list[FieldError]:
         rules = self.schema.rules
         if rules is None:

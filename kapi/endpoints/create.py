@@ -39,9 +39,7 @@ async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     return await stored_response(ctx, scope, 201, stored, media)
 
 
-async def stored_response(
-    ctx: RequestContext, scope: RequestScope, code: int, stored: Stored, media: Any
-) -> Response:
+async def stored_response(ctx: RequestContext, scope: RequestScope, code: int, stored: Stored, media: Any) -> Response:
     """The answer of a write: the stored bytes themselves when they are in the version asked for."""
     if ctx.audit is not None:
         ctx.audit.response_object(stored.obj)

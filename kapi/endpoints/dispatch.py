@@ -7,7 +7,6 @@ routes.  Which methods a path has follows from the catalogue row alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-
 from typing import Any
 
 from kapi.endpoints.create import create_object

@@ -117,7 +117,10 @@ def show(title: str, took: list[float]) -> None:
 
 
 def main(seconds: float) -> None:
-    for title, flags in (("priority and fairness", ()), ("in-flight limits", ("--enable-priority-and-fairness=false",))):
+    for title, flags in (
+        ("priority and fairness", ()),
+        ("in-flight limits", ("--enable-priority-and-fairness=false",)),
+    ):
         print(title)
         with server(*flags) as (port, authority):
             asyncio.run(fill(port, authority))

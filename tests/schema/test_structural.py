@@ -38,8 +38,15 @@ def test_pruning_names_what_goes_and_spares_what_is_preserved() -> None:
     schema: Schema = {
         "type": "object",
         "properties": {
-            "spec": {"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {"a": {}}}}}},
-            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"x": {"type": "object"}}},
+            "spec": {
+                "type": "object",
+                "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {"a": {}}}}},
+            },
+            "free": {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+                "properties": {"x": {"type": "object"}},
+            },
         },
     }
     obj = {
@@ -54,7 +61,7 @@ def test_defaults_fill_what_is_there_and_nulls_that_mean_nothing_go() -> None:
     schema: Schema = {
         "properties": {
             "a": {"default": 1}, "b": {"default": 2, "nullable": True}, "c": {"type": "string"},
-            "o": {"default": {}, "properties": {"x": {"default": "y"}}}, "m": {"additionalProperties": {"properties": {"z": {"default": 3}}}},
+            "o": {"default": {}, "properties": {"x": {"default": "y"}}}, "m": {"additionalProperties": {"properties": {"z": {"default": 3}}}},  # noqa: E501
         }
     }  # fmt: skip
     obj = {"a": None, "b": None, "c": None, "m": {"k": {}}}
@@ -75,7 +82,7 @@ def test_defaults_fill_what_is_there_and_nulls_that_mean_nothing_go() -> None:
         ({"type": "array", "maxItems": 1}, [1, 2], "f: Too many: 2: must have at most 1 item"),
         ({"type": "object", "required": ["x"]}, {}, "f.x: Required value"),
         ({"type": "string", "format": "ipv4"}, "::1", 'f: Invalid value: "::1": f in body must be of type ipv4: "::1"'),
-        ({"x-kubernetes-int-or-string": True}, True, 'f: Invalid value: "boolean": f in body must be of type integer,string: "boolean"'),
+        ({"x-kubernetes-int-or-string": True}, True, 'f: Invalid value: "boolean": f in body must be of type integer,string: "boolean"'),  # noqa: E501
         ({"type": "integer", "not": {"minimum": 1}}, 3, '<nil>: Invalid value: "": "f" must not validate the schema (not)'),
     ],
 )  # fmt: skip
@@ -84,7 +91,10 @@ def test_a_value_is_held_against_its_schema(schema: Schema, value: Any, text: st
 
 
 def test_what_was_wrong_before_and_did_not_change_is_let_through() -> None:
-    schema: Schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 1}, "b": {"type": "string"}}}
+    schema: Schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "maxLength": 1}, "b": {"type": "string"}},
+    }
     assert value_errors({"a": "long", "b": "x"}, schema, None, {"a": "long", "b": "y"}) == []
     assert len(value_errors({"a": "longer"}, schema, None, {"a": "long"})) == 1
 
@@ -97,7 +107,10 @@ def test_sets_and_keyed_lists_have_no_duplicates() -> None:
         }
     }
     obj = {"s": ["a", "b", "a", "a"], "m": [{"k": 1}, {"k": 1, "v": 2}]}
-    assert _texts(list_errors(Path(""), schema, obj)) == ['s[2]: Duplicate value: "a"', 'm[1]: Duplicate value: {"k":1}']
+    assert _texts(list_errors(Path(""), schema, obj)) == [
+        's[2]: Duplicate value: "a"',
+        'm[1]: Duplicate value: {"k":1}',
+    ]
 
 
 RULES: Schema = {
@@ -145,7 +158,12 @@ def test_unchanged_parts_that_fail_are_warned_of() -> None:
 
 
 def test_field_paths() -> None:
-    schema: Schema = {"properties": {"a": {"properties": {"b.c": {"type": "string"}}}, "m": {"additionalProperties": {"type": "string"}}}}
+    schema: Schema = {
+        "properties": {
+            "a": {"properties": {"b.c": {"type": "string"}}},
+            "m": {"additionalProperties": {"type": "string"}},
+        }
+    }
     assert str(field_path(".a['b.c']", schema)[0]) == "a.b.c"
     assert str(field_path(".m['k']", schema)[0]) == "m[k]"
     with pytest.raises(FieldPathError, match="does not refer to a valid field"):

@@ -475,4 +475,6 @@ class Metrics(CacheTest):
         self.assertEqual(values["apiserver_terminated_watchers"], 0)
         self.assertEqual(values["apiserver_watch_cache_resource_version"], 2)
         self.assertEqual(values["apiserver_storage_objects"], 2)
-        self.assertEqual(values["apiserver_resource_size_estimate_bytes"], sum(len(e.data) for e in self.pods.list()[0]))
+        self.assertEqual(
+            values["apiserver_resource_size_estimate_bytes"], sum(len(e.data) for e in self.pods.list()[0])
+        )
