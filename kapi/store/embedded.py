@@ -31,6 +31,7 @@ log = Logger()
 START_PATIENCE = 60.0  # seconds until the socket must accept (a long append file takes its time)
 STOP_PATIENCE = 10.0  # seconds for a clean shutdown before it is killed
 _BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)
+_LOG_TAIL = 2048  # bytes at the end of its log that are read when it ended unexpectedly
 _LONGEST_SOCKET = 100  # bytes; the kernel allows 107
 
 
@@ -188,7 +189,8 @@ class EmbeddedValkey(ProcessProtocol):
                 )
             await deferLater(self._reactor, 0.005, lambda: None)
         if self._process is None:
-            raise UnsuitableStore(f"the store's server ended at once; see {self.directory}/valkey.log")
+            words = self._last_words() or "it says nothing"
+            raise UnsuitableStore(f"the store's server ended at once: {words}; see {self.directory}/valkey.log")
 
     def outReceived(self, data: bytes) -> None:
         log.info("store: {text}", text=data.decode("utf-8", "replace").rstrip())
@@ -205,12 +207,23 @@ class EmbeddedValkey(ProcessProtocol):
             self._failures += 1
             log.error(
                 "the store's server ended ({why}); starting it again in {delay} s",
-                why=reason.getErrorMessage(),
+                why=self._last_words() or reason.getErrorMessage(),
                 delay=delay,
             )
             self._restart = self._reactor.callLater(delay, self._spawn_again)
         if ended is not None:
             ended.callback(None)
+
+    def _last_words(self) -> str:
+        """The last warning in its log, such as a full disk; empty when there is none near the end."""
+        try:
+            with open(self.directory / "valkey.log", "rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL))
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            return ""
+        # a line is "pid:role day month year time level text"; "#" is the level of warnings
+        return next((text for _, mark, text in (line.partition(" # ") for line in reversed(lines)) if mark), "")
 
     def _spawn_again(self) -> None:
         if not self._stopping:
