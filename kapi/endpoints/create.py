@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.codecs.negotiation import output_media_type
+from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.endpoints.body import decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import write_options
@@ -23,6 +23,7 @@ async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     info = ctx.info
     assert info is not None
     media = output_media_type(ctx, "create")
+    input_media_type(ctx.header("content-type"))  # refused before anything else is looked at, unlike in an update
     data = raw_body(ctx)
     options = write_options(ctx, "CreateOptions")
     obj = decode_object(ctx, data, scope.kind, scope.type, options.field_validation)

@@ -41,6 +41,8 @@ def _delete_options(ctx: RequestContext) -> Object:
             raise status.bad_request(error.cause) from None
         if options.get("kind") != "DeleteOptions":
             raise status.bad_request("decoded object cannot be converted to DeleteOptions")
+        if ctx.audit is not None:
+            ctx.audit.request_object(options)
     check_delete_options(options)
     return {**options, "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
 

@@ -34,7 +34,7 @@ def boolean(ctx: RequestContext, name: str) -> bool | None:
 def integer(ctx: RequestContext, name: str) -> int | None:
     """An int64 option.  Raises BadRequest with Go's words."""
     values = ctx.query.get(name)
-    if not values or values[0] == "":
+    if not values:
         return None
     text = values[0]
     digits = text[1:] if text[:1] in "+-" else text
@@ -109,6 +109,11 @@ def _match_not_supported(path: Path, value: str, *names: str) -> FieldError:
 def _check_watch(options: ListOptions) -> list[FieldError]:
     errors: list[FieldError] = []
     path, match = Path("resourceVersionMatch"), options.resource_version_match
+    if options.send_initial_events is None and match is None and options.resource_version in ("", "0"):
+        # as upstream fills in before it checks: such a watch begins with what there is
+        if options.continue_:
+            errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+        return errors
     if options.send_initial_events is not None:
         if match != "NotOlderThan":
             errors.append(forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
@@ -118,7 +123,7 @@ def _check_watch(options: ListOptions) -> list[FieldError]:
         )
     if match is not None and match != "NotOlderThan":
         errors.append(_match_not_supported(path, match, "NotOlderThan"))
-    if options.continue_:
+    if match is not None and options.continue_:
         errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
     return errors
 

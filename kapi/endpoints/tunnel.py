@@ -22,17 +22,18 @@ class NotUpgradable(Exception):
     """The client's connection cannot be taken over (HTTP/2 has no upgrade)."""
 
 
-class Taken:
-    """A client's connection without HTTP: what arrives goes to ``peer``, what ``peer`` has is written here."""
+class TakenConnection:
+    """A client's connection without HTTP; what arrives, early bytes included, is a subclass's ``dataReceived``."""
 
-    def __init__(self, http: Any, peer: Protocol) -> None:
+    busy = True
+
+    def __init__(self, http: Any) -> None:
         channel = http.channel
         transport = getattr(channel, "transport", None)
         owner = getattr(transport, "wrappedProtocol", None)
         if transport is None or owner is None or not hasattr(channel, "setRawMode"):
             raise NotUpgradable("the connection cannot be upgraded")
         self.transport = transport
-        self._peer = peer
         self._waiting = b"".join(getattr(channel, "_dataBuffer", ()))
         channel.setTimeout(None)
         deadline = getattr(channel, "_set_deadline", None)
@@ -42,16 +43,38 @@ class Taken:
         owner.channel = self
         owner.dataReceived = self.dataReceived
 
-    busy = True
+    def early(self) -> bytes:
+        """What the client sent before it had the answer; only once."""
+        waiting, self._waiting = self._waiting, b""
+        return waiting
+
+    def dataReceived(self, data: bytes) -> None:
+        """Bytes of the client."""
+
+    def connectionLost(self, reason: Failure = CLEAN) -> None:
+        """The client is gone."""
+
+    def close_when_idle(self) -> None:
+        self.transport.loseConnection()
+
+    go_away = close_when_idle
+
+
+class _Tunnelled(TakenConnection):
+    """What arrives goes to ``peer``; what ``peer`` has is written here."""
+
+    def __init__(self, http: Any, peer: Protocol) -> None:
+        super().__init__(http)
+        self._peer = peer
 
     def begin(self) -> None:
         """Passes on what the client sent early, and lets it send more."""
         assert self._peer.transport is not None
         self._peer.transport.registerProducer(self.transport, True)  # type: ignore[attr-defined]
         self.transport.registerProducer(self._peer.transport, True)
-        if self._waiting:
-            self._peer.transport.write(self._waiting)
-            self._waiting = b""
+        early = self.early()
+        if early:
+            self._peer.transport.write(early)
         self.transport.resumeProducing()
 
     def dataReceived(self, data: bytes) -> None:
@@ -61,11 +84,6 @@ class Taken:
     def connectionLost(self, reason: Failure = CLEAN) -> None:
         if self._peer.transport is not None:
             self._peer.transport.loseConnection()
-
-    def close_when_idle(self) -> None:
-        self.transport.loseConnection()
-
-    go_away = close_when_idle
 
 
 class TunnelBackend(Protocol):
@@ -78,7 +96,7 @@ class TunnelBackend(Protocol):
         self._http = http
         self._request = request
         self._head = b""
-        self._taken: Taken | None = None
+        self._taken: _Tunnelled | None = None
         self._refusal: tuple[int, list[tuple[bytes, bytes]], int] | None = None
         self._body = b""
         self.decided: Deferred[tuple[int, list[tuple[bytes, bytes]], bytes]] = Deferred()
@@ -110,7 +128,7 @@ class TunnelBackend(Protocol):
             return
         if status == 101:
             try:
-                self._taken = Taken(self._http, self)
+                self._taken = _Tunnelled(self._http, self)
             except NotUpgradable as error:
                 self._fail(error)
                 return

@@ -20,6 +20,7 @@ from kapi.endpoints.errors import to_status
 from kapi.endpoints.options import ListOptions, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
+from kapi.endpoints.watch_websocket import wants_websocket, websocket_response
 from kapi.machinery import status
 from kapi.registry.conversion import Unconverted
 from kapi.registry.read import parse_revision
@@ -73,6 +74,8 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             "timeout": stream.timeout,
         }
     ctx.extra["long_running"] = True
+    if wants_websocket(ctx):
+        return websocket_response(ctx, stream.run)
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
 
 
