@@ -25,7 +25,9 @@ _VERSION = "13"
 def wants_websocket(ctx: RequestContext) -> bool:
     """True for a request to upgrade to a WebSocket."""
     upgrade = ctx.header("upgrade")
-    return bool(upgrade) and upgrade.lower() == "websocket" and "upgrade" in (ctx.header("connection") or "").lower()
+    return (
+        upgrade is not None and upgrade.lower() == "websocket" and "upgrade" in (ctx.header("connection") or "").lower()
+    )
 
 
 def websocket_response(ctx: RequestContext, events: Callable[[Any], Awaitable[None]]) -> StreamResponse:
@@ -104,6 +106,7 @@ class WatchSocket(TakenConnection):
             self._frames.receive_bytes(data)
             for frame in self._frames.received_frames():
                 if frame.opcode is Opcode.PING:
+                    assert isinstance(frame.payload, (bytes, bytearray))
                     self.transport.write(bytes(self._frames.pong(bytes(frame.payload))))
                 elif frame.opcode is Opcode.CLOSE:
                     self._end(CloseReason.NORMAL_CLOSURE)
