@@ -155,7 +155,8 @@ def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOption
     _containers(spec, before, errors, initial)
     if errors:
         return
-    ignored = ("containers", "initContainers", "resources")
+    checked = _is_set(spec) or _is_set(before)
+    ignored = ("containers", "initContainers", "resources") if checked else ("containers", "initContainers")
     if {k: v for k, v in spec.items() if k not in ignored} != {k: v for k, v in before.items() if k not in ignored}:
         errors.append(field.forbidden(_SPEC, _ONLY))
 

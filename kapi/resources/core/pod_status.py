@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kapi.machinery import field
@@ -158,8 +159,12 @@ def _addresses(new: list[Object], old: list[Object], name: str, kind: str, error
     for i, entry in enumerate(new):
         errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), accepted))
     if len(new) > 1:
-        families = {family_of(entry.get("ip", "")) for entry in new}
-        if families != {"IPv4", "IPv6"} or len(new) > 2:
+        families = [family_of(entry.get("ip", "")) for entry in new]
+        if "unknown" in families:
+            i = families.index("unknown")
+            text = f"failed to check for dual stack with error:invalid IP[{i}]: {new[i].get('ip', '')}"
+            errors.append(field.internal(path, text))
+        if set(families) != {"IPv4", "IPv6"} or len(new) > 2:
             text = "may specify no more than one IP for each IP family"
             errors.append(field.invalid(path, internal(kind, new), text))
 
@@ -241,6 +246,21 @@ def _health(resources: list[Object], path: Path, errors: Errors) -> None:
         if key in seen:
             errors.append(field.duplicate(path.index(i).child("resourceID"), key))
         seen.add(key)
+
+
+def drop_disabled_status(status: Object, before: Object, ctx: Any) -> None:
+    """Drops, in place, what belongs to features that are off, unless it was stored before."""
+    if not gate(ctx, "DRANodeAllocatableResources") and not before.get("nodeAllocatableResourceClaimStatuses"):
+        status.pop("nodeAllocatableResourceClaimStatuses", None)
+    if not gate(ctx, "ImageVolumeWithDigest") and not any("volumeStatus" in mount for mount in _mounts(before)):
+        for mount in _mounts(status):
+            mount.pop("volumeStatus", None)
+
+
+def _mounts(status: Object) -> Iterator[Object]:
+    for name in _LISTS:
+        for entry in status.get(name) or ():
+            yield from entry.get("volumeMounts") or ()
 
 
 def _volumes(status: Object, errors: Errors) -> None:

@@ -92,8 +92,7 @@ def _tolerations(new: list[Object], old: list[Object], errors: Errors, ctx: PodO
 
 def _gates(new: list[Object], old: list[Object], errors: Errors) -> None:
     known = {gate.get("name", "") for gate in old}
-    for i, gate in enumerate(new):
-        name = gate.get("name", "")
+    for name, i in {gate.get("name", ""): i for i, gate in enumerate(new)}.items():
         if name not in known:
             text = f"only deletion is allowed, but found new scheduling gate '{name}'"
             errors.append(field.forbidden(_SPEC.child("schedulingGates").index(i).child("name"), text))
@@ -190,9 +189,17 @@ def validate_pod_update(new: Object, old: Object, errors: Errors, ctx: PodOption
         errors.append(field.forbidden(_SPEC, text))
 
 
+#: structs behind pointers: there is a difference between an empty one and none
+_STRUCTS = frozenset({"affinity", "dnsConfig", "os", "resources", "schedulingGroup", "securityContext"})
+
+
 def _comparable(spec: Object) -> Object:
-    """Without what is as good as absent."""
-    return {key: value for key, value in spec.items() if value not in (None, "", [], {}, False) or key == "hostUsers"}
+    """Without empty lists and maps, which are as good as absent; what decoding leaves of scalars has been said."""
+    return {
+        key: value
+        for key, value in spec.items()
+        if value is not None and (key in _STRUCTS or (value != [] and value != {}))
+    }
 
 
 def validate_ephemeral_update(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:

@@ -8,7 +8,7 @@ from kapi.machinery import field, tree
 from kapi.machinery.field import FieldError, Path
 from kapi.resources.core import pod_printing
 from kapi.resources.core.pod_resize import prepare_resize, validate_pod_resize
-from kapi.resources.core.pod_status import validate_pod_status
+from kapi.resources.core.pod_status import drop_disabled_status, validate_pod_status
 from kapi.resources.core.pod_update import validate_ephemeral_update, validate_pod_update
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource, TableColumns, selectable
 from kapi.resources.shared.addresses import ip_warnings
@@ -219,6 +219,7 @@ class PodStatusStrategy(_PodPartStrategy):
         if not status.get("qosClass") and before.get("qosClass"):
             status["qosClass"] = before["qosClass"]
         _keep_observed(status, before)
+        drop_disabled_status(status, before, ctx)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []

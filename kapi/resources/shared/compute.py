@@ -189,7 +189,8 @@ def _validate_claims(claims: list[dict[str, Any]], path: Path, errors: Errors, k
         here, name, request = path.index(i), claim.get("name", ""), claim.get("request", "")
         if not name:
             errors.append(field.required(here))
-        elif name in seen:
+            continue
+        if name in seen:
             errors.append(field.duplicate(here, name))
         else:
             key = name

@@ -15,6 +15,7 @@ OFF_BY_DEFAULT = frozenset(
         "GenericWorkload",
         "GitRepoVolumeDriver",
         "HPAScaleToZero",
+        "ImageVolumeWithDigest",
         "MaxUnavailableStatefulSet",
         "MutablePVNodeAffinity",
         "PodCertificateRequest",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from kapi.codecs.json_reading import loads
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.shared import selectors
@@ -68,12 +68,42 @@ def validate_pod_annotations(
 
 def _tolerations(text: str, path: Path, errors: Errors, ctx: PodOptions) -> None:
     try:
-        tolerations = json.loads(text)
+        tolerations = _read_tolerations(loads(text.encode()))
     except ValueError as error:
         errors.append(field.invalid(path, TOLERATIONS, str(error)))
-        return
-    if isinstance(tolerations, list) and all(isinstance(entry, dict) for entry in tolerations):
+    else:
         validate_tolerations(tolerations, path.child(TOLERATIONS), errors, ctx)
+
+
+#: name in lower case -> (name on the wire, Python type, field and type in Go)
+_TOLERATION: dict[str, tuple[str, type, str]] = {
+    "key": ("key", str, "Key of type string"),
+    "operator": ("operator", str, "Operator of type core.TolerationOperator"),
+    "value": ("value", str, "Value of type string"),
+    "effect": ("effect", str, "Effect of type core.TaintEffect"),
+    "tolerationseconds": ("tolerationSeconds", int, "TolerationSeconds of type int64"),
+}
+_JSON = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+
+
+def _read_tolerations(tree: Any) -> list[Object]:
+    """Upstream decodes into its internal type, whose fields are found in any case.  Raises ValueError with Go's text."""
+    what = "json: cannot unmarshal {} into Go {}"
+    if tree is not None and not isinstance(tree, list):
+        raise ValueError(what.format(_JSON[type(tree)], "value of type []core.Toleration"))
+    read = []
+    for entry in tree or ():
+        if entry is not None and not isinstance(entry, dict):
+            raise ValueError(what.format(_JSON[type(entry)], "value of type core.Toleration"))
+        toleration = {}
+        for key, value in (entry or {}).items():
+            name, wanted, shown = _TOLERATION.get(key.lower(), ("", str, ""))
+            if name and value is not None:
+                if type(value) is not wanted:
+                    raise ValueError(what.format(_JSON[type(value)], f"struct field Toleration.{shown}"))
+                toleration[name] = value
+        read.append(toleration)
+    return read
 
 
 def _seccomp(profile: str, path: Path, errors: Errors) -> None:
