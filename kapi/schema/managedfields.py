@@ -17,6 +17,7 @@ from kapi.schema.apply import fieldset, lastapplied, typed
 from kapi.schema.apply.conflict import Conflicts, Manager
 from kapi.schema.apply.fieldset import BadSet, Set
 from kapi.schema.apply.shape import DEDUCED, Shape, shape_of, zero_value
+from kapi.schema.apply.structure import structure
 from kapi.schema.apply.updater import Managers, Owned, Updater, Version
 from kapi.schema.types import Type
 
@@ -73,7 +74,10 @@ def reset_set(fields: Iterable[str]) -> Set:
     return result
 
 
+_REMEMBERED = 4096  # bytes of JSON: larger sets are worked out anew
 _decoded: dict[bytes, Set] = {}
+#: sets of objects about to be created, by field manager and structure
+_created: dict[Any, Set] = {}
 
 
 def _decode_fields(stored: Any) -> Set:
@@ -81,10 +85,16 @@ def _decode_fields(stored: Any) -> Set:
     text = orjson.dumps(stored)
     found = _decoded.get(text)
     if found is None:
-        if len(_decoded) > 4000:
-            _decoded.clear()
-        found = _decoded[text] = fieldset.decode(stored)
+        found = fieldset.decode(stored)
+        if len(text) <= _REMEMBERED:
+            _remember(_decoded, text, found)
     return found
+
+
+def _remember(known: dict[Any, Set], key: Any, fields: Set) -> None:
+    if len(known) >= 4000:
+        known.clear()
+    known[key] = fields
 
 
 def decode(entries: Any) -> tuple[Managers, Times]:
@@ -122,22 +132,27 @@ def encode(managers: Managers, times: Times) -> list[Object]:
     """``managedFields`` in upstream's order: operation, time, manager, version, subresource."""
     entries = []
     for manager, owned in managers.items():
-        entry: Object = {}
-        if manager.name:
-            entry["manager"] = manager.name
-        entry["operation"] = "Apply" if owned.applied else manager.operation
-        entry["apiVersion"] = owned.api_version
         time = times.get(manager, "")
-        if time:
-            entry["time"] = time
-        entry["fieldsType"] = "FieldsV1"
-        entry["fieldsV1"] = fieldset.canonical(owned.fields)
-        if manager.subresource:
-            entry["subresource"] = manager.subresource
+        entry = _entry(manager, owned, time, fieldset.canonical(owned.fields))
         entries.append(((entry["operation"], time, manager.name, owned.api_version, manager.subresource), entry))
     if len(entries) > 1:
         entries.sort(key=lambda pair: pair[0])
     return [entry for _, entry in entries]
+
+
+def _entry(manager: Manager, owned: Owned, time: str, canonical: Set) -> Object:
+    entry: Object = {}
+    if manager.name:
+        entry["manager"] = manager.name
+    entry["operation"] = "Apply" if owned.applied else manager.operation
+    entry["apiVersion"] = owned.api_version
+    if time:
+        entry["time"] = time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = canonical
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
+    return entry
 
 
 def is_reset(entries: Any) -> bool:
@@ -204,6 +219,8 @@ class FieldManager:
         self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.get)
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
+        #: whether only a value that is empty, too, can be equal to what an empty object holds
+        self._told_by_structure = _holds_nothing(zero)
 
     # -- create, update, patch ------------------------------------------------------------------------------------
 
@@ -214,6 +231,9 @@ class FieldManager:
         """
         metadata = new.setdefault("metadata", {})
         given = metadata.pop("managedFields", None)
+        if live is None and not given:
+            self._first_entry(new, manager, now)
+            return
         stored = ((live or {}).get("metadata") or {}).get("managedFields")
         managers, times = self._known(given, stored)
         old = self.empty if live is None else _without_managed_fields(live)
@@ -226,6 +246,33 @@ class FieldManager:
         entries = encode(managers, times)
         if entries:
             metadata["managedFields"] = entries
+
+    def _first_entry(self, new: Object, manager: str, now: str) -> None:
+        """``metadata.managedFields`` of an object about to be created that brings none."""
+        try:
+            fields = self._fields_of_new(new)
+        except ValueError:
+            return
+        if fields:
+            me = Manager(manager or "unknown", "Update", self.api_version, self.subresource)
+            new["metadata"]["managedFields"] = [_entry(me, Owned(fields, self.api_version, False), now, fields)]
+
+    def _fields_of_new(self, new: Object) -> Set:
+        """All fields of a new object, canonical; remembered by its structure.  Raises ValueError."""
+        key: Any = None
+        if self._told_by_structure:
+            try:
+                key = (self, structure(self.shape, new))
+                known = _created.get(key)
+            except TypeError:
+                key = known = None
+            if known is not None:
+                return known
+        fields, _ = self.updater.update(self.empty, new, {})
+        fields = fieldset.canonical(fieldset.difference(fields, _STRIPPED))
+        if key is not None and len(orjson.dumps(fields)) <= _REMEMBERED:
+            _remember(_created, key, fields)
+        return fields
 
     def _known(self, given: Any, stored: Any) -> tuple[Managers, Times]:
         """Ownership before the write: the client's if it sends some that can be read, else the stored."""
@@ -340,6 +387,11 @@ class FieldManager:
         metadata = obj.get("metadata") or {}
         kind = _gvk_text(obj.get("apiVersion") or "", obj.get("kind") or "")
         return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {kind}"
+
+
+def _holds_nothing(zero: Object) -> bool:
+    """Whether all values of a tree are empty."""
+    return all(not value or isinstance(value, dict) and _holds_nothing(value) for value in zero.values())
 
 
 def _gvk_text(api_version: str, kind: str) -> str:

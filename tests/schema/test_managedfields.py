@@ -336,3 +336,45 @@ def test_the_last_forced_apply_of_each_is_what_stands(steps: list[tuple[str, dic
             assert live["data"][element[2:]] == last[name][element[2:]]
     left = set(live.get("data") or {})
     assert left == {element[2:] for elements in owned.values() for element in elements}
+
+
+ITEM = struct("Item", Field("port", Type(Kind.ANY)), Field("note", TEXT))
+THING = struct(
+    "Thing",
+    Field("apiVersion", TEXT),
+    Field("kind", TEXT),
+    Field("metadata", META, pointer=False, omitempty=False),
+    Field("items", Type(Kind.LIST, elem=ITEM, list_type="map", list_map_keys=("port",)), omitempty=False),
+    Field("texts", Type(Kind.LIST, elem=Type(Kind.ANY), list_type="set")),
+    Field("on", Type(Kind.BOOLEAN), pointer=False, omitempty=False),
+    Field("free", Type(Kind.ANY)),
+)
+ALIKE: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"items": [{"port": 1}]}, {"items": [{"port": True}]}),
+    ({"items": [{"port": "1"}]}, {"items": [{"port": 1}]}),
+    ({"items": [{"port": 1, "note": "a"}]}, {"items": [{"port": 1}]}),
+    ({"items": [{"port": 1}, {"port": 1}]}, {"items": [{"port": 1}]}),
+    ({"items": None}, {"items": []}),
+    ({"texts": [1]}, {"texts": [True]}),
+    ({"texts": ["a", {}]}, {"texts": ["b", {}]}),
+    ({"on": False}, {"on": True}),
+    ({"free": {"a": {"b": 1}, "c": 2}}, {"free": {"a": 1, "b": {"c": 2}}}),
+    ({"free": {"a": 1, "b": {"c": 2}}}, {"free": {"a": {"b": {"c": 2}}}}),
+    ({"free": {"a": {}}}, {"free": {"a": {"b": 1}}}),
+    ({"metadata": {"labels": {"a": "1"}}}, {"metadata": {"labels": {"b": "1"}}}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE + [(b, a) for a, b in ALIKE])
+def test_objects_that_are_nearly_alike_are_told_apart(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """A manager that has seen the one object finds in the other what a manager finds that has seen none."""
+    kind = GroupVersionKind("example.com", "v1", "Thing")
+
+    def fields(manager: FieldManager, parts: dict[str, Any]) -> bytes:
+        obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **copy.deepcopy(parts)}
+        manager.update(None, obj, "m", T1)
+        return orjson.dumps(fields_of(obj))
+
+    warm = FieldManager(THING, kind)
+    assert fields(warm, one) == fields(FieldManager(THING, kind), one) != fields(warm, other)
+    assert fields(warm, other) == fields(FieldManager(THING, kind), other)
