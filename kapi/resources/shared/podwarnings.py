@@ -56,11 +56,14 @@ def node_term_warnings(term: Object, path: Path, check_values: bool) -> Iterator
                 yield f"{here.child('values').index(j)}: {value} is invalid, {text}"
 
 
-def _fraction(amounts: dict[str, str] | None, names: tuple[str, ...], path: Path) -> Iterator[str]:
-    for name in names:
-        quantity = (amounts or {}).get(name)
-        if quantity is not None and quantities.milli(quantity) % 1000:
-            yield f'{path.key(name)}: fractional byte value "{quantity}" is invalid, must be an integer'
+_BYTES = ("memory", "ephemeral-storage")
+
+
+def _fraction(amounts: dict[str, str], name: str, path: Path, *below: str) -> Iterator[str]:
+    quantity = amounts.get(name)
+    if quantity is not None and quantities.milli(quantity) % 1000:
+        place = path.child(*below).key(name)
+        yield f'{place}: fractional byte value "{quantity}" is invalid, must be an integer'
 
 
 def claim_spec_warnings(spec: Object, path: Path) -> list[str]:
@@ -68,7 +71,7 @@ def claim_spec_warnings(spec: Object, path: Path) -> list[str]:
     return [
         text
         for part in ("requests", "limits")
-        for text in _fraction(resources.get(part), ("storage",), path.child("resources", part))
+        for text in _fraction(resources.get(part) or {}, "storage", path, "resources", part)
     ]
 
 
@@ -95,14 +98,14 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
     if volumes:
         warnings += _volumes(volumes, where.child("volumes"))
         warnings += _overlaps(volumes)
-    warnings += _duplicates(spec.get("hostAliases"), "ip", where.child("hostAliases"))
-    secrets = spec.get("imagePullSecrets")
-    warnings += _duplicates(secrets, "name", where.child("imagePullSecrets"))
-    for i, secret in enumerate(secrets or ()):
+    warnings += _duplicates(spec, "hostAliases", "ip", where)
+    warnings += _duplicates(spec, "imagePullSecrets", "name", where)
+    for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if not secret.get("name"):
             place = where.child("imagePullSecrets").index(i).child("name")
             warnings.append(f'{place}: invalid empty name ""')
-    warnings += _fraction(spec.get("overhead"), ("memory", "ephemeral-storage"), where.child("overhead"))
+    for name in _BYTES if spec.get("overhead") else ():
+        warnings += _fraction(spec["overhead"], name, where, "overhead")
     if annotations:
         context = spec.get("securityContext") or {}
         if context.get("seccompProfile") is None and SECCOMP_POD in annotations:
@@ -113,9 +116,10 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
             warnings += _profiles(container, spec, annotations, path, template)
         resources = container.get("resources")
         if resources:
-            for name in ("memory", "ephemeral-storage"):
+            for name in _BYTES:
                 for part in ("limits", "requests"):
-                    warnings += _fraction(resources.get(part), (name,), here.child("resources", part))
+                    if resources.get(part):
+                        warnings += _fraction(resources[part], name, here, "resources", part)
         if len(container.get("env") or ()) > 1:
             warnings += _hidden_variables(container["env"], here.child("env"))
     warnings += _ports(spec, where)
@@ -163,14 +167,15 @@ def _volumes(volumes: list[Object], path: Path) -> Iterator[str]:
                 yield from claim_spec_warnings(source["volumeClaimTemplate"].get("spec") or {}, here)
 
 
-def _duplicates(items: list[Object] | None, name: str, path: Path) -> Iterator[str]:
+def _duplicates(spec: Object, part: str, name: str, path: Path) -> Iterator[str]:
+    items = spec.get(part)
     if items is None or len(items) < 2:
         return
     seen = set()
     for i, item in enumerate(items):
         value = item.get(name, "")
         if value in seen:
-            yield f"{path.index(i).child(name)}: duplicate {name} {quote(value)}"
+            yield f"{path.child(part).index(i).child(name)}: duplicate {name} {quote(value)}"
         seen.add(value)
 
 

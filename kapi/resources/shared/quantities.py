@@ -106,6 +106,7 @@ def ceiling(text: str) -> int:
     return value.__ceil__() if value >= 0 else -((-value).__ceil__())
 
 
+@lru_cache(8192)
 def milli(text: str) -> int:
     """The value in thousandths, rounded up (Go's Quantity.MilliValue); what overflows wraps around, or is 0, as there."""
     amount = parse(text)
