@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.resources.core.test_pods import CTX, Object, after, pod, problems, strategy_of
+from tests.resources.core.test_pods import CTX, after, pod, problems, strategy_of
 
 
 @pytest.mark.parametrize(
