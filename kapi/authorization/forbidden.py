@@ -11,6 +11,11 @@ from kapi.machinery.gvk import GroupResource
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
+def harmless(text: str) -> str:
+    """A text that says what a client sent, with nothing in it that a browser would take for markup."""
+    return text.translate(_HTML)
+
+
 def forbidden_message(attributes: Attributes) -> str:
     """``User "x" cannot get resource "pods" in API group "" in the namespace "y"``."""
     name, verb = quote(attributes.user.name), attributes.verb
@@ -27,7 +32,7 @@ def forbidden_message(attributes: Attributes) -> str:
 
 def forbidden_error(attributes: Attributes, reason: str = "") -> status.StatusError:
     """The error; ``reason`` is the authorizer's, which upstream shows."""
-    message = forbidden_message(attributes).translate(_HTML)
+    message = harmless(forbidden_message(attributes))
     if reason:
         message = f"{message}: {reason}"
     return status.forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, message)

@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from twisted.logger import Logger
 
 from kapi.authentication.interface import AuthenticationError, Authenticator, RequestAnswer
 from kapi.filters.chain import Filter
+from kapi.filters.goaway import end_http2
 from kapi.machinery.status import Unauthorized
 from kapi.request.context import RequestContext
-from kapi.request.headers import remove_header
-from kapi.request.user import UserInfo
+from kapi.request.headers import any_header_with_prefix, remove_header, remove_headers_with_prefix
+from kapi.request.user import ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 
 _log = Logger()
 #: called with the request and "success", "failure" or "error"
 Recorder = Callable[[RequestContext, str], None]
 
 
-def authentication(authenticator: Authenticator | None, record: Recorder | None = None) -> Filter:
-    """Sets ``ctx.user``.  Raises Unauthorized, which tells nothing of why; without authenticator everybody passes."""
+class ProxyHeaders(NamedTuple):
+    """Headers in which an authenticating proxy says for whom it asks; nobody else's word counts."""
+
+    names: tuple[str, ...] = ("X-Remote-User", "X-Remote-Uid", "X-Remote-Group")
+    prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
+
+    def remove(self, ctx: RequestContext) -> None:
+        for name in self.names:
+            remove_header(ctx, name)
+        for prefix in self.prefixes:
+            remove_headers_with_prefix(ctx, prefix)
+
+
+STANDARD_HEADERS = ProxyHeaders()
+
+
+def authentication(
+    authenticator: Authenticator | None, record: Recorder | None = None, proxy_headers: ProxyHeaders = STANDARD_HEADERS
+) -> Filter:
+    """Sets ``ctx.user``.  Raises Unauthorized, which tells nothing of why; without authenticator everybody passes.
+
+    Credentials and ``proxy_headers`` (beside the standard ones) are gone from the request behind it.
+    """
 
     def accept(ctx: RequestContext, user: RequestAnswer) -> None:
         if user is None:
             raise refuse(ctx, "failure", "")
         ctx.user = user
         remove_header(ctx, "Authorization")
+        if any_header_with_prefix(ctx, b"X-Remote-"):
+            STANDARD_HEADERS.remove(ctx)
+        if proxy_headers is not STANDARD_HEADERS:
+            proxy_headers.remove(ctx)
+        if user.name == ANONYMOUS or ALL_UNAUTHENTICATED in user.groups:
+            end_http2(ctx)  # CVE-2023-44487: who does not say who he is gets one request a connection
         if record is not None:
             record(ctx, "success")
 
@@ -34,6 +63,7 @@ def authentication(authenticator: Authenticator | None, record: Recorder | None 
             _log.debug("Unable to authenticate the request: {error}", error=text, audit_id=ctx.audit_id)
         if record is not None:
             record(ctx, outcome)
+        end_http2(ctx)
         return Unauthorized()
 
     async def wait(ctx: RequestContext, waiting: Awaitable[RequestAnswer]) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from twisted.logger import Logger
 
 from kapi.authorization.attributes import attributes_of
-from kapi.authorization.forbidden import forbidden_error
+from kapi.authorization.forbidden import forbidden_error, harmless
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
 from kapi.filters.chain import Filter
-from kapi.machinery import status
+from kapi.machinery.field import quote
 from kapi.request.context import RequestContext
+from kapi.request.response import Response
 
 _log = Logger()
 DECISION = "authorization.k8s.io/decision"
@@ -23,9 +24,12 @@ _OUTCOMES = {Decision.ALLOW: "allowed", Decision.DENY: "denied", Decision.NO_OPI
 
 
 def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Filter:
-    """Raises Forbidden unless the authorizer allows the request; annotates the audit event either way."""
+    """Raises Forbidden unless the authorizer allows the request; annotates the audit event either way.
 
-    def judge(ctx: RequestContext, attributes: Attributes, verdict: Verdict, started: float) -> None:
+    Answers 500 when an authorizer failed and none allowed it.
+    """
+
+    def judge(ctx: RequestContext, attributes: Attributes, verdict: Verdict, started: float) -> Response | None:
         if record is not None:
             failed = verdict.error and verdict.decision is not Decision.ALLOW
             record("error" if failed else _OUTCOMES[verdict.decision], time.perf_counter() - started)
@@ -33,25 +37,34 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
         if verdict.decision is Decision.ALLOW:
             annotations[DECISION] = "allow"
             annotations[REASON] = verdict.reason
-            return
+            return None
         if verdict.error:
             annotations[REASON] = "internal error"
             _log.error("Authorization failed: {error}", error=verdict.error, audit_id=ctx.audit_id)
-            raise status.generic("Internal Server Error: the request could not be authorized")
+            return _internal_error(ctx, verdict.error)
         annotations[DECISION] = "forbid"
         annotations[REASON] = verdict.reason
         raise forbidden_error(attributes, verdict.reason)
 
-    async def wait(ctx: RequestContext, attributes: Attributes, waiting: Awaitable[Verdict], started: float) -> None:
-        judge(ctx, attributes, await waiting, started)
+    async def wait(
+        ctx: RequestContext, attributes: Attributes, waiting: Awaitable[Verdict], started: float
+    ) -> Response | None:
+        return judge(ctx, attributes, await waiting, started)
 
-    def check(ctx: RequestContext) -> None | Awaitable[None]:
+    def check(ctx: RequestContext) -> Response | None | Awaitable[Response | None]:
         started = time.perf_counter()
         attributes = attributes_of(ctx)
         verdict = authorizer.authorize(attributes)
         if isinstance(verdict, Verdict):
-            judge(ctx, attributes, verdict, started)
-            return None
+            return judge(ctx, attributes, verdict, started)
         return wait(ctx, attributes, verdict, started)
 
     return check
+
+
+def _internal_error(ctx: RequestContext, error: str) -> Response:
+    """Plain text, as upstream (``responsewriters.InternalError``)."""
+    uri = ctx.http.uri.decode("utf-8", "replace")
+    text = harmless(f"Internal Server Error: {quote(uri)}: {error}") + "\n"
+    headers = [(b"x-content-type-options", b"nosniff")]
+    return Response(500, text.encode(), b"text/plain; charset=utf-8", headers)

@@ -15,9 +15,15 @@ def goaway(chance: float, draw: Callable[[], float] = random.random) -> Filter:
     """``chance`` from 0 to .02 (``--goaway-chance``).  Only HTTP/2 connections are ended, after the answer."""
 
     def decide(ctx: RequestContext) -> None:
-        protocol = getattr(ctx.http, "clientproto", b"")
-        if protocol in (b"HTTP/2", b"HTTP/2.0") and draw() < chance:
-            ctx.connection_closing = True
-            ctx.response_headers.append(_CLOSE)
+        if draw() < chance:
+            end_http2(ctx)
 
     return decide
+
+
+def end_http2(ctx: RequestContext) -> None:
+    """Ends the connection after the answer when it is HTTP/2: upstream's ``Connection: close`` there means GOAWAY."""
+    protocol = getattr(ctx.http, "clientproto", b"")
+    if protocol in (b"HTTP/2", b"HTTP/2.0") and not ctx.connection_closing:
+        ctx.connection_closing = True
+        ctx.response_headers.append(_CLOSE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from kapi.admission.interface import CREATE
@@ -22,7 +23,7 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
     """Stores a new object.
 
     ``obj`` is decoded, defaulted and in the storage version; it is changed in place.  Raises StatusError:
-    AlreadyExists, Invalid, Forbidden (admission) and what a lifecycle refuses.
+    AlreadyExists, Invalid, Forbidden (admission, guard) and what a lifecycle refuses.
     """
     op.warn(meta.dedup_owner_references(obj, after_admission=False))
     store.track_update(op, None, obj)
@@ -30,6 +31,8 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
     await store.admission.admit(attributes)
     obj = attributes.obj if attributes.obj is not None else obj
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
+    if store.row.guard is not None:
+        await store.row.guard(obj, None, dataclasses.replace(store.context(op), name=""))
     given = obj["metadata"].get("resourceVersion", "")
     if given.isdigit() and int(given) and not op.dry_run:
         raise status.generic("resourceVersion should not be set on objects to be created")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kapi.authorization.rbac.escalation import EscalationCheck
@@ -16,28 +15,17 @@ Object = dict[str, Any]
 _RESOURCES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 
 
-class EscalationLifecycle:
-    """Runs after mutating admission and before validation, as upstream's wrappers do."""
+class EscalationGuard:
+    """Upstream's wrapper around the storage of one of the resources."""
 
     def __init__(self, check: EscalationCheck, resource: GroupResource) -> None:
         self._check = check
         self._resource = resource
 
-    async def begin_create(self, obj: Object, ctx: StrategyContext) -> Callable[[bool], Awaitable[None]] | None:
-        """Raises Forbidden or NotFound.  A create names no object in its URL, so no rule for a name may allow it."""
-        if ctx.user is not None:
-            await self._check.check(self._resource, ctx.user, ctx.namespace, "", obj, None)
-        return None
-
-    async def begin_update(
-        self, obj: Object, old: Object, ctx: StrategyContext
-    ) -> Callable[[bool], Awaitable[None]] | None:
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """Raises Forbidden, or NotFound for a missing role."""
         if ctx.user is not None:
             await self._check.check(self._resource, ctx.user, ctx.namespace, ctx.name, obj, old)
-        return None
-
-    async def after_delete(self, obj: Object, ctx: StrategyContext) -> None:
-        return None
 
 
 def install_escalation_checks(registry: Registry, check: EscalationCheck) -> None:
@@ -46,4 +34,4 @@ def install_escalation_checks(registry: Registry, check: EscalationCheck) -> Non
         resource = GroupResource(GROUP, plural)
         store = registry.stores.get(resource)
         if store is not None:
-            store.row = dataclasses.replace(store.row, lifecycle=EscalationLifecycle(check, resource))
+            store.row = dataclasses.replace(store.row, guard=EscalationGuard(check, resource))

@@ -60,6 +60,8 @@ async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> S
     await store.admission.admit(attributes)
     obj = attributes.obj if attributes.obj is not None else obj
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
+    if store.row.guard is not None:
+        await store.row.guard(obj, None, store.context(op))
     try:
         return await insert(store, op, obj, attributes)
     except KeyExists as error:
@@ -78,6 +80,8 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         attributes = store.attributes(op, UPDATE, None, view(existing))
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     metadata = obj.setdefault("metadata", {})
+    if store.row.guard is not None:
+        await store.row.guard(obj, existing, store.context(op))
 
     wanted = metadata.get("resourceVersion", "")
     if wanted in ("", "0"):

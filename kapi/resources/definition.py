@@ -120,6 +120,15 @@ class Lifecycle(Protocol):
     async def after_delete(self, obj: Object, ctx: StrategyContext) -> None: ...
 
 
+class Guard(Protocol):
+    """Who may write what: asked after mutating admission, before the registry compares, prepares and validates.
+
+    ``old`` is None when the write creates; ``ctx.name`` is the name in the URL, "" for a create.  Raises StatusError.
+    """
+
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a server-side table."""
@@ -206,6 +215,7 @@ class Resource:
     graceful: bool = False  # deletion may leave the object running for a while (pods)
     returns_deleted: bool = False  # DELETE answers the object instead of a Status
     lifecycle: Lifecycle | None = None  # I/O around writes: allocators
+    guard: Guard | None = None  # what a user may write into these objects: RBAC escalation
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
     deprecated: str = ""  # warning text of a deprecated version
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual

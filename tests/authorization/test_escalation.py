@@ -95,6 +95,10 @@ def test_labels_of_a_stronger_role_are_not_for_the_weak_but_finalizers_are_for_t
     with pytest.raises(Forbidden):
         check(held(), "roles", labelled, old)
     check(held(), "roles", {**old, "metadata": {**old["metadata"], "finalizers": ["a/b"]}}, old)
+    check(held(), "roles", {**old, "metadata": {**old["metadata"], "labels": {}}}, old)
+    other = {**old, "metadata": {**old["metadata"], "finalizers": ["a/b"], "resourceVersion": "7"}}
+    with pytest.raises(Forbidden):
+        check(held(), "roles", other, old)
 
 
 def test_aggregation_needs_everything() -> None:

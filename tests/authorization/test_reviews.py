@@ -74,6 +74,11 @@ def test_selectors_that_cannot_be_read_are_ignored_and_told(api: SecuredAPI) -> 
             pods("get", labelSelector={}),
             "spec.resourceAttributes.labelSelector.requirements",
         ),
+        (
+            "selfsubjectaccessreviews",
+            pods("get", labelSelector={"requirements": [{"key": "a", "operator": "In", "values": ["b", "c d"]}]}),
+            "spec.resourceAttributes.labelSelector.requirements[0].values[1]",
+        ),
     ],
 )
 def test_questions_that_make_no_sense(api: SecuredAPI, plural: str, spec: dict[str, Any], field: str) -> None:
@@ -132,6 +137,9 @@ def test_a_token_is_made_used_reviewed_and_dies(api: SecuredAPI) -> None:
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "none"}}, 404),
         ({"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "a"}}, 400),
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1"}}, 400),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "a/b"}}, 400),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "a/b/c", "name": "none"}}, 404),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "apps/v1", "name": "none"}}, 400),
     ],
 )
 def test_tokens_that_are_not_made(api: SecuredAPI, spec: dict[str, Any], code: int) -> None:
@@ -168,6 +176,29 @@ def test_escalation_through_the_api(api: SecuredAPI) -> None:
     assert answer.code == 403 and "not currently held" in answer.json["message"]
     assert api.ask_as("admin", "GET", f"{RBAC}/rolebindings/grab").code == 404
     assert api.ask_as("bob", "GET", "/api/v1/namespaces/x/secrets").code == 403
+
+
+def test_a_token_ends_at_the_first_space(api: SecuredAPI) -> None:
+    """As it does in the header that carries it."""
+    assert review(api, "admin", "tokenreviews", {"token": "alice more"})["user"]["username"] == "alice"
+    assert review(api, "admin", "tokenreviews", {"token": "  "})["error"] == "invalid bearer token"
+
+
+def test_a_stronger_role_is_refused_before_its_version_is_looked_at(api: SecuredAPI) -> None:
+    """Nobody learns from a conflict what became of an object that he may not write."""
+    writer = {"verbs": ["create", "update"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}
+    api.ask_as("admin", "POST", f"{RBAC}/roles", {"metadata": {"name": "rw"}, "rules": [writer]})
+    bob = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "bob"}]
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "rw"}
+    api.ask_as("admin", "POST", f"{RBAC}/rolebindings", {"metadata": {"name": "rw"}, "roleRef": ref, "subjects": bob})
+    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}
+    stored = api.ask_as("admin", "POST", f"{RBAC}/roles", {"metadata": {"name": "s"}, "rules": [rule]}).json
+    stale = {**stored, "metadata": {**stored["metadata"], "resourceVersion": "1"}}
+    assert api.ask_as("admin", "PUT", f"{RBAC}/roles/s", stale).code == 409
+    assert api.ask_as("bob", "PUT", f"{RBAC}/roles/s", stale).code == 403
+    assert api.ask_as("bob", "PUT", f"{RBAC}/roles/s", stored).code == 200, "nothing changes"
+    fresh = {"metadata": {"name": "put"}, "rules": [rule]}
+    assert api.ask_as("bob", "PUT", f"{RBAC}/roles/put", fresh).code == 403
 
 
 def test_paths_and_users_that_are_no_utf8_are_answered(api: SecuredAPI) -> None:

@@ -17,7 +17,10 @@ class MemoryHTTP:
 
     clientproto = b"HTTP/1.1"
 
-    def __init__(self, headers: dict[str, str | list[str]], body: bytes = b"", peer: Any = None) -> None:
+    def __init__(
+        self, headers: dict[str, str | list[str]], body: bytes = b"", peer: Any = None, uri: str = "/"
+    ) -> None:
+        self.uri = uri.encode()
         self.requestHeaders = Headers()
         for name, value in headers.items():
             self.requestHeaders.setRawHeaders(name, value if isinstance(value, list) else [value])
@@ -46,7 +49,7 @@ def request(
     info: bool = True,
 ) -> RequestContext:
     path, query = split_uri(uri.encode())
-    ctx = RequestContext(MemoryHTTP(headers or {}, peer=peer), method, path, query)
+    ctx = RequestContext(MemoryHTTP(headers or {}, peer=peer, uri=uri), method, path, query)
     if info:
         ctx.info = parse_request_info(method, path, query)
     ctx.user = user

@@ -11,7 +11,7 @@ from kapi.authentication.anonymous import AnonymousAuthenticator
 from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
 from kapi.authentication.static_tokens import StaticTokenAuthenticator, parse_token_file
 from kapi.authentication.union import UnionAuthenticator
-from kapi.filters.authentication import authentication
+from kapi.filters.authentication import ProxyHeaders, authentication
 from kapi.machinery.status import Unauthorized
 from kapi.request.context import RequestContext
 from kapi.request.headers import first_header
@@ -111,3 +111,37 @@ def test_no_token_is_ever_logged() -> None:
 def test_a_broken_token_file(text: str) -> None:
     with pytest.raises(ValueError, match="token"):
         parse_token_file(text)
+
+
+def test_headers_of_a_front_proxy_reach_nobody_behind() -> None:
+    """Without the proxy's certificate they mean nothing, and no backend may be told them."""
+    headers = {"Authorization": "Bearer secrettoken", "X-Remote-User": "admin", "X-Remote-Extra-Scopes": "all"}
+    ctx = run({**headers, "X-Remote-Group": "system:masters", "X-Forwarded-For": "10.0.0.1"})
+    assert name(ctx) == "alice"
+    left = {key for key, _ in ctx.http.requestHeaders.getAllRawHeaders()}
+    assert left == {b"X-Forwarded-For"}
+
+
+def test_own_headers_of_a_front_proxy_reach_nobody_behind() -> None:
+    own = ProxyHeaders(("X-Who",), ("X-More-",))
+    ctx = request("/version", headers={"X-Who": "admin", "X-More-Scopes": "all", "X-Remote-User": "admin"})
+    assert authentication(AnonymousAuthenticator(), proxy_headers=own)(ctx) is None
+    assert list(ctx.http.requestHeaders.getAllRawHeaders()) == []
+
+
+@pytest.mark.parametrize(("headers", "ends"), [({}, True), ({"Authorization": "Bearer secrettoken"}, False)])
+def test_strangers_get_one_request_of_an_http2_connection(headers: dict[str, Any], ends: bool) -> None:
+    """CVE-2023-44487: floods of streams need a name."""
+    ctx = request("/version", headers=headers)
+    ctx.http.clientproto = b"HTTP/2"
+    union = UnionAuthenticator([BearerAuthenticator(TOKENS)], AnonymousAuthenticator())
+    assert authentication(union)(ctx) is None
+    assert ctx.connection_closing is ends
+
+
+def test_a_refused_client_gets_one_request_of_an_http2_connection() -> None:
+    ctx = request("/version", headers={"Authorization": "Bearer wrong"})
+    ctx.http.clientproto = b"HTTP/2"
+    with pytest.raises(Unauthorized):
+        authentication(UnionAuthenticator([BearerAuthenticator(TOKENS)]))(ctx)
+    assert (b"connection", b"close") in ctx.response_headers

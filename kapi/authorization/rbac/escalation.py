@@ -1,6 +1,6 @@
 """Nobody grants what he does not hold (upstream: ``pkg/registry/rbac/escalation_check.go`` and ``*/policybased``).
 
-The registry calls ``EscalationCheck.check_role`` or ``check_binding`` before it creates or updates a role or binding.
+The registry calls ``EscalationCheck.check`` before it looks at what a write brings: a refusal comes before a conflict.
 """
 
 from __future__ import annotations
@@ -52,20 +52,19 @@ def escalation_text(
 
 
 def only_garbage_collection_changes(obj: Object, old: Object) -> bool:
-    """True when an update differs only in owner references and finalizers: the collector needs no policy."""
+    """True when an update differs in nothing but owner references and finalizers: the collector needs no policy.
 
-    def stripped(tree: Object) -> Object:
-        metadata = {
-            key: value
-            for key, value in tree["metadata"].items()
-            if key not in ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
-        }
-        return {
-            **{key: value for key, value in tree.items() if key not in ("kind", "apiVersion")},
-            "metadata": metadata,
-        }
+    All else has to be there, the resourceVersion too: that is so in what a patch makes.
+    """
 
-    return obj != old and stripped(obj) == stripped(old)
+    def stripped(tree: Object, without: tuple[str, ...]) -> Object:
+        return {key: value for key, value in tree.items() if key not in without and value not in ({}, [], None, "")}
+
+    def compared(tree: Object) -> tuple[Object, Object]:
+        metadata = stripped(tree["metadata"], ("ownerReferences", "finalizers", "managedFields", "selfLink"))
+        return metadata, stripped(tree, ("kind", "apiVersion", "metadata"))
+
+    return compared(obj) == compared(old)
 
 
 class EscalationCheck:

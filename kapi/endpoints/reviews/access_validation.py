@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
-from kapi.machinery.names import qualified_name
+from kapi.machinery.names import label_value, qualified_name
 
 Object = dict[str, Any]
 _SPEC = Path("spec")
@@ -79,7 +79,10 @@ def _field_term(term: Object, path: Path) -> list[FieldError]:
 
 def _label_term(term: Object, path: Path) -> list[FieldError]:
     key = term.get("key", "")
-    return _values(term, path) + [invalid(path.child("key"), key, text) for text in qualified_name(key)]
+    errors = _values(term, path) + [invalid(path.child("key"), key, text) for text in qualified_name(key)]
+    for position, value in enumerate(term.get("values") or ()):
+        errors += [invalid(path.child("values").index(position), value, text) for text in label_value(value)]
+    return errors
 
 
 def validate_metadata(metadata: Object, *, local: bool) -> list[FieldError]:

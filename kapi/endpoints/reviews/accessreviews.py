@@ -37,11 +37,6 @@ async def local_subject_access_review(ctx: RequestContext, scope: RequestScope, 
     obj = question.obj
     spec = obj.setdefault("spec", {})
     _check(validate_spec(spec, own=False) + validate_metadata(obj["metadata"], local=True) + validate_local(obj))
-    assert ctx.info is not None
-    if (spec.get("resourceAttributes") or {}).get("namespace", "") != ctx.info.namespace:
-        raise status.bad_request(
-            f"namespace in resource attributes must match metadata.namespace: {ctx.info.namespace}"
-        )
     return await _answer(question, services, _user(spec))
 
 

@@ -9,8 +9,9 @@ from kapi.endpoints.reviews.question import ReviewServices, read_question
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
-from kapi.machinery.gvk import GroupKind, GroupResource
+from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.registry.environment import stamp
+from kapi.registry.resource_store import check_name
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
@@ -100,14 +101,18 @@ def _check_seconds(seconds: int) -> None:
 
 def _bound(reference: Object, account: str, namespace: str, services: ReviewServices) -> dict[str, Object]:
     """The object a token is bound to, by the keyword the issuer knows it by; with a pod its node."""
-    api_version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
-    group, _, version = api_version.rpartition("/")
+    kind = reference.get("kind", "")
+    try:
+        group, version = GroupVersion.parse(reference.get("apiVersion", ""))
+    except ValueError:
+        group, version = "", ""
     plural = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}.get(kind)
     if group or plural is None:
         raise status.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
     name = reference.get("name", "")
     if not name:
         raise status.bad_request("Name parameter required.")
+    check_name(name)
     obj = _get(services, plural, "" if kind == "Node" else namespace, name)
     bound = {kind.lower(): obj}
     if kind == "Pod":

@@ -24,7 +24,9 @@ async def token_review(ctx: RequestContext, scope: RequestScope, services: Revie
     if not token:
         raise status.bad_request("token is required for TokenReview in authentication")
     await question.validate()
-    outcome = await _authenticate(services, token, tuple(spec.get("audiences") or ()) or services.api_audiences)
+    outcome = await _authenticate(
+        services, _first_word(token), tuple(spec.get("audiences") or ()) or services.api_audiences
+    )
     given = obj.get("status") or {}
     answer: dict[str, Any] = {}
     if isinstance(outcome, Authenticated):
@@ -43,6 +45,11 @@ async def token_review(ctx: RequestContext, scope: RequestScope, services: Revie
     review = {key: value for key, value in obj.items() if key != "status"}
     review["status"] = answer
     return question.answer(review)
+
+
+def _first_word(token: str) -> str:
+    """What of it would be read from an Authorization header: up to the first space."""
+    return (token.split() or [""])[0]
 
 
 async def _authenticate(services: ReviewServices, token: str, audiences: tuple[str, ...]) -> Authenticated | str:
