@@ -69,7 +69,6 @@ from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.resources.definition import Resource
 from kapi.server.generic import GenericServer, NotFound
 from kapi.server.health import HealthChecks
 from kapi.server.lifecycle import Hooks
@@ -166,18 +165,14 @@ def assemble(options: Options, reactor: Any, files: Files, advertise: str, port:
     for path, handler in identity.paths.items():
         core.route(path, handler)
 
-    def served() -> list[Resource]:
-        return [scope.resource for server in (core, aggregator, extensions) for scope in server.table.scopes()]
-
-    services = aggregator.aggregate(
+    aggregator.aggregate(
         registry.client.named("kube-apiserver"),
         reactor,
-        rows=served,
+        tables=(core.table, aggregator.table, extensions.table),
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
         identity=options.aggregator.identity(),
     )
-    extensions.table.on_change += [aggregator.changed, services.custom_changed]
     bootstrap = BootstrapController(
         registry.client.named("kube-apiserver"),
         reactor,

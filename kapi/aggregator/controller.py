@@ -39,7 +39,11 @@ MAX_DISCOVERY = 16 * 1024 * 1024  # bytes of a discovery or OpenAPI document
 
 
 class APIServiceController:
-    """``served`` gives the built-in group versions, ``custom`` those of custom resources, both as of now."""
+    """``built_in`` gives the built-in group versions, ``custom`` those of custom resources, ``is_custom`` says whether
+    one is of these; all as of now.  ``service_changed`` is told of every APIService's event, ``remote_changed`` of the
+    group version whose resources at another server changed; these are kept in ``remote``, in the form of aggregated
+    discovery.
+    """
 
     log = Logger()
 
@@ -49,41 +53,45 @@ class APIServiceController:
         reactor: Any,
         backends: Backends,
         *,
-        served: Callable[[], Iterable[GroupVersion]],
+        built_in: Callable[[], Iterable[GroupVersion]],
         custom: Callable[[], Iterable[GroupVersion]],
-        changed: Callable[[], None],
+        is_custom: Callable[[GroupVersion], bool],
+        service_changed: Callable[[str, Object], None],
+        remote_changed: Callable[[GroupVersion], None],
         now: Callable[[], str],
         identity: PrivateCertificate | None = None,
+        remote: dict[GroupVersion, list[Object]] | None = None,
         openapi: dict[str, tuple[str, bytes]] | None = None,
     ) -> None:
+        self._remote = remote if remote is not None else {}
         self._openapi = openapi if openapi is not None else {}
         self._services = client.resource(GROUP, "apiservices")
         self._client = client
         self._reactor: IReactorTime = reactor
         self._backends = backends
-        self._served = served
+        self._built_in = built_in
         self._custom = custom
-        self._changed = changed
+        self._is_custom = is_custom
+        self._service_changed = service_changed
+        self._remote_changed = remote_changed
         self._now = now
         self._identity = identity
         self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
         self._stops: list[Callable[[], None]] = []
-        self._waiting: dict[str, None] = {}
+        self._waiting: dict[str | GroupVersion, None] = {}  # names to look at, group versions to register or not
         self._running: Deferred[None] | None = None
         self._resync = LoopingCall(self._look_at_all)
         self._resync.clock = reactor
         self._stopped = False
         self.registered = False
-        #: resources of other servers, in the form of aggregated discovery
-        self.remote: dict[GroupVersion, list[Object]] = {}
 
     # -- life ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Done when everything served here has its APIService."""
-        await self._register(starting=True)
-        self.registered = True
         self._stops.append(self._services.watch(self._on_service))
+        await self._register_all()
+        self.registered = True
         self._stops.append(self._client.resource("", "services").watch(self._on_dependency))
         self._stops.append(self._client.resource("discovery.k8s.io", "endpointslices").watch(self._on_slice))
         self._resync.start(RESYNC, now=False)
@@ -97,24 +105,38 @@ class APIServiceController:
         if self._running is not None:
             self._running.cancel()
 
-    def custom_changed(self) -> None:
-        """Custom resource definitions came or went: their APIServices follow."""
-        if self.registered and not self._stopped:
-            self._enqueue("")
+    def custom_changed(self, gv: GroupVersion) -> None:
+        """A custom resource of a group version came or went: its APIService follows."""
+        if self.registered:
+            self._enqueue(gv)
 
     # -- registration -------------------------------------------------------------------------------------------
 
-    async def _register(self, *, starting: bool) -> None:
-        wanted = [registration.built_in(gv) for gv in self._served() if gv.group != GROUP]
+    async def _register_all(self) -> None:
+        wanted = [registration.built_in(gv) for gv in self._built_in() if gv.group != GROUP]
         wanted += [registration.custom(gv) for gv in self._custom()]
+        by_name = {obj["metadata"]["name"]: obj for obj in wanted}
         existing = {obj["metadata"]["name"]: obj for obj in self._services.lister.list()}
-        changes = registration.changes(wanted, existing, starting=starting)
-        for obj in changes.create:
+        for name in [*by_name, *(name for name in existing if name not in by_name)]:
+            await self._write(registration.decide(by_name.get(name), existing.get(name), starting=True))
+
+    async def _register(self, gv: GroupVersion) -> None:
+        wanted = registration.custom(gv) if self._is_custom(gv) else None
+        found = self._services.lister.get("", service_name(gv))
+        await self._write(registration.decide(wanted, found, starting=False))
+
+    async def _write(self, change: registration.Change | None) -> None:
+        if change is None:
+            return
+        obj = change.service
+        if change.verb == "create":
             await self._tolerate(self._services.create(obj), status.AlreadyExists)
-        for obj in changes.update:
+        elif change.verb == "update":
             await self._tolerate(self._services.update(obj), status.Conflict, status.NotFound)
-        for name in changes.delete:
-            await self._tolerate(self._services.delete(name), status.NotFound)
+        else:
+            options = {"preconditions": {"uid": obj["metadata"]["uid"]}}
+            deletion = self._services.delete(obj["metadata"]["name"], options=options)
+            await self._tolerate(deletion, status.Conflict, status.NotFound)
 
     async def _tolerate(self, action: Any, *errors: type[status.StatusError]) -> None:
         try:
@@ -125,14 +147,15 @@ class APIServiceController:
     # -- events -------------------------------------------------------------------------------------------------
 
     def _on_service(self, kind: str, obj: Object, old: Object | None) -> None:
-        self._changed()
-        name = obj["metadata"]["name"]
-        spec = obj["spec"]
+        name, spec = obj["metadata"]["name"], obj["spec"]
+        gv = GroupVersion(spec.get("group", ""), spec.get("version", ""))
         if kind == "DELETED":
             self._backends.remove(name)
-            gone = GroupVersion(spec.get("group", ""), spec.get("version", ""))
-            self.remote.pop(gone, None)
-            self._openapi.pop(f"apis/{gone}", None)
+            self._remote.pop(gv, None)
+            self._openapi.pop(f"apis/{gv}", None)
+        self._service_changed(kind, obj)
+        self.custom_changed(gv)  # it may be one that is always kept
+        if kind == "DELETED":
             return
         if old is None or old["spec"] != spec or obj.get("status") != old.get("status"):
             self._enqueue(name)
@@ -156,8 +179,8 @@ class APIServiceController:
             if service["spec"].get("service") is not None:
                 self._enqueue(service["metadata"]["name"])
 
-    def _enqueue(self, name: str) -> None:
-        self._waiting[name] = None
+    def _enqueue(self, what: str | GroupVersion) -> None:
+        self._waiting[what] = None
         if self._running is None and not self._stopped:
             self._running = Deferred.fromCoroutine(self._work())
             self._running.addErrback(self._broken)
@@ -170,15 +193,15 @@ class APIServiceController:
     async def _work(self) -> None:
         await _next_turn(self._reactor)  # never inside the watch that told us
         while self._waiting and not self._stopped:
-            name = next(iter(self._waiting))
-            del self._waiting[name]
+            what = next(iter(self._waiting))
+            del self._waiting[what]
             try:
-                if name:
-                    await self._sync(name)
+                if isinstance(what, GroupVersion):
+                    await self._register(what)
                 else:
-                    await self._register(starting=False)
+                    await self._sync(what)
             except status.StatusError as error:
-                self.log.info("apiservice {name}: {message}", name=name, message=error.message)
+                self.log.info("apiservice {name}: {message}", name=str(what), message=error.message)
         self._running = None
 
     # -- availability -------------------------------------------------------------------------------------------
@@ -194,7 +217,6 @@ class APIServiceController:
         new = availability.updated_status(service, verdict, self._now())
         if new is not None:
             await self._tolerate(self._services.update(new, subresource="status"), status.Conflict, status.NotFound)
-            self._changed()
 
     async def _judge(self, service: Object, reference: Object) -> Verdict:
         name = service["metadata"]["name"]
@@ -239,9 +261,9 @@ class APIServiceController:
             resources = from_legacy(orjson.loads(body))
         except (ValueError, AttributeError):
             resources = []
-        if self.remote.get(gv) != resources:
-            self.remote[gv] = resources
-            self._changed()
+        if self._remote.get(gv) != resources:
+            self._remote[gv] = resources
+            self._remote_changed(gv)
         await self._fetch_openapi(gv, headers)
         return PASSED
 

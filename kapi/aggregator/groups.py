@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kapi.aggregator.priorities import group_priority, version_priority
@@ -14,46 +14,96 @@ from kapi.resources.definition import Resource
 Object = dict[str, Any]
 
 
-def merged_groups(
+class GroupIndex:
+    """The groups of discovery, brought up to date one by one: with hundreds of custom resources a change costs what it changes.
+
+    ``names`` gives the groups that have resources here, ``rows`` the resources of one; ``remote`` has the resources of
+    other servers, in the form of aggregated discovery, as far as they were asked.
+    """
+
+    def __init__(
+        self,
+        names: Callable[[], Iterable[str]],
+        rows: Callable[[str], Iterable[Resource]],
+        remote: Mapping[GroupVersion, list[Object]],
+    ) -> None:
+        self._names = names
+        self._rows = rows
+        self._remote = remote
+        self._services: dict[str, dict[str, Object]] = {}  # group -> name -> APIService
+        self._known: dict[str, GroupEntry | None] | None = None  # all of them once all were asked for
+        self._sorted: list[GroupEntry] | None = None
+
+    def changed(self, group: str) -> None:
+        """Resources of a group came or went, here or elsewhere."""
+        self._sorted = None
+        if self._known is not None:
+            self._known[group] = None  # made when it is asked for
+
+    def service(self, kind: str, obj: Object) -> None:
+        """An APIService came, went or changed (``kind`` is the type of its event)."""
+        group, name = obj["spec"].get("group", ""), obj["metadata"]["name"]
+        if kind == "DELETED":
+            self._services.get(group, {}).pop(name, None)
+        else:
+            self._services.setdefault(group, {})[name] = obj
+        self.changed(group)
+
+    def find(self, name: str) -> GroupEntry | None:
+        """A group by its name; the core group is named ""."""
+        if self._known is None:
+            self._known = dict.fromkeys([*self._names(), *self._services])
+        if name not in self._known:
+            return None
+        entry = self._known[name]
+        if entry is None:
+            entry = merged_group(name, self._rows(name), self._services.get(name, {}).values(), self._remote)
+            if entry is None:
+                del self._known[name]
+            else:
+                self._known[name] = entry
+        return entry
+
+    def all(self) -> list[GroupEntry]:
+        """All groups by priority, each with its versions by priority."""
+        if self._sorted is None:
+            self.find("")
+            entries = [self.find(name) for name in list(self._known or ())]
+            self._sorted = sorted(
+                (entry for entry in entries if entry is not None), key=lambda entry: (-entry.priority, entry.name)
+            )
+        return self._sorted
+
+
+def merged_group(
+    name: str,
     resources: Iterable[Resource],
     services: Iterable[Object],
     remote: Mapping[GroupVersion, list[Object]],
-) -> list[GroupEntry]:
-    """Groups by priority, each with its versions by priority.
-
-    ``remote`` has the resources of other servers, in the form of aggregated discovery, as far as they were asked.
-    """
-    versions: dict[GroupVersion, VersionEntry] = {}
-    priorities: dict[GroupVersion, tuple[int, int]] = {}
+) -> GroupEntry | None:
+    """One group of the given resources and APIServices, its versions by priority; None when there is nothing of it."""
+    versions: dict[str, VersionEntry] = {}
     for row in resources:
-        gv = row.group_version
-        versions.setdefault(gv, VersionEntry(gv.version)).resources.append(row)
-        priorities[gv] = (group_priority(gv.group), version_priority(gv.group, gv.version))
+        entry = versions.get(row.version)
+        if entry is None:
+            entry = versions[row.version] = VersionEntry(row.version)
+        entry.resources.append(row)
+    priorities = {version: (group_priority(name), version_priority(name, version)) for version in versions}
     for service in services:
         spec = service["spec"]
-        gv = GroupVersion(spec.get("group", ""), spec.get("version", ""))
-        priorities[gv] = (spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0))
+        gv = GroupVersion(name, spec.get("version", ""))
+        priorities[gv.version] = (spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0))
         if spec.get("service") is not None:
             known = remote.get(gv)
             stale = known is None or not is_available(service)
-            versions[gv] = VersionEntry(gv.version, remote=known or [], stale=stale)
-        elif gv not in versions:
-            versions[gv] = VersionEntry(gv.version, remote=[], stale=True)
-    return _sorted(versions, priorities)
-
-
-def _sorted(
-    versions: Mapping[GroupVersion, VersionEntry], priorities: Mapping[GroupVersion, tuple[int, int]]
-) -> list[GroupEntry]:
-    by_group: dict[str, list[GroupVersion]] = {}
-    for gv in versions:
-        by_group.setdefault(gv.group, []).append(gv)
-    order = sorted(by_group, key=lambda name: (-max(priorities[gv][0] for gv in by_group[name]), name))
-    entries = []
-    for name in order:
-        ranked = sorted(by_group[name], key=lambda gv: (priorities[gv][1], version_rank(gv.version)), reverse=True)
-        entries.append(GroupEntry(name, [versions[gv] for gv in ranked]))
-    return entries
+            versions[gv.version] = VersionEntry(gv.version, remote=known or [], stale=stale)
+        elif gv.version not in versions:
+            versions[gv.version] = VersionEntry(gv.version, remote=[], stale=True)
+    if not versions:
+        return None
+    ranked = sorted(versions, key=lambda version: (priorities[version][1], version_rank(version)), reverse=True)
+    highest = max(minimum for minimum, _ in priorities.values())
+    return GroupEntry(name, [versions[version] for version in ranked], highest)
 
 
 def from_legacy(document: Object) -> list[Object]:

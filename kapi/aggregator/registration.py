@@ -5,7 +5,6 @@ Built-in group versions are registered once, at the start; those of custom resou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kapi.aggregator.priorities import CUSTOM_GROUP, CUSTOM_VERSION, group_priority, version_priority
@@ -16,12 +15,11 @@ Object = dict[str, Any]
 ON_START, ALWAYS = "onstart", "true"
 
 
-class Changes(NamedTuple):
-    """What is to be written."""
+class Change(NamedTuple):
+    """What is to be written: ``verb`` is create, update or delete."""
 
-    create: list[Object]
-    update: list[Object]
-    delete: list[str]
+    verb: str
+    service: Object
 
 
 def service_name(group_version: GroupVersion) -> str:
@@ -45,31 +43,22 @@ def _service(group_version: GroupVersion, managed: str, group_minimum: int, vers
     return {"metadata": {"name": service_name(group_version), "labels": {AUTOMANAGED: managed}}, "spec": spec}
 
 
-def changes(wanted: Iterable[Object], existing: Mapping[str, Object], *, starting: bool) -> Changes:
-    """What makes ``existing`` (name -> APIService) hold ``wanted``.
+def decide(wanted: Object | None, found: Object | None, *, starting: bool) -> Change | None:
+    """What makes ``found``, the APIService of a name if there is one, be as ``wanted``.
 
-    After the start only those that are always kept are looked at; one that somebody took over (label removed) is left alone.
+    After the start only those that are always kept are looked at; one that somebody took over (label removed) is left
+    alone.
     """
-    create, update = [], []
-    names = set()
-    for service in wanted:
-        name = service["metadata"]["name"]
-        names.add(name)
-        managed = service["metadata"]["labels"][AUTOMANAGED]
-        if not starting and managed == ON_START:
-            continue
-        found = existing.get(name)
-        if found is None:
-            create.append(service)
-            continue
-        label = (found["metadata"].get("labels") or {}).get(AUTOMANAGED)
-        if label in (ON_START, ALWAYS) and (found["spec"] != service["spec"] or label != managed):
-            labels = {**(found["metadata"].get("labels") or {}), AUTOMANAGED: managed}
-            update.append({**found, "metadata": {**found["metadata"], "labels": labels}, "spec": service["spec"]})
-    kept = (ON_START, ALWAYS) if starting else (ALWAYS,)
-    delete = [
-        name
-        for name, found in existing.items()
-        if name not in names and (found["metadata"].get("labels") or {}).get(AUTOMANAGED) in kept
-    ]
-    return Changes(create, update, delete)
+    if wanted is not None and not starting and _managed(wanted) == ON_START:
+        return None
+    if found is None:
+        return None if wanted is None else Change("create", wanted)
+    if _managed(found) not in ((ON_START, ALWAYS) if starting else (ALWAYS,)):
+        return None
+    if wanted is None:
+        return Change("delete", found)
+    return None if found["spec"] == wanted["spec"] else Change("update", {**found, "spec": wanted["spec"]})
+
+
+def _managed(service: Object) -> str | None:
+    return (service["metadata"].get("labels") or {}).get(AUTOMANAGED)

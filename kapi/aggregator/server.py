@@ -5,25 +5,24 @@ Upstream: kube-aggregator ``apiserver.go``, ``handler_proxy.go``, ``handler_apis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.ssl import PrivateCertificate
 
 from kapi.aggregator.backend import Backends
 from kapi.aggregator.controller import APIServiceController
-from kapi.aggregator.groups import merged_groups
+from kapi.aggregator.groups import GroupIndex
 from kapi.aggregator.proxy import ReverseProxy, unavailable
 from kapi.aggregator.registration import service_name
 from kapi.client.interface import Client
-from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.machinery.gvk import GroupVersion
 from kapi.request.context import RequestContext
 from kapi.resources.apiregistration.apiservices import is_available
-from kapi.resources.definition import Lister, Resource
+from kapi.resources.definition import Lister
 from kapi.server.generic import Answer, Delegate, GenericServer
 
 Object = dict[str, Any]
@@ -36,50 +35,67 @@ class AggregatorServer(GenericServer):
         super().__init__("kube-aggregator", delegate, table)
         self._lister: Lister | None = None
         self._proxy: ReverseProxy | None = None
-        #: to be called when what is served here changes
-        self.changed: Callable[[], None] = lambda: None
 
     def aggregate(
         self,
         client: Client,
         reactor: Any,
         *,
-        rows: Callable[[], Iterable[Resource]],
+        tables: Sequence[ResourceTable],
         address: Callable[[], str],
         now: Callable[[], str],
         identity: PrivateCertificate | None = None,
     ) -> APIServiceController:
         """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
 
-        ``rows`` is everything that is served here, custom resources included; ``identity`` is the certificate that
-        other servers know us by.  Returns the controller, which wants to hear of changed custom resources.
+        ``tables`` have everything that is served here, that of custom resources comes last; ``identity`` is the
+        certificate that other servers know us by.
         """
         backends = Backends(reactor)
         self._proxy = ReverseProxy(reactor, backends)
-        lister = self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
+        self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
+        remote: dict[GroupVersion, list[Object]] = {}
+        groups = GroupIndex(
+            lambda: dict.fromkeys(name for table in tables for name in table.groups()),
+            lambda group: [row for table in tables for row in table.rows(group)],
+            remote,
+        )
+        discovery = DiscoveryHandler(groups.all, address, groups.find)
+        openapi = OpenAPIHandler(groups.all)
+        custom = tables[-1]
 
-        def groups() -> list[GroupEntry]:
-            return merged_groups(rows(), lister.list(), controller.remote)
+        def custom_version(gv: GroupVersion) -> bool:
+            return any(row.typed_items and row.version == gv.version for row in custom.rows(gv.group))
 
-        discovery = DiscoveryHandler(groups, address)
-        openapi = OpenAPIHandler(groups)
-
-        def changed() -> None:
+        def invalidate() -> None:
             discovery.invalidate()
             openapi.invalidate()
+
+        def service_changed(kind: str, obj: Object) -> None:
+            groups.service(kind, obj)
+            invalidate()
+
+        def group_changed(gv: GroupVersion) -> None:
+            groups.changed(gv.group)
+            invalidate()
 
         controller = APIServiceController(
             client,
             reactor,
             backends,
-            served=lambda: dict.fromkeys(row.group_version for row in rows() if not row.typed_items),
-            custom=lambda: dict.fromkeys(row.group_version for row in rows() if row.typed_items),
-            changed=changed,
+            built_in=lambda: [gv for table in tables for gv in table.group_versions() if not custom_version(gv)],
+            custom=lambda: [gv for gv in custom.group_versions() if custom_version(gv)],
+            is_custom=custom_version,
+            service_changed=service_changed,
+            remote_changed=group_changed,
             now=now,
             identity=identity,
+            remote=remote,
             openapi=openapi.remote,
         )
-        self.changed = changed
+        for table in tables:
+            table.on_change.append(group_changed)
+        custom.on_change.append(controller.custom_changed)
         self.discovery = discovery.handle
         self.more_paths.append(discovery.paths)
         self.more_paths.append(lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"])

@@ -6,7 +6,7 @@ routes.  Which methods a path has follows from the catalogue row alone.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from kapi.endpoints.create import create_object
@@ -19,6 +19,7 @@ from kapi.endpoints.scope import RequestScope
 from kapi.endpoints.update import update_object
 from kapi.endpoints.watch import watch_objects
 from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersion
 from kapi.registry.conversion import converting
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
@@ -52,34 +53,41 @@ class ResourceTable:
     def __init__(self, handlers: dict[str, Endpoint] | None = None) -> None:
         self._scopes: dict[tuple[str, str, str], RequestScope] = {}
         self._subresources: dict[tuple[str, str, str, str], RequestScope] = {}
-        self._groups: dict[tuple[str, str], int] = {}
+        self._groups: dict[str, dict[tuple[str, str], RequestScope]] = {}  # group -> (version, plural) -> scope
+        self._versions: dict[tuple[str, str], int] = {}  # (group, version) -> number of resources
         self.handlers = handlers if handlers is not None else {}
-        #: told after a resource has come or gone
-        self.on_change: list[Callable[[], None]] = []
+        #: told of the group version after a resource of it has come or gone
+        self.on_change: list[Callable[[GroupVersion], None]] = []
 
     def add(self, resource: Resource, store: ResourceStore | None) -> None:
         """Serves a resource (one version of it) from now on; ``store`` is None for kinds that are not stored."""
         key = (resource.group, resource.version, resource.plural)
-        self._scopes[key] = RequestScope(resource, store)  # type: ignore[arg-type]
+        if key not in self._scopes:
+            self._versions[key[:2]] = self._versions.get(key[:2], 0) + 1
+        scope = self._scopes[key] = RequestScope(resource, store)  # type: ignore[arg-type]
+        self._groups.setdefault(resource.group, {})[key[1:]] = scope
         for sub in resource.subresources:
             self._subresources[(*key, sub.name)] = RequestScope(resource, store, sub)  # type: ignore[arg-type]
-        self._groups[key[:2]] = self._groups.get(key[:2], 0) + 1
-        self._tell()
+        self._tell(resource.group_version)
 
     def remove(self, group: str, version: str, plural: str) -> None:
         """Serves it no longer."""
-        if self._scopes.pop((group, version, plural), None) is None:
+        scope = self._scopes.pop((group, version, plural), None)
+        if scope is None:
             return
-        for key in [key for key in self._subresources if key[:3] == (group, version, plural)]:
-            del self._subresources[key]
-        self._groups[(group, version)] -= 1
-        if not self._groups[(group, version)]:
-            del self._groups[(group, version)]
-        self._tell()
+        for sub in scope.resource.subresources:
+            del self._subresources[group, version, plural, sub.name]
+        del self._groups[group][version, plural]
+        if not self._groups[group]:
+            del self._groups[group]
+        self._versions[group, version] -= 1
+        if not self._versions[group, version]:
+            del self._versions[group, version]
+        self._tell(GroupVersion(group, version))
 
-    def _tell(self) -> None:
+    def _tell(self, group_version: GroupVersion) -> None:
         for listener in self.on_change:
-            listener()
+            listener(group_version)
 
     def scope(self, group: str, version: str, plural: str, subresource: str = "") -> RequestScope | None:
         if subresource:
@@ -89,8 +97,19 @@ class ResourceTable:
     def scopes(self) -> Iterable[RequestScope]:
         return self._scopes.values()
 
+    def groups(self) -> Iterable[str]:
+        """The names of the groups that have resources here."""
+        return self._groups
+
+    def group_versions(self) -> list[GroupVersion]:
+        return [GroupVersion(*pair) for pair in self._versions]
+
+    def rows(self, group: str) -> Iterator[Resource]:
+        """The resources of a group, all versions of it."""
+        return (scope.resource for scope in self._groups.get(group, {}).values())
+
     def serves_group_version(self, group: str, version: str) -> bool:
-        return (group, version) in self._groups
+        return (group, version) in self._versions
 
     def handle(self, ctx: RequestContext) -> Awaitable[Response] | None:
         """The answer, or None when this table does not serve the resource.  Raises MethodNotAllowed and NotFound."""
@@ -220,4 +239,6 @@ class ResourceTable:
         verb, endpoint = _OBJECT.get(ctx.method, ("", None))
         if endpoint is None or verb not in sub.verbs:
             raise status.method_not_allowed()
+        if scope.resource.deprecated:
+            ctx.warn(scope.resource.deprecated)
         return endpoint(ctx, scope)

@@ -185,10 +185,9 @@ class GenericServer:
         own = {path for path in self._paths if path}
         for more in self.more_paths:
             own.update(more())
-        for scope in self.table.scopes():
-            row = scope.resource
-            base = f"/apis/{row.group}" if row.group else "/api"
-            own.update((base, f"{base}/{row.version}"))
+        for group in self.table.groups():
+            base = f"/apis/{group}" if group else "/api"
+            own.update((base, *(f"{base}/{row.version}" for row in self.table.rows(group))))
         return sorted(own | set(self.delegate.listed_paths()))
 
     def serves_group_version(self, group: str, version: str) -> bool:

@@ -52,8 +52,10 @@ class FakeResource:
     async def create(self, obj: Object, namespace: str = "") -> Object:
         if (namespace, obj["metadata"]["name"]) in self.objects:
             raise status.already_exists(self.name, obj["metadata"]["name"])
-        self.put(copy.deepcopy(obj), namespace)
-        return obj
+        new = copy.deepcopy(obj)
+        new["metadata"]["uid"] = f"uid-{len(self.objects)}"
+        self.put(new, namespace)
+        return new
 
     async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
         self.put(copy.deepcopy(obj), namespace)
@@ -105,23 +107,22 @@ class ControllerTests(SynchronousTestCase):
         self.client = FakeClient()
         self.clock = Clock()
         self.custom: list[GroupVersion] = []
-        self.changes = 0
+        self.events: list[tuple[str, str]] = []
         self.backends = Backends(self.clock)
         self.controller = Controller(
             self.client,  # type: ignore[arg-type]
             self.clock,
             self.backends,
-            served=lambda: [GroupVersion("", "v1"), GroupVersion("apps", "v1")],
+            built_in=lambda: [GroupVersion("", "v1"), GroupVersion("apps", "v1")],
             custom=lambda: self.custom,
-            changed=self.changed,
+            is_custom=lambda gv: gv in self.custom,
+            service_changed=lambda kind, obj: self.events.append((kind, obj["metadata"]["name"])),
+            remote_changed=lambda gv: None,
             now=lambda: "now",
         )
         self.controller.probed = []
         self.services = self.client.resource("apiregistration.k8s.io", "apiservices")
         self.start()
-
-    def changed(self) -> None:
-        self.changes += 1
 
     def start(self) -> None:
         done: Deferred[None] = ensureDeferred(self.controller.start())
@@ -143,14 +144,40 @@ class ControllerTests(SynchronousTestCase):
         self.assertTrue(self.controller.registered)
 
     def test_custom_group_versions_come_and_go(self) -> None:
-        self.custom.append(GroupVersion("a.example.com", "v1"))
-        self.controller.custom_changed()
+        gv = GroupVersion("a.example.com", "v1")
+        self.custom.append(gv)
+        self.controller.custom_changed(gv)
         self.turn()
         self.assertIn(("", "v1.a.example.com"), self.services.objects)
         self.custom.clear()
-        self.controller.custom_changed()
+        self.controller.custom_changed(gv)
         self.turn()
         self.assertNotIn(("", "v1.a.example.com"), self.services.objects)
+
+    def test_one_of_custom_resources_that_is_deleted_comes_back(self) -> None:
+        gv = GroupVersion("a.example.com", "v1")
+        self.custom.append(gv)
+        self.controller.custom_changed(gv)
+        self.turn()
+        self.services.remove("v1.a.example.com")
+        self.turn()
+        self.assertIn(("", "v1.a.example.com"), self.services.objects)
+        self.services.remove("v1.apps")  # a built-in one does not before the next start
+        self.turn()
+        self.assertNotIn(("", "v1.apps"), self.services.objects)
+
+    def test_one_of_custom_resources_that_is_changed_is_put_right(self) -> None:
+        gv = GroupVersion("a.example.com", "v1")
+        self.custom.append(gv)
+        self.controller.custom_changed(gv)
+        self.turn()
+        key = ("", "v1.a.example.com")
+        found = copy.deepcopy(self.services.objects[key])
+        wanted = copy.deepcopy(found["spec"])
+        found["spec"]["versionPriority"] = 7
+        self.services.put(found)
+        self.turn()
+        self.assertEqual(self.services.objects[key]["spec"], wanted)
 
     def test_a_missing_service_is_said_and_its_coming_is_noticed(self) -> None:
         self.services.put(remote())
@@ -176,11 +203,10 @@ class ControllerTests(SynchronousTestCase):
 
     def test_a_deleted_one_is_forgotten(self) -> None:
         self.test_a_missing_service_is_said_and_its_coming_is_noticed()
-        before = self.changes
         self.services.remove("v1.a.example.com")
         self.turn()
         self.assertIsNone(self.backends.get("v1.a.example.com"))
-        self.assertGreater(self.changes, before)
+        self.assertEqual(self.events[-1], ("DELETED", "v1.a.example.com"))
 
     def test_nothing_runs_after_stop(self) -> None:
         self.controller.stop()

@@ -8,11 +8,12 @@ import pytest
 
 from kapi.aggregator import availability, registration
 from kapi.aggregator.availability import PASSED, Target, Verdict
-from kapi.aggregator.groups import from_legacy, merged_groups
+from kapi.aggregator.groups import GroupIndex, from_legacy
 from kapi.endpoints.discovery import documents
 from kapi.machinery.gvk import GroupVersion
 from kapi.resources.apiregistration.apiservices import AUTOMANAGED
 from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.definition import Resource
 
 Object = dict[str, Any]
 REFERENCE = {"namespace": "ns", "name": "svc", "port": 443}
@@ -26,39 +27,46 @@ SLICE = {
 }
 
 
+APPS = registration.built_in(GroupVersion("apps", "v1"))
+CUSTOM = registration.custom(GroupVersion("a.example.com", "v1"))
+
+
+def stored(service: Object, **labels: str) -> Object:
+    """As it may stand in the store: another spec, another label."""
+    return {"metadata": {**service["metadata"], "labels": labels}, "spec": {**service["spec"], "versionPriority": 1}}
+
+
 def test_what_is_missing_is_registered_at_the_start() -> None:
-    wanted = [registration.built_in(GroupVersion("apps", "v1"))]
-    changes = registration.changes(wanted, {}, starting=True)
-    assert changes.create == wanted
-    assert wanted[0]["spec"] == {"group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15}
+    assert registration.decide(APPS, None, starting=True) == ("create", APPS)
+    assert APPS["spec"] == {"group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15}
 
 
-def test_a_built_in_one_that_was_deleted_stays_away_until_the_next_start() -> None:
-    wanted = [registration.built_in(GroupVersion("apps", "v1"))]
-    assert registration.changes(wanted, {}, starting=False).create == []
+def test_built_in_ones_are_looked_at_only_at_the_start() -> None:
+    assert registration.decide(APPS, None, starting=False) is None
+    found = stored(APPS, **{AUTOMANAGED: "onstart"})
+    assert registration.decide(APPS, found, starting=False) is None
+    assert registration.decide(None, found, starting=False) is None
+    assert registration.decide(None, found, starting=True) == ("delete", found)
 
 
 def test_those_of_custom_resources_are_kept_always() -> None:
-    wanted = [registration.custom(GroupVersion("a.example.com", "v1"))]
-    assert registration.changes(wanted, {}, starting=False).create == wanted
-    existing = {"v1.a.example.com": {**wanted[0], "spec": {**wanted[0]["spec"], "versionPriority": 1}}}
-    update = registration.changes(wanted, existing, starting=False).update
-    assert [obj["spec"] for obj in update] == [wanted[0]["spec"]]
-    assert registration.changes([], existing, starting=False).delete == ["v1.a.example.com"]
+    assert registration.decide(CUSTOM, None, starting=False) == ("create", CUSTOM)
+    assert registration.decide(CUSTOM, CUSTOM, starting=False) is None
+    found = stored(CUSTOM, **{AUTOMANAGED: "true"})
+    change = registration.decide(CUSTOM, found, starting=False)
+    assert change is not None and (change.verb, change.service["spec"]) == ("update", CUSTOM["spec"])
+    assert registration.decide(None, found, starting=False) == ("delete", found)
 
 
-def test_what_somebody_took_over_is_left_alone() -> None:
-    wanted = [registration.custom(GroupVersion("a.example.com", "v1"))]
-    taken = {"v1.a.example.com": {"metadata": {"name": "v1.a.example.com", "labels": {}}, "spec": {}}}
-    assert registration.changes(wanted, taken, starting=True) == ([], [], [])
-    assert registration.changes([], taken, starting=True).delete == []
+@pytest.mark.parametrize("starting", [True, False])
+def test_what_somebody_took_over_is_left_alone(starting: bool) -> None:
+    assert registration.decide(CUSTOM, stored(CUSTOM), starting=starting) is None
+    assert registration.decide(None, stored(CUSTOM), starting=starting) is None
 
 
 def test_labels_of_others_survive_an_update() -> None:
-    wanted = registration.built_in(GroupVersion("apps", "v1"))
-    found = {"metadata": {"name": "v1.apps", "labels": {"x": "y", AUTOMANAGED: "onstart"}}, "spec": {}}
-    (update,) = registration.changes([wanted], {"v1.apps": found}, starting=True).update
-    assert update["metadata"]["labels"] == {"x": "y", AUTOMANAGED: "onstart"}
+    change = registration.decide(APPS, stored(APPS, x="y", **{AUTOMANAGED: "onstart"}), starting=True)
+    assert change is not None and change.service["metadata"]["labels"] == {"x": "y", AUTOMANAGED: "onstart"}
 
 
 @pytest.mark.parametrize(
@@ -108,11 +116,21 @@ def service_object(name: str, group: str, version: str, minimum: int, priority: 
     return {"metadata": {"name": name}, "spec": spec, "status": status}
 
 
+def index(rows: list[Resource], services: list[Object], remote: Any = None) -> GroupIndex:
+    def of_group(group: str) -> list[Resource]:
+        return [row for row in rows if row.group == group]
+
+    made = GroupIndex(lambda: dict.fromkeys(row.group for row in rows), of_group, remote or {})
+    for service in services:
+        made.service("ADDED", service)
+    return made
+
+
 def test_groups_of_other_servers_stand_where_their_priority_puts_them() -> None:
     gv = GroupVersion("metrics.k8s.io", "v1beta1")
     services = [service_object("v1beta1.metrics.k8s.io", *gv, 17850, 100, True)]
     resources = [{"resource": "nodes", "verbs": ["get"], "scope": "Cluster"}]
-    groups = merged_groups(BUILT_IN, services, {gv: resources})
+    groups = index(list(BUILT_IN), services, {gv: resources}).all()
     names = [group.name for group in groups]
     assert names[:4] == ["apiregistration.k8s.io", "", "metrics.k8s.io", "apps"]
     (version,) = groups[2].versions
@@ -123,7 +141,7 @@ def test_groups_of_other_servers_stand_where_their_priority_puts_them() -> None:
 
 def test_a_server_that_was_never_reached_is_stale() -> None:
     services = [service_object("v1.a.example.com", "a.example.com", "v1", 100, 1, True)]
-    groups = merged_groups([], services, {})
+    groups = index([], services).all()
     assert documents.aggregated(groups)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
 
 
@@ -132,8 +150,26 @@ def test_versions_of_equal_priority_are_sorted_by_what_they_promise() -> None:
         service_object(f"{version}.a.example.com", "a.example.com", version, 1000, 100, False)
         for version in ("v1", "v10", "v1beta1", "v2")
     ]
-    (group,) = merged_groups([], services, {})
+    (group,) = index([], services).all()
     assert [entry.version for entry in group.versions] == ["v10", "v2", "v1", "v1beta1"]
+
+
+def test_groups_come_and_go_one_by_one() -> None:
+    rows = list(BUILT_IN)
+    groups = index(rows, [])
+    before = {group.name: group for group in groups.all()}
+    assert groups.find("a.example.com") is None
+    service = service_object("v1.a.example.com", "a.example.com", "v1", 19000, 1, False)
+    groups.service("ADDED", service)
+    found = groups.find("a.example.com")
+    assert found is not None and [entry.version for entry in found.versions] == ["v1"]
+    assert [group.name for group in groups.all()][:2] == ["apiregistration.k8s.io", "a.example.com"]
+    assert all(before[group.name] is group for group in groups.all() if group is not found)  # the others stay
+    groups.service("DELETED", service)
+    assert groups.find("a.example.com") is None and len(groups.all()) == len(before)
+    rows[:] = [row for row in rows if row.group != "policy"]
+    groups.changed("policy")
+    assert groups.find("policy") is None and "policy" not in [group.name for group in groups.all()]
 
 
 def test_legacy_discovery_becomes_aggregated() -> None:

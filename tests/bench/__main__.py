@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.bench import report
 from tests.bench.cases import Bench, Row, _spread
+from tests.bench.definitions import Definitions
 from tests.bench.load import Connection, Target
 
 _TOKEN = "bench-token"
@@ -79,7 +80,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", default="100,1000,5000")
-    parser.add_argument("--only", default="start,requests,lists,watches")
+    parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
+    parser.add_argument("--only", default="start,requests,lists,watches", help="more: custom, crds")
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--json")
     parser.add_argument("--svg")
@@ -139,10 +141,30 @@ def measure(options: argparse.Namespace) -> list[Row]:
             if "watches" in wanted:
                 bench.watches(tuple(int(level) for level in options.watchers.split(",")))
             bench.clean()
-            return bench.rows
         finally:
             if own is not None:
                 own.stop()
+    if "crds" in wanted and not options.server:
+        for one_group in (False, True):
+            definitions(options, bench, one_group)
+    return bench.rows
+
+
+def definitions(options: argparse.Namespace, bench: Bench, one_group: bool) -> None:
+    """Many definitions on a server of their own."""
+    with tempfile.TemporaryDirectory(prefix="kapi-bench-") as scratch:
+        own = OwnServer(Path(scratch), options.flag)
+        target, _ = own.start()
+        time.sleep(1)
+
+        def restart() -> tuple[Target, float]:
+            own.stop()
+            return own.start()
+
+        try:
+            Definitions(target, options.definitions, bench.add, restart).run(one_group=one_group)
+        finally:
+            own.stop()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry
@@ -32,6 +32,13 @@ def api_group_list(groups: Iterable[GroupEntry]) -> Object:
 
 
 def _group_entry(group: GroupEntry) -> Object:
+    found: Object | None = group.made.get("legacy")
+    if found is None:
+        found = group.made["legacy"] = _make_group_entry(group)
+    return found
+
+
+def _make_group_entry(group: GroupEntry) -> Object:
     versions = [
         {"groupVersion": str(GroupVersion(group.name, entry.version)), "version": entry.version}
         for entry in group.versions
@@ -79,19 +86,20 @@ def _subresource(row: Resource, sub: Subresource) -> Object:
     return entry
 
 
-def aggregated(groups: Iterable[GroupEntry]) -> Object:
-    """``/api`` and ``/apis`` as APIGroupDiscoveryList v2."""
+def aggregated_group(group: GroupEntry) -> Object:
+    """One item of an APIGroupDiscoveryList."""
+    metadata = {"name": group.name} if group.name else {}
+    return {"metadata": metadata, "versions": [aggregated_version(entry) for entry in group.versions]}
+
+
+def aggregated(groups: Iterable[GroupEntry], item: Callable[[GroupEntry], Any] = aggregated_group) -> Object:
+    """``/api`` and ``/apis`` as APIGroupDiscoveryList v2; ``item`` gives what stands for a group in it."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_aggregated_group(group) for group in groups],
+        "items": [item(group) for group in groups],
     }
-
-
-def _aggregated_group(group: GroupEntry) -> Object:
-    metadata = {"name": group.name} if group.name else {}
-    return {"metadata": metadata, "versions": [aggregated_version(entry) for entry in group.versions]}
 
 
 def aggregated_version(entry: VersionEntry) -> Object:

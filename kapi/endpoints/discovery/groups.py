@@ -31,6 +31,7 @@ class VersionEntry:
     resources: list[Resource] = field(default_factory=list)
     remote: list[Object] | None = None  # aggregated entries of a server that is not ours
     stale: bool = False
+    made: dict[str, Any] = field(default_factory=dict, compare=False)  # what documents keep of it; it never changes
 
 
 @dataclass(slots=True)
@@ -39,6 +40,8 @@ class GroupEntry:
 
     name: str
     versions: list[VersionEntry]
+    priority: int = 0  # of the whole group; the highest comes first
+    made: dict[str, Any] = field(default_factory=dict, compare=False)  # what documents keep of it; it never changes
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:

@@ -23,16 +23,22 @@ from kapi.request.response import Response
 Object = dict[str, Any]
 #: the groups now; the core group is named ""
 Source = Callable[[], Sequence[GroupEntry]]
+#: one of them by its name
+Find = Callable[[str], GroupEntry | None]
 _AGGREGATED = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _SUPPORTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
 class DiscoveryHandler:
-    """Discovery of one server.  ``address`` is host:port for clients; ``invalidate`` is called when groups change."""
+    """Discovery of one server.  ``address`` is host:port for clients; ``invalidate`` is called when groups change.
 
-    def __init__(self, source: Source, address: Callable[[], str]) -> None:
+    A group that changed is a new GroupEntry: what is kept of the others stays good.
+    """
+
+    def __init__(self, source: Source, address: Callable[[], str], find: Find | None = None) -> None:
         self._source = source
         self._address = address
+        self._find = find or (lambda name: next((group for group in source() if group.name == name), None))
         self._trees: dict[str, Object | None] = {}
         self._bodies: dict[str, tuple[bytes, bytes]] = {}  # aggregated: path -> body, etag
 
@@ -74,13 +80,12 @@ class DiscoveryHandler:
         return respond_tree(200, self._trees[path], media)
 
     def _document(self, parts: list[str]) -> Object | None:
-        groups = self._source()
         if parts == ["api"]:
             return documents.api_versions(self._address())
         if parts == ["apis"]:
-            return documents.api_group_list(group for group in groups if group.name)
+            return documents.api_group_list(group for group in self._source() if group.name)
         name = "" if parts[0] == "api" else parts[1]
-        group = next((group for group in groups if group.name == name), None)
+        group = self._find(name)
         if group is None or (parts[0] == "apis" and not name):
             return None
         if parts[0] == "apis" and len(parts) == 2:
@@ -95,8 +100,8 @@ class DiscoveryHandler:
         found = self._bodies.get(path)
         if found is None:
             core = path == "/api"
-            tree = documents.aggregated(group for group in self._source() if (not group.name) == core)
-            body = orjson.dumps(tree)
+            groups = [group for group in self._source() if (not group.name) == core]
+            body = orjson.dumps(documents.aggregated(groups, _encoded))
             etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
             found = self._bodies[path] = (body, etag)
         body, etag = found
@@ -104,6 +109,14 @@ class DiscoveryHandler:
         if etag in _tags(ctx.header("if-none-match")):
             return Response(304, b"", b"", headers)
         return Response(200, body, _AGGREGATED, headers)
+
+
+def _encoded(group: GroupEntry) -> Any:
+    """The group's part of the aggregated document, encoded once."""
+    found = group.made.get("aggregated")
+    if found is None:
+        found = group.made["aggregated"] = orjson.Fragment(orjson.dumps(documents.aggregated_group(group)))
+    return found
 
 
 def _tags(header: str | None) -> list[bytes]:

@@ -127,6 +127,11 @@ def root_documents_v3() -> dict[str, Object]:
     }  # fmt: skip
 
 
+def root_document_v3(key: str) -> Object:
+    """One of them."""
+    return root_documents_v3()[key]
+
+
 def document_v2(versions: Iterable[tuple[str, str, list[Resource]]]) -> Object:
     """``/openapi/v2`` of all group versions."""
     items: dict[str, Object] = {}

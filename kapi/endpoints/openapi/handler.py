@@ -43,13 +43,14 @@ class OpenAPIHandler:
     def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
         self._source = source
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
-        self._bodies: dict[str, bytes] = {}
+        self._bodies: dict[str, bytes] = {}  # hash -> body; under "" the document of v2
         #: documents of other servers: key in the index -> (hash, body); kept up to date by the aggregator
         self.remote: dict[str, tuple[str, bytes]] = {}
 
     def invalidate(self) -> None:
+        """The groups changed.  What did not change keeps its hash and with it its body."""
         self._builds = None
-        self._bodies.clear()
+        self._bodies.pop("", None)
 
     def handle(self, ctx: RequestContext) -> Response | None:
         """The answer, or None for paths that are not OpenAPI's."""
@@ -64,24 +65,12 @@ class OpenAPIHandler:
 
     def _known(self) -> dict[str, tuple[str, Build]]:
         if self._builds is None:
-            self._builds = dict(self._find())
+            self._builds = dict(_roots())
+            for group in self._source():
+                self._builds.update(_of_group(group))
+            current = {digest for digest, _ in self._builds.values()}
+            self._bodies = {key: body for key, body in self._bodies.items() if key in current or not key}
         return self._builds
-
-    def _find(self) -> list[tuple[str, tuple[str, Build]]]:
-        found: list[tuple[str, tuple[str, Build]]] = []
-        for key, document in documents.root_documents_v3().items():
-            found.append((key, (_hash(key, ()), lambda document=document: document)))  # type: ignore[misc]
-        for group in self._source():
-            if group.name and any(entry.remote is None for entry in group.versions):
-                key = f"apis/{group.name}"
-                found.append((key, (_hash(key, ()), functools.partial(documents.group_v3, group.name))))
-            for entry in group.versions:
-                if entry.remote is not None:
-                    continue
-                key = f"apis/{group.name}/{entry.version}" if group.name else f"api/{entry.version}"
-                build = functools.partial(documents.group_version_v3, group.name, entry.version, entry.resources)
-                found.append((key, (_hash(key, entry.resources), build)))
-        return sorted(found, key=lambda item: item[0])
 
     def _index(self) -> Object:
         hashes = {key: digest for key, (digest, _) in self._known().items()}
@@ -106,9 +95,10 @@ class OpenAPIHandler:
         return _document(ctx, body, digest, immutable=bool(wanted))
 
     def _body(self, key: str) -> bytes:
-        body = self._bodies.get(key)
+        digest, build = self._known()[key]
+        body = self._bodies.get(digest)
         if body is None:
-            body = self._bodies[key] = orjson.dumps(self._known()[key][1]())
+            body = self._bodies[digest] = orjson.dumps(build())
         return body
 
     def _v2(self, ctx: RequestContext) -> Response:
@@ -124,6 +114,32 @@ class OpenAPIHandler:
         if body is None:
             body = self._bodies[""] = orjson.dumps(documents.document_v2(versions))
         return _document(ctx, body, hashlib.sha512(body).hexdigest().upper())
+
+
+@functools.cache
+def _roots() -> dict[str, tuple[str, Build]]:
+    """The documents beside those of groups."""
+    return {
+        key: (_hash(key, ()), functools.partial(documents.root_document_v3, key))
+        for key in documents.root_documents_v3()
+    }
+
+
+def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
+    """The documents of a group and its versions as far as they are served here; found once."""
+    found: dict[str, tuple[str, Build]] | None = group.made.get("openapi")
+    if found is not None:
+        return found
+    found = group.made["openapi"] = {}
+    if group.name and any(entry.remote is None for entry in group.versions):
+        key = f"apis/{group.name}"
+        found[key] = (_hash(key, ()), functools.partial(documents.group_v3, group.name))
+    for entry in group.versions:
+        if entry.remote is None:
+            key = f"apis/{group.name}/{entry.version}" if group.name else f"api/{entry.version}"
+            build = functools.partial(documents.group_version_v3, group.name, entry.version, entry.resources)
+            found[key] = (_hash(key, entry.resources), build)
+    return found
 
 
 def _hash(key: str, resources: Sequence[Resource]) -> str:
