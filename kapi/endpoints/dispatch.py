@@ -119,6 +119,8 @@ class ResourceTable:
         if scope is None:
             return None
         resource = scope.resource
+        if info.verb == "proxy":  # the paths of the deprecated prefix are authorized by their verb, but served no more
+            raise status.no_such_resource()
         if resource.typed_items:
             return self._handle_custom(ctx, scope)
         if info.subresource:

@@ -59,6 +59,24 @@ def test_what_cannot_be_read_is_a_bad_request(five: MemoryAPI, query: str) -> No
     assert (answer.code, answer.json["reason"]) == (400, "BadRequest")
 
 
+@pytest.mark.parametrize("query", ["limit=", "watch=true&timeoutSeconds=", "limit=1.5"])
+def test_a_number_that_is_none_is_refused_in_the_words_of_go(five: MemoryAPI, query: str) -> None:
+    answer = five.ask("GET", f"{MAPS}?{query}")
+    text = query.rpartition("=")[2]
+    assert (answer.code, answer.json["message"]) == (400, f'strconv.ParseInt: parsing "{text}": invalid syntax')
+
+
+def test_a_watch_that_begins_with_what_there_is_takes_no_continue_token(five: MemoryAPI) -> None:
+    answer = five.ask("GET", f"{MAPS}?watch=true&continue=x")
+    assert answer.code == 422
+    assert answer.json["details"]["causes"][0]["field"] == "resourceVersionMatch"
+
+
+def test_the_proxy_prefix_is_served_no_more(five: MemoryAPI) -> None:
+    answer = five.ask("GET", "/api/v1/proxy/namespaces/n/configmaps/a")
+    assert (answer.code, answer.json["message"]) == (404, "the server could not find the requested resource")
+
+
 def test_pages_are_one_snapshot_while_writers_run(five: MemoryAPI) -> None:
     first = five.ask("GET", f"{MAPS}?limit=2")
     assert names(first) == ["a", "b"] and first.json["metadata"]["remainingItemCount"] == 3
