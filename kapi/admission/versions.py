@@ -14,8 +14,9 @@ Object = dict[str, Any]
 @functools.cache
 def _rows() -> tuple[Resource, ...]:
     from kapi.resources.catalogue import BUILT_IN
+    from kapi.resources.previews import PREVIEWS
 
-    return tuple(BUILT_IN)
+    return (*BUILT_IN, *PREVIEWS)
 
 
 @functools.cache
@@ -31,7 +32,7 @@ def row_of(kind: GroupVersionKind) -> Resource | None:
 def equivalent_resources(
     resource: GroupVersionResource,
 ) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
-    """Other (resource, kind) under which the same objects are served."""
+    """Other (resource, kind) under which the same objects are served, versions that are off by default apart."""
     rows = _rows()
     own = next((r for r in rows if (r.group, r.version, r.plural) == resource), None)
     if own is None:
@@ -43,7 +44,7 @@ def equivalent_resources(
     return tuple(
         (GroupVersionResource(r.group, r.version, r.plural), GroupVersionKind(r.group, r.version, r.kind))
         for r in rows
-        if r is not own and stored(r) == stored(own)
+        if r is not own and stored(r) == stored(own) and "alpha" not in r.version and "beta" not in r.version
     )
 
 

@@ -14,6 +14,8 @@ _GROUPS = {
 }  # fmt: skip
 _VERSIONS = {
     ("", "v1"): 1, ("autoscaling", "v2"): 30, ("resource.k8s.io", "v1"): 21, ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("resource.k8s.io", "v1beta2"): 15, ("admissionregistration.k8s.io", "v1beta1"): 12,
+    ("admissionregistration.k8s.io", "v1alpha1"): 9,
 }  # fmt: skip
 #: of the group versions of custom resources
 CUSTOM_GROUP, CUSTOM_VERSION = 1000, 100

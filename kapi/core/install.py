@@ -8,14 +8,15 @@ from kapi.endpoints.dispatch import ResourceTable
 from kapi.registry.registry import Registry
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
+from kapi.resources.previews import PREVIEWS
 
 AGGREGATOR_GROUP = "apiregistration.k8s.io"
 EXTENSIONS_GROUP = "apiextensions.k8s.io"
 
 
 def core_rows() -> list[Resource]:
-    """All that is neither the aggregator's nor the extensions server's."""
-    return [row for row in BUILT_IN if row.group not in (AGGREGATOR_GROUP, EXTENSIONS_GROUP)]
+    """All that is neither the aggregator's nor the extensions server's; versions that are off by default too."""
+    return [row for row in (*BUILT_IN, *PREVIEWS) if row.group not in (AGGREGATOR_GROUP, EXTENSIONS_GROUP)]
 
 
 def rows_of(group: str) -> list[Resource]:
@@ -25,4 +26,11 @@ def rows_of(group: str) -> list[Resource]:
 def install(table: ResourceTable, registry: Registry, rows: Iterable[Resource]) -> None:
     """Serves the rows from the registry; kinds that are not stored are answered by their handlers alone."""
     for row in rows:
-        table.add(row, None if row.handler else registry.add(row))
+        table.add(row, None if row.handler else registry.add(_stored(row)))
+
+
+def _stored(row: Resource) -> Resource:
+    """The row of the version that the objects are kept in, be that served or not."""
+    if row.to_storage is None or row.schema is not None:
+        return row
+    return next(one for one in BUILT_IN if one.to_storage is None and one.storage_resource == row.storage_resource)

@@ -26,8 +26,8 @@ class APIEnablementOptions(FlagSet):
                 errors.append(f"--runtime-config: invalid value of {key}: {value}")
         return errors
 
-    def enabled(self, group: str, version: str, plural: str = "", default: bool = True) -> bool:
-        """Whether a group version (and resource) is served, most specific setting first."""
+    def enabled(self, group: str, version: str, plural: str = "") -> bool:
+        """Whether a group version (and resource) is served, most specific setting first; without one, stable versions are."""
         group_version = f"{group}/{version}" if group else version
         stage = "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
         keys = (f"{group_version}/{plural}", group_version, f"api/{stage}", "api/all")
@@ -35,4 +35,4 @@ class APIEnablementOptions(FlagSet):
             value = self.runtime_config.get(key)
             if value is not None:
                 return value.lower() in ("true", "1")
-        return default
+        return stage == "ga"

@@ -120,13 +120,14 @@ class ResourceStore:
         return manager
 
     def _other_versions(self, resource: Resource) -> dict[str, tuple[Type, Convert, Convert]]:
-        """The other served versions of a built-in kind, with the ways to them from this one and back."""
+        """The other versions of a built-in kind, served or not, with the ways to them from this one and back."""
         if resource.schema is not None:
             return {}
         from kapi.resources.catalogue import BUILT_IN
+        from kapi.resources.previews import PREVIEWS
 
         found: dict[str, tuple[Type, Convert, Convert]] = {}
-        for other in BUILT_IN:
+        for other in (*BUILT_IN, *PREVIEWS):
             if other.group_kind == resource.group_kind and other.version != resource.version:
                 there, back = _between(resource, other), _between(other, resource)
                 found[str(other.group_version)] = (self.type_of(other), there, back)

@@ -1,0 +1,110 @@
+"""Alpha and beta versions of kinds that have a stable one; ``--runtime-config`` turns them on.
+
+They are views of the same stored objects.  Upstream: ``pkg/controlplane`` (versions that are off by default),
+``staging/src/k8s.io/api/*/zz_generated.prerelease-lifecycle.go`` (since when they are deprecated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kapi.resources.admissionregistration import mutatingadmissionpolicies, mutatingadmissionpolicybindings
+from kapi.resources.definition import Resource
+from kapi.resources.networking import ipaddresses, servicecidrs
+from kapi.resources.resource import deviceclasses, resourceclaims, resourceclaimtemplates, resourceslices, v1beta1
+from kapi.resources.storage import volumeattributesclasses
+
+Object = dict[str, Any]
+Convert = Callable[[Object], Object]
+
+
+def _as_it_is(obj: Object) -> Object:
+    return obj
+
+
+def _version_of(
+    row: Resource,
+    version: str,
+    *,
+    deprecated: str = "",
+    gone: str = "",
+    use: bool = False,
+    inward: Convert = _as_it_is,
+    outward: Convert = _as_it_is,
+) -> Resource:
+    """The row of another version.
+
+    ``deprecated`` and ``gone`` are releases, as in ``1.34``; ``use``: the warning names the stable version.
+    ``inward`` and ``outward`` convert to and from the stored version, apart from ``apiVersion``.
+    """
+    other, stored = f"{row.group}/{version}", str(row.group_version)
+    warning = ""
+    if deprecated:
+        instead = f"; use {stored} {row.kind}" if use else ""
+        warning = f"{other} {row.kind} is deprecated in v{deprecated}+, unavailable in v{gone}+{instead}"
+    return replace(
+        row,
+        version=version,
+        storage_version=row.version,
+        to_storage=lambda obj: {**inward(obj), "apiVersion": stored},
+        from_storage=lambda obj: {**outward(obj), "apiVersion": other},
+        table=row.table and replace(row.table, of_stored=True),
+        deprecated=warning,
+    )
+
+
+def _deny_without_parameters(binding: Object) -> Object:
+    """v1alpha1 alone has a default for what happens when no parameter is found."""
+    reference = (binding.get("spec") or {}).get("paramRef")
+    if reference is None or reference.get("parameterNotFoundAction") is not None:
+        return binding
+    return {**binding, "spec": {**binding["spec"], "paramRef": {**reference, "parameterNotFoundAction": "Deny"}}}
+
+
+#: rows that are served only when asked for
+PREVIEWS: tuple[Resource, ...] = (
+    _version_of(ipaddresses.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37"),
+    _version_of(servicecidrs.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37"),
+    _version_of(volumeattributesclasses.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37", use=True),
+    _version_of(mutatingadmissionpolicies.RESOURCE, "v1beta1"),
+    _version_of(mutatingadmissionpolicybindings.RESOURCE, "v1beta1"),
+    _version_of(mutatingadmissionpolicies.RESOURCE, "v1alpha1", deprecated="1.35", gone="1.38"),
+    _version_of(
+        mutatingadmissionpolicybindings.RESOURCE,
+        "v1alpha1",
+        deprecated="1.35",
+        gone="1.38",
+        inward=_deny_without_parameters,
+    ),
+    _version_of(deviceclasses.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
+    _version_of(resourceclaims.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
+    _version_of(resourceclaimtemplates.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
+    _version_of(resourceslices.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
+    _version_of(deviceclasses.RESOURCE, "v1beta1", deprecated="1.35", gone="1.38"),
+    _version_of(
+        resourceclaims.RESOURCE,
+        "v1beta1",
+        deprecated="1.35",
+        gone="1.38",
+        inward=v1beta1.claim_from_v1beta1,
+        outward=v1beta1.claim_to_v1beta1,
+    ),
+    _version_of(
+        resourceclaimtemplates.RESOURCE,
+        "v1beta1",
+        deprecated="1.35",
+        gone="1.38",
+        inward=v1beta1.template_from_v1beta1,
+        outward=v1beta1.template_to_v1beta1,
+    ),
+    _version_of(
+        resourceslices.RESOURCE,
+        "v1beta1",
+        deprecated="1.35",
+        gone="1.38",
+        inward=v1beta1.slice_from_v1beta1,
+        outward=v1beta1.slice_to_v1beta1,
+    ),
+)
