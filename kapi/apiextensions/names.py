@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from kapi.machinery import tree
 from kapi.machinery.field import Path
-from kapi.resources.apiextensions.internal import condition, internal_spec, schema_of
+from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 from kapi.resources.apiextensions.validation import approval, is_protected
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
@@ -38,30 +39,68 @@ def set_condition(crd: Object, new: Object, now: str) -> None:
     conditions.append(fresh)
 
 
-def taken_names(crds: Iterable[Object], group: str) -> tuple[set[str], set[str]]:
-    """Resources and kinds that definitions of a group hold."""
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for crd in crds:
-        if (crd.get("spec") or {}).get("group") != group:
-            continue
-        names = (crd.get("status") or {}).get("acceptedNames") or {}
-        resources.update((names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())))
-        kinds.update((names.get("kind", ""), names.get("listKind", "")))
-    return resources, kinds
+class Taken:
+    """The names of one group's resources (or kinds) with the definitions that hold them."""
+
+    def __init__(self) -> None:
+        self._holders: dict[str, set[str]] = {}
+        self._held: dict[str, tuple[str, ...]] = {}
+
+    def hold(self, crd: str, names: tuple[str, ...]) -> None:
+        """A definition holds these names from now on, and no others."""
+        old = self._held.get(crd, ())
+        if old == names:
+            return
+        for name in old:
+            self._holders[name].discard(crd)
+            if not self._holders[name]:
+                del self._holders[name]
+        self._held[crd] = names
+        for name in names:
+            self._holders.setdefault(name, set()).add(crd)
+
+    def by_others(self, crd: str, name: str) -> bool:
+        """Whether another definition than ``crd`` holds a name."""
+        return bool(self._holders.get(name, set()) - {crd})
 
 
-def accept_names(crd: Object, others: Iterable[Object], now: str) -> bool:
+class GroupNames:
+    """What the definitions of one group hold, kept up to date so that a new one need not look at all."""
+
+    def __init__(self) -> None:
+        self.resources = Taken()
+        self.kinds = Taken()
+        self.waiting: set[str] = set()  # definitions whose names were not accepted
+
+    def hold(self, crd: Object) -> None:
+        """Takes a definition as it is now."""
+        own, names = crd["metadata"]["name"], (crd.get("status") or {}).get("acceptedNames") or {}
+        resources = (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ()))
+        self.resources.hold(own, tuple(name for name in resources if name))
+        self.kinds.hold(own, tuple(name for name in (names.get("kind"), names.get("listKind")) if name))
+        if is_true(crd, "NamesAccepted"):
+            self.waiting.discard(own)
+        else:
+            self.waiting.add(own)
+
+    def drop(self, crd: str) -> None:
+        self.resources.hold(crd, ())
+        self.kinds.hold(crd, ())
+        self.waiting.discard(crd)
+
+
+def accept_names(crd: Object, taken: GroupNames, now: str) -> bool:
     """Brings accepted names and the two conditions up to date, in place; False when nothing changed."""
     wanted, state = crd["spec"].get("names") or {}, crd.setdefault("status", {})
     held = state.get("acceptedNames") or {}
     if _plain(wanted) == _plain(held):
         return False
-    resources, kinds = taken_names(others, crd["spec"].get("group", ""))
+    own = crd["metadata"]["name"]
     accepted = dict(held)
     reason, message = "", ""
     for name, conflict, is_kind in (*_NAMING, ("shortNames", "ShortNamesConflict", False), *_KINDS):
-        problem = _conflict(wanted.get(name), held.get(name), kinds if is_kind else resources)
+        others = functools.partial((taken.kinds if is_kind else taken.resources).by_others, own)
+        problem = _conflict(wanted.get(name), held.get(name), others)
         if problem:
             reason, message = conflict, problem
         else:
@@ -98,12 +137,12 @@ def _plain(names: Object) -> Object:
     return found
 
 
-def _conflict(wanted: Any, held: Any, taken: set[str]) -> str:
+def _conflict(wanted: Any, held: Any, taken: Callable[[str], bool]) -> str:
     if isinstance(wanted, list) or isinstance(held, list):
         known = held or []
-        problems = [f'"{name}" is already in use' for name in wanted or () if name not in known and name in taken]
+        problems = [f'"{name}" is already in use' for name in wanted or () if name not in known and taken(name)]
         return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]" if problems else ""
-    if (wanted or "") == (held or "") or not wanted or wanted not in taken:
+    if (wanted or "") == (held or "") or not wanted or not taken(wanted):
         return ""
     return f'"{wanted}" is already in use'
 

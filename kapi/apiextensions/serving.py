@@ -61,7 +61,7 @@ class CustomResources:
         self.built_in = built_in
         self._webhooks = WebhookClient(reactor, ServiceResolver(_Services(registry)))
         self.served: dict[str, Rows] = {}
-        self._groups: dict[str, set[str]] = {}  # group -> names of its definitions
+        self._groups: dict[str, names.GroupNames] = {}
         self._queue: deque[str] = deque()
         self._queued: set[str] = set()
         self._working = False
@@ -89,12 +89,10 @@ class CustomResources:
         name = crd["metadata"]["name"]
         if kind == "DELETED":
             self._unserve(name)
-            group = self._groups.get(crd["spec"].get("group", ""), set())
-            group.discard(name)
-            for other in sorted(group):  # a name may be free now
-                self._enqueue(other)
+            self._names(crd).drop(name)
+            self._enqueue_waiting(crd)  # a name may be free now
             return
-        self._groups.setdefault(crd["spec"].get("group", ""), set()).add(name)
+        self._names(crd).hold(crd)
         if is_true(crd, "Terminating") and name in self.served:
             rows = self.served[name]
             for row in rows.all.values():
@@ -188,29 +186,25 @@ class CustomResources:
             return
         crd: Object = tree.copy(found)
         crd.setdefault("status", {})
-        if names.accept_names(crd, self._others(crd), now):
+        held = self._names(crd)
+        if names.accept_names(crd, held, now):
             names.structural_condition(crd, now)
             names.approval_condition(crd, now)
             crd = tree.copy(await self.crds.update(crd, subresource="status"))
-            self._requeue_group(crd)
+            held.hold(crd)  # before its event says so: the next in the queue must know
+            self._enqueue_waiting(crd)
         elif names.structural_condition(crd, now) | names.approval_condition(crd, now):
             crd = tree.copy(await self.crds.update(crd, subresource="status"))
         if names.establish(crd, now):
             await self.crds.update(crd, subresource="status")
 
-    def _others(self, crd: Object) -> list[Object]:
-        """The other definitions of the group."""
-        found = []
-        for name in sorted(self._groups.get(crd["spec"].get("group", ""), ())):
-            other = self.crds.lister.get("", name) if name != crd["metadata"]["name"] else None
-            if other is not None:
-                found.append(other)
-        return found
+    def _names(self, crd: Object) -> names.GroupNames:
+        """What the definitions of its group hold."""
+        return self._groups.setdefault(crd["spec"].get("group", ""), names.GroupNames())
 
-    def _requeue_group(self, crd: Object) -> None:
-        for other in self._others(crd):
-            if not is_true(other, "NamesAccepted"):
-                self._enqueue(other["metadata"]["name"])
+    def _enqueue_waiting(self, crd: Object) -> None:
+        for name in sorted(self._names(crd).waiting - {crd["metadata"]["name"]}):
+            self._enqueue(name)
 
     # deletion
 

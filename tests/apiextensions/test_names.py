@@ -1,0 +1,81 @@
+"""Which names a definition gets: conflicts, what becomes free, what stays held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.apiextensions import names
+from kapi.resources.apiextensions.internal import condition, is_true
+
+Object = dict[str, Any]
+
+
+def definition(plural: str, kind: str, **more: Any) -> Object:
+    wanted = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List", **more}
+    return {"metadata": {"name": f"{plural}.example.com"}, "spec": {"group": "example.com", "names": wanted}}
+
+
+def accept(crd: Object, taken: names.GroupNames) -> bool:
+    changed = names.accept_names(crd, taken, "now")
+    taken.hold(crd)
+    return changed
+
+
+def test_free_names_are_accepted_and_installing_begins() -> None:
+    taken, crd = names.GroupNames(), definition("foos", "Foo", shortNames=["f"])
+    assert accept(crd, taken)
+    assert crd["status"]["acceptedNames"] == crd["spec"]["names"]
+    assert is_true(crd, "NamesAccepted")
+    assert (condition(crd, "Established") or {})["reason"] == "Installing"
+    assert not accept(crd, taken)  # a second look changes nothing
+    assert not taken.waiting
+
+
+def test_what_another_one_holds_is_refused_by_its_name() -> None:
+    taken = names.GroupNames()
+    accept(definition("foos", "Foo", shortNames=["f", "fo"]), taken)
+    second = definition("bars", "Bar", shortNames=["f", "b", "fo"])
+    accept(second, taken)
+    naming = condition(second, "NamesAccepted") or {}
+    assert (naming["status"], naming["reason"]) == ("False", "ShortNamesConflict")
+    assert naming["message"] == '["f" is already in use, "fo" is already in use]'
+    assert "shortNames" not in second["status"]["acceptedNames"]
+    assert second["status"]["acceptedNames"]["plural"] == "bars"
+    assert (condition(second, "Established") or {})["status"] == "False"
+    assert taken.waiting == {"bars.example.com"}
+
+
+def test_kinds_and_resources_are_different_names() -> None:
+    taken = names.GroupNames()
+    accept(definition("foos", "Foo"), taken)
+    third = definition("others", "foos")  # a kind may be called as another's resource
+    third["spec"]["names"]["singular"] = "other"
+    assert accept(third, taken) and is_true(third, "NamesAccepted")
+    fourth = definition("fourths", "Foo", singular="fourth")
+    accept(fourth, taken)
+    assert (condition(fourth, "NamesAccepted") or {})["reason"] == "ListKindConflict"
+    assert (condition(fourth, "NamesAccepted") or {})["message"] == '"FooList" is already in use'
+
+
+def test_a_name_becomes_free_when_its_holder_goes() -> None:
+    taken = names.GroupNames()
+    accept(definition("foos", "Foo", shortNames=["f"]), taken)
+    second = definition("bars", "Bar", shortNames=["f"])
+    accept(second, taken)
+    taken.drop("foos.example.com")
+    assert accept(second, taken)
+    assert is_true(second, "NamesAccepted") and not taken.waiting
+
+
+def test_a_name_that_is_given_up_is_free_and_one_that_is_refused_stays_as_it_was() -> None:
+    taken = names.GroupNames()
+    first, second = definition("foos", "Foo", shortNames=["f"]), definition("bars", "Bar", shortNames=["b"])
+    accept(first, taken)
+    accept(second, taken)
+    second["spec"]["names"]["shortNames"] = ["f"]
+    accept(second, taken)
+    assert second["status"]["acceptedNames"]["shortNames"] == ["b"]  # still its own
+    first["spec"]["names"]["shortNames"] = ["x"]
+    accept(first, taken)
+    assert accept(second, taken)
+    assert second["status"]["acceptedNames"]["shortNames"] == ["f"]
