@@ -13,7 +13,7 @@ from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.schema.types import Field, Kind, Type
-from kapi.schema.zero import always_emitted, is_zero, zero
+from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
 
 _INT32, _INT64 = 1 << 31, 1 << 63
 
@@ -89,7 +89,7 @@ class ExactDecoder:
             decoded = self._value(item, field.type, below, (*names, key), type_.name)
             if item is None and (field.pointer or field.omitempty or decoded is None):
                 continue
-            if _kept(field, decoded):
+            if _kept(field, decoded) or keeps_empty(type_, key):
                 out[key] = decoded
         for key, template in always_emitted(type_):
             if key not in out:

@@ -13,7 +13,7 @@ from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.schema.decode_exact import base64_text
 from kapi.schema.types import Field, Kind, Type
-from kapi.schema.zero import always_emitted, is_zero
+from kapi.schema.zero import always_emitted, is_zero, keeps_empty
 
 #: (value, counter of keys) -> value
 Walk = Callable[[Any, list[int]], Any]
@@ -44,7 +44,7 @@ def _struct_walk(type_: Type) -> Walk:
     def compile_fields() -> None:
         nonlocal always, compiled
         for name, field in type_.fields.items():
-            steps[name] = _step(field)
+            steps[name] = _step(field, keeps_empty(type_, name))
         always = always_emitted(type_)
         compiled = True
 
@@ -82,11 +82,11 @@ def _struct_walk(type_: Type) -> Walk:
     return walk
 
 
-def _step(field: Field) -> tuple[type | None, bool, Walk | None]:
+def _step(field: Field, keep_empty: bool) -> tuple[type | None, bool, Walk | None]:
     """(JSON type, whether empty values are kept, conversion) of a field."""
     type_ = field.type
     wanted, convert = _SHAPES[type_.kind](type_)
-    keep = field.pointer or not field.omitempty or type_.kind in (Kind.STRUCT, Kind.QUANTITY)
+    keep = keep_empty or field.pointer or not field.omitempty or type_.kind in (Kind.STRUCT, Kind.QUANTITY)
     if field.omitzero and not field.pointer:
         inner = convert
 

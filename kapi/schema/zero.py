@@ -18,7 +18,15 @@ _ZEROS: dict[Kind, Any] = {
 }
 #: kinds that are structs to Go: omitempty never leaves them out when held by value
 _STRUCTS = frozenset([Kind.STRUCT, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION])
+#: (struct, field) of omitempty lists whose empty form means something to the rules of their type, as in Go, where an empty
+#: list is not nil; they are refused or dropped there, so none is ever stored
+_NOT_NIL = frozenset({("HPAScalingRules", "policies"), ("IngressSpec", "rules")})
 _emitted: dict[Type, tuple[tuple[str, Any], ...]] = {}
+
+
+def keeps_empty(type_: Type, name: str) -> bool:
+    """Whether an empty list of a struct's omitempty field is handed on when a client gives one."""
+    return (type_.name, name) in _NOT_NIL
 
 
 def zero(type_: Type) -> Any:

@@ -21,6 +21,7 @@ from kapi.schema.zero import zero
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 POD = GroupVersionKind("", "v1", "Pod")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
+AUTOSCALER = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 
 
 def decoded(
@@ -42,6 +43,13 @@ def test_kind_and_version_are_filled_in() -> None:
     assert decoded('{"metadata":{"name":"a"}}')[0] == {
         "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("rest", ["", ',"unheard":1'], ids=["fast", "exact"])
+def test_an_empty_list_that_means_something_stays(rest: str) -> None:
+    obj, _ = decoded('{"spec":{"metrics":[],"behavior":{"scaleUp":{"policies":[]}}' + rest + "}}", AUTOSCALER)
+    assert obj["spec"]["behavior"] == {"scaleUp": {"policies": []}}
+    assert "metrics" not in obj["spec"]
 
 
 def test_nulls_and_empty_values_disappear_as_go_has_it() -> None:

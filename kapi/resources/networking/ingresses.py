@@ -140,6 +140,11 @@ class IngressStrategy(PlainStrategy):
     reset_fields = ("status",)
     create_rules_on_update = "after"
 
+    def default(self, obj: Object) -> None:
+        spec = obj.get("spec") or {}
+        if spec.get("rules") == [] and spec.get("defaultBackend") is not None:
+            del spec["rules"]  # decoding keeps an empty list for the message of ``check``
+
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
         rules, default = spec.get("rules") or [], spec.get("defaultBackend")

@@ -52,6 +52,11 @@ def test_defaults() -> None:
     assert (up["selectPolicy"], up["stabilizationWindowSeconds"], len(up["policies"])) == ("Max", 0, 2)
 
 
+def test_no_policies_are_not_the_default_ones() -> None:
+    lines = problems(behavior={"scaleUp": {"policies": []}, "scaleDown": {}})
+    assert lines == ["spec.behavior.scaleUp.policies: Required value: must specify at least one Policy"]
+
+
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
