@@ -1,1 +1,4 @@
-"""The test kit, public: an API server in memory (``memory_api``) and the request it is asked with (``http``)."""
+"""The test kit, public.
+
+``process``: a real kapi in a process of its own.  ``memory_api``: an API server in memory, asked with ``http``.
+"""

@@ -1,0 +1,117 @@
+"""A real kapi for tests: a process of its own on a free port, in a directory that goes away with it.
+
+::
+
+    @pytest.fixture(scope="session")
+    def cluster():
+        with KapiProcess() as kapi:
+            yield kapi
+
+``cluster.kubeconfig`` is what any client takes; ``cluster.environment()`` is for child processes such as kubectl.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+_URL = re.compile(r"serving at (https://\S+)")
+_READY = "export KUBECONFIG="
+
+
+class KapiProcess:
+    """``flags`` come on top of the data directory, the loopback address and a free port.
+
+    Without a ``directory`` there is a temporary one, removed at the end; with one, what is in it is served and stays.
+    """
+
+    def __init__(self, *flags: str, directory: Path | None = None) -> None:
+        self._own = directory is None
+        self.root = Path(tempfile.mkdtemp(prefix="kapi-")) if directory is None else directory
+        self.data = self.root / "data"
+        self.flags = list(flags)
+        self.url = ""
+        self.output: list[str] = []
+        self.process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of a member of ``system:masters``."""
+        return self.data / "admin.kubeconfig"
+
+    @property
+    def authority(self) -> Path:
+        """The CA that clients verify the server with."""
+        return self.data / "pki" / "ca.crt"
+
+    def environment(self) -> dict[str, str]:
+        """For child processes: its kubeconfig, and a home without anybody's settings."""
+        home = self.root / "home"
+        home.mkdir(exist_ok=True)
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(home)}
+
+    def start(self, seconds: float = 60.0) -> KapiProcess:
+        """Waits until it is ready.  Raises RuntimeError with its output when it ends or takes too long."""
+        command = [
+            sys.executable, "-m", "kapi", f"--data-dir={self.data}", "--bind-address=127.0.0.1", "--secure-port=0",
+            *self.flags,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
+        self._reader.start()
+        end = time.monotonic() + seconds
+        while not ready.wait(0.05):
+            if self.process.poll() is not None or time.monotonic() > end:
+                output = "".join(self.output)
+                self.stop()
+                raise RuntimeError(f"kapi did not start:\n{output}")
+        return self
+
+    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self.output.append(line)
+                match = _URL.search(line)
+                if match:
+                    self.url = match[1]
+                if line.startswith(_READY):
+                    ready.set()
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
+        """Ends the process and keeps the directory; its exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(seconds)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            if self._reader is not None:
+                self._reader.join(5)  # the last lines are in ``output`` then
+
+    def stop(self) -> int:
+        """Ends it and removes what was its own."""
+        code = self.end() if self.process is not None else 0
+        if self._own:
+            shutil.rmtree(self.root, ignore_errors=True)
+        return code
+
+    def __enter__(self) -> KapiProcess:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
