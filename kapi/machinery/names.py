@@ -1,6 +1,7 @@
-"""Formats of names, keys and label values (upstream: apimachinery ``util/validation``).
+"""Formats of names, keys and label values (upstream: apimachinery ``util/validation``, ``api/validate/content``).
 
-Each function returns the complaints about a value, in upstream's words; an empty list means that it is valid.
+Each function returns the complaints about a value, in upstream's words; an empty tuple means that it is valid.  Upstream
+counts in "characters" or in "bytes", as the package has it that checks; it means bytes both times.
 """
 
 from __future__ import annotations
@@ -9,23 +10,25 @@ import re
 
 from kapi.machinery.memo import remember
 
-_LABEL_FMT = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_FMT = _LABEL_FMT + r"(\." + _LABEL_FMT + ")*"
-_LABEL_1035_FMT = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_QUALIFIED_FMT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE_FMT = "(" + _QUALIFIED_FMT + ")?"
+Texts = tuple[str, ...]
 
-_LABEL = re.compile(_LABEL_FMT)
-_SUBDOMAIN = re.compile(_SUBDOMAIN_FMT)
-_LABEL_1035 = re.compile(_LABEL_1035_FMT)
-_QUALIFIED = re.compile(_QUALIFIED_FMT)
-_VALUE = re.compile(_VALUE_FMT)
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = _LABEL + r"(\." + _LABEL + ")*"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_KEY})?"
+
+_is_label = re.compile(_LABEL).fullmatch
+_is_subdomain = re.compile(SUBDOMAIN).fullmatch
+_is_label_1035 = re.compile(_LABEL_1035).fullmatch
+_is_key = re.compile(_KEY).fullmatch
+_is_value = re.compile(_VALUE).fullmatch
 
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
     "alphanumeric character"
 )
-_SUBDOMAIN_TEXT = (
+SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
     "with an alphanumeric character"
 )
@@ -33,104 +36,99 @@ _LABEL_1035_TEXT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and "
     "end with an alphanumeric character"
 )
-_QUALIFIED_TEXT = (
+_KEY_TEXT = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 )
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character"
-)
+_VALUE_TEXT = "a valid label must be an empty string or consist" + _KEY_TEXT.removeprefix("must consist")
+_NON_EMPTY = "must be non-empty"
 
 
-def regex_error(text: str, fmt: str, *examples: str) -> str:
-    """``text (e.g. 'a',  or 'b', regex used for validation is 'fmt')``."""
+def regex_text(text: str, pattern: str, *examples: str) -> str:
+    """``text (e.g. 'a',  or 'b', regex used for validation is 'pattern')``."""
     if not examples:
-        return f"{text} (regex used for validation is '{fmt}')"
+        return f"{text} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{text} (e.g. {shown}regex used for validation is '{fmt}')"
+    return f"{text} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def max_length(length: int) -> str:
-    return f"must be no more than {length} bytes"
-
-
-@remember(4096)
-def dns_label(value: str) -> tuple[str, ...]:
-    """RFC 1123 label: at most 63 characters."""
-    errors = []
-    if len(value) > 63:
-        errors.append(max_length(63))
-    if not _LABEL.fullmatch(value):
-        if _SUBDOMAIN.fullmatch(value):
-            errors.append("must not contain dots")
-        else:
-            errors.append(regex_error(_LABEL_TEXT, _LABEL_FMT, "my-name", "123-abc"))
-    return tuple(errors)
+def too_long(value: str, limit: int, unit: str = "characters") -> Texts:
+    """The complaint about a value of more than ``limit`` bytes of UTF-8, if it is one."""
+    size = len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
+    return (f"must be no more than {limit} {unit}",) if size > limit else ()
 
 
 @remember(4096)
-def dns_subdomain(value: str) -> tuple[str, ...]:
-    """RFC 1123 subdomain: at most 253 characters."""
-    errors = []
-    if len(value) > 253:
-        errors.append(max_length(253))
-    if not _SUBDOMAIN.fullmatch(value):
-        errors.append(regex_error(_SUBDOMAIN_TEXT, _SUBDOMAIN_FMT, "example.com"))
-    return tuple(errors)
+def dns_label(value: str) -> Texts:
+    """RFC 1123 label: at most 63 bytes."""
+    if _is_label(value):
+        return too_long(value, 63)
+    if _is_subdomain(value):
+        return (*too_long(value, 63), "must not contain dots")
+    return (*too_long(value, 63), regex_text(_LABEL_TEXT, _LABEL, "my-name", "123-abc"))
 
 
 @remember(4096)
-def dns_1035_label(value: str) -> tuple[str, ...]:
-    """RFC 1035 label: at most 63 characters, starts with a letter."""
-    errors = []
-    if len(value) > 63:
-        errors.append(max_length(63))
-    if not _LABEL_1035.fullmatch(value):
-        errors.append(regex_error(_LABEL_1035_TEXT, _LABEL_1035_FMT, "my-name", "abc-123"))
-    return tuple(errors)
+def dns_subdomain(value: str) -> Texts:
+    """RFC 1123 subdomain: at most 253 bytes."""
+    return (*too_long(value, 253), *_subdomain_form(value))
 
 
-@remember(4096)
-def qualified_name(value: str) -> tuple[str, ...]:
-    """``[prefix/]name``: label keys, annotation keys (lower-cased by the caller), resource names."""
-    parts = value.split("/")
-    errors: list[str] = []
-    if len(parts) == 1:
-        name = parts[0]
-    elif len(parts) == 2:
-        prefix, name = parts
-        if not prefix:
-            errors.append("prefix part must be non-empty")
-        else:
-            errors.extend("prefix part " + text for text in dns_subdomain(prefix))
+@remember(1024)
+def long_name(value: str) -> Texts:
+    """The same, said in bytes: names of some kinds, and the domain of a qualified name."""
+    return (*too_long(value, 253, "bytes"), *_subdomain_form(value))
+
+
+def _subdomain_form(value: str) -> Texts:
+    return () if _is_subdomain(value) else (regex_text(SUBDOMAIN_TEXT, SUBDOMAIN, "example.com"),)
+
+
+@remember(1024)
+def dns_1035_label(value: str) -> Texts:
+    """RFC 1035 label: at most 63 bytes, starts with a letter."""
+    if _is_label_1035(value):
+        return too_long(value, 63)
+    return (*too_long(value, 63), regex_text(_LABEL_1035_TEXT, _LABEL_1035, "my-name", "abc-123"))
+
+
+@remember(8192)
+def qualified_name(value: str) -> Texts:
+    """``[prefix/]name``: label keys, annotation keys, finalizers, condition types, resource names."""
+    prefix, slash, name = value.partition("/")
+    texts: Texts = ()
+    if not slash:
+        name = prefix
+    elif "/" in name:
+        text = "a valid label key " + regex_text(_KEY_TEXT, _KEY, "MyName", "my.name", "123-abc")
+        return (text + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
+    elif not prefix:
+        texts = ("prefix part " + _NON_EMPTY,)
     else:
-        return (
-            "a valid label key "
-            + regex_error(_QUALIFIED_TEXT, _QUALIFIED_FMT, "MyName", "my.name", "123-abc")
-            + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-        )
+        texts = tuple("prefix part " + text for text in long_name(prefix))
     if not name:
-        errors.append("name part must be non-empty")
-    elif len(name) > 63:
-        errors.append("name part " + max_length(63))
-    if not _QUALIFIED.fullmatch(name):
-        errors.append("name part " + regex_error(_QUALIFIED_TEXT, _QUALIFIED_FMT, "MyName", "my.name", "123-abc"))
-    return tuple(errors)
+        texts = (*texts, "name part " + _NON_EMPTY)
+    else:
+        texts = (*texts, *("name part " + text for text in too_long(name, 63, "bytes")))
+    if not _is_key(name):
+        texts = (*texts, "name part " + regex_text(_KEY_TEXT, _KEY, "MyName", "my.name", "123-abc"))
+    return texts
 
 
-@remember(4096)
-def label_value(value: str) -> tuple[str, ...]:
-    """At most 63 characters; may be empty."""
-    errors = []
-    if len(value) > 63:
-        errors.append(max_length(63))
-    if not _VALUE.fullmatch(value):
-        errors.append(regex_error(_VALUE_TEXT, _VALUE_FMT, "MyValue", "my_value", "12345"))
-    return tuple(errors)
+@remember(8192)
+def label_value(value: str) -> Texts:
+    """At most 63 bytes; may be empty."""
+    if _is_value(value):
+        return too_long(value, 63, "bytes")
+    return (*too_long(value, 63, "bytes"), regex_text(_VALUE_TEXT, _VALUE, "MyValue", "my_value", "12345"))
 
 
-def path_segment(value: str) -> list[str]:
+def path_segment(value: str) -> Texts:
     """What may stand as a name in a URL path."""
     if value in (".", ".."):
-        return [f"may not be '{value}'"]
-    return [f"may not contain '{char}'" for char in ("/", "%") if char in value]
+        return (f"may not be '{value}'",)
+    return path_segment_prefix(value)
+
+
+def path_segment_prefix(value: str) -> Texts:
+    """What may stand at the beginning of one."""
+    return tuple(f"may not contain '{char}'" for char in "/%" if char in value)

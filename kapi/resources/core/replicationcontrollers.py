@@ -8,6 +8,7 @@ from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, ScaleMapping, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
+from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
 from kapi.resources.shared.printing import age, name, table
@@ -32,6 +33,7 @@ _COUNTERS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableRepl
 
 
 class ReplicationControllerStrategy(PlainStrategy):
+    name_rule = staticmethod(long_object_name)
     reset_fields = ("status",)
     generation_parts = ("spec",)
     empty_status = {"replicas": 0}

@@ -10,6 +10,7 @@ from kapi.machinery.field import Path, invalid
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
+from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.resource_names import is_extended
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
@@ -20,6 +21,7 @@ _SPEC = Path("spec")
 
 class DeviceClassStrategy(PlainStrategy):
     namespaced = False
+    name_rule = staticmethod(long_object_name)
     generation_parts = ("spec",)
     create_rules_on_update = "before"
 
