@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Callable
 from typing import Any
+
+import orjson
 
 from kapi.apiextensions.columns import selectable, table
 from kapi.apiextensions.conversion import Post, WebhookConverter
@@ -15,6 +18,7 @@ from kapi.machinery import tree
 from kapi.resources.definition import Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
 from kapi.schema.structural.pruning import prune
+from kapi.schema.structural.structure import Schema
 from kapi.schema.types import Type
 
 Object = dict[str, Any]
@@ -30,6 +34,18 @@ def storage_version(crd: Object) -> str:
     return ""
 
 
+def state_of(crd: Object) -> tuple[Any, ...]:
+    """What has to be another for a definition to be served otherwise: itself, its spec, and what its status says of
+    names and stored versions."""
+    metadata, state = crd["metadata"], crd.get("status") or {}
+    return (
+        metadata.get("uid", ""),
+        metadata.get("generation", 1),
+        state.get("acceptedNames"),
+        state.get("storedVersions"),
+    )
+
+
 def storage_hash(group: str, version: str, kind: str) -> str:
     """The hash of the storage version that discovery shows."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
@@ -37,14 +53,20 @@ def storage_hash(group: str, version: str, kind: str) -> str:
 
 
 class Rows:
-    """The rows of one definition; ``stored`` is that of the storage version, served or not."""
+    """The rows of one definition; ``stored`` is that of the storage version, served or not.
 
-    def __init__(self, crd: Object, post: Post | None = None) -> None:
+    ``data`` are the definition's bytes: they are kept, its tree is not.
+    """
+
+    def __init__(self, data: bytes, post: Post | None = None) -> None:
+        crd = orjson.loads(data)
         spec = crd["spec"]
+        self._data = data
+        #: says which state of the definition this is: another one means other rows
+        self.state = state_of(crd)
         self.converter: WebhookConverter | None = None
         if (spec.get("conversion") or {}).get("strategy") == "Webhook" and post is not None:
             self.converter = WebhookConverter(crd, post)
-        self.crd = crd
         self.group: str = spec["group"]
         names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
         self.kind: str = names["kind"]
@@ -53,11 +75,14 @@ class Rows:
         self.namespaced = spec.get("scope") == "Namespaced"
         self.storage = storage_version(crd)
         self.schemas = {
-            version["name"]: VersionSchema((version.get("schema") or {}).get("openAPIV3Schema"))
-            for version in spec.get("versions") or ()
+            version["name"]: VersionSchema(functools.partial(self._schema, index))
+            for index, version in enumerate(spec.get("versions") or ())
         }
         self.types: dict[str, Type] = {}
-        self.all = {version["name"]: self._row(version) for version in spec.get("versions") or ()}
+        stored = (crd.get("status") or {}).get("storedVersions") or []
+        # whether stored objects may be in another form than the storage version's now
+        self._mixed = len(stored) > 1 or crd["metadata"].get("generation", 1) > 1
+        self.all = {version["name"]: self._row(crd, version) for version in spec.get("versions") or ()}
         self.served = [self.all[version["name"]] for version in spec.get("versions") or () if version.get("served")]
         self.stored = self.all[self.storage]
 
@@ -70,16 +95,16 @@ class Rows:
             found = self.types[version] = type_of(self.schemas[version].schema, self.kind)
         return found
 
-    def _mixed(self) -> bool:
-        """Whether stored objects may be in another form than the storage version's now."""
-        stored = (self.crd.get("status") or {}).get("storedVersions") or []
-        return len(stored) > 1 or self.crd["metadata"].get("generation", 1) > 1
+    def _schema(self, index: int) -> Schema | None:
+        version = orjson.loads(self._data)["spec"]["versions"][index]
+        found: Schema | None = (version.get("schema") or {}).get("openAPIV3Schema")
+        return found
 
     def _converter(self, version: str) -> Convert:
-        schema, api_version = self.schemas[version], self.api_version(version)
+        schema, api_version, converter = self.schemas[version], self.api_version(version), self.converter
 
         def convert(obj: Object) -> Object:
-            result: Object = tree.copy(obj) if self.converter is None else self.converter.convert(obj, api_version)
+            result: Object = tree.copy(obj) if converter is None else converter.convert(obj, api_version)
             result["apiVersion"] = api_version
             if schema.schema is not None:
                 prune(result, schema.schema)
@@ -103,7 +128,7 @@ class Rows:
 
         return convert
 
-    def _row(self, version: Object) -> Resource:
+    def _row(self, crd: Object, version: Object) -> Resource:
         name = version["name"]
         subresources = version.get("subresources") or {}
         scale = subresources.get("scale")
@@ -112,7 +137,7 @@ class Rows:
             self.api_version(name), self.kind, self.namespaced, self.schemas[name], has_status, scale
         )
         is_stored = name == self.storage
-        converted = not is_stored or self._mixed()
+        converted = not is_stored or self._mixed
         return Resource(
             group=self.group,
             version=name,
@@ -136,7 +161,8 @@ class Rows:
             to_storage=None if is_stored else self._to_storage(name),
             from_storage=self._converter(name) if converted else None,
             schema=lambda: self.type(name),
-            deprecated=_deprecation(self.crd, self.kind, version),
+            schema_digest=f"{self.state[0]} {self.state[1]}",
+            deprecated=_deprecation(crd, self.kind, version),
             typed_items=True,
             converter=self.converter,
             returns_deleted=False,

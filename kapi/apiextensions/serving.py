@@ -9,21 +9,25 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import orjson
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kapi.admission.webhook.client import WebhookClient
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.apiextensions import names
-from kapi.apiextensions.rows import Rows
+from kapi.apiextensions.rows import Rows, state_of
 from kapi.client.interface import Client, Object
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource
+from kapi.registry.client import Subscription
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
 from kapi.resources.apiextensions.internal import is_true
+from kapi.watchcache.cache import Batch
+from kapi.watchcache.entry import Entry
 
 log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
@@ -56,6 +60,7 @@ class CustomResources:
         self.registry = registry
         self.table = table
         self.crds = client.resource(GROUP, PLURAL)
+        self._cache = registry.caches.cache(GroupResource(GROUP, PLURAL))
         self.client = client
         self.reactor = reactor
         self.built_in = built_in
@@ -65,19 +70,20 @@ class CustomResources:
         self._queue: deque[str] = deque()
         self._queued: set[str] = set()
         self._working = False
-        self._stop: Any = None
+        self._seen: dict[str, int] = {}  # name -> revision of its last event
+        self._subscription: Subscription | None = None
         self._later: set[Any] = set()
         self._delays: dict[str, float] = {}
 
     async def start(self) -> None:
-        for crd in self.crds.lister.list():  # served before the first request
-            self._changed("ADDED", crd, None)
-        self._stop = self.crds.watch(self._changed)
+        for entry in self._cache.list()[0]:  # served before the first request
+            self._changed("ADDED", entry)
+        self._subscription = Subscription(self._cache, self._on_batch)
 
     def stop(self) -> None:
-        if self._stop is not None:
-            self._stop()
-            self._stop = None
+        if self._subscription is not None:
+            self._subscription.stop()
+            self._subscription = None
         for call in self._later:
             if call.active():
                 call.cancel()
@@ -85,9 +91,20 @@ class CustomResources:
 
     # serving: no I/O
 
-    def _changed(self, kind: str, crd: Object, old: Object | None) -> None:
-        name = crd["metadata"]["name"]
+    def _on_batch(self, batch: Batch) -> None:
+        for event in batch.events:
+            if event.entry is not None:
+                self._changed(event.type, event.entry)
+
+    def _changed(self, kind: str, entry: Entry) -> None:
+        """Definitions are large and looked at once: they are decoded here and let go."""
+        name = entry.name
+        if self._seen.get(name) == entry.revision:
+            return
+        self._seen[name] = entry.revision
+        crd: Object = orjson.loads(entry.data)
         if kind == "DELETED":
+            del self._seen[name]
             self._unserve(name)
             self._names(crd).drop(name)
             self._enqueue_waiting(crd)  # a name may be free now
@@ -99,13 +116,13 @@ class CustomResources:
                 row.strategy.refuses_new = GroupResource(rows.group, rows.plural)  # type: ignore[attr-defined]
         if is_true(crd, "Established"):
             known = self.served.get(name)
-            if known is None or _matters(known.crd, crd):
-                self._serve(name, crd)
+            if known is None or known.state != state_of(crd):
+                self._serve(name, entry.data)
         self._enqueue(name)
 
-    def _serve(self, name: str, crd: Object) -> None:
+    def _serve(self, name: str, data: bytes) -> None:
         try:
-            rows = Rows(crd, self._webhooks.post)
+            rows = Rows(data, self._webhooks.post)
         except Exception:
             log.failure("The definition {name} cannot be served", name=name)
             return
@@ -177,14 +194,14 @@ class CustomResources:
         self._later.add(call)
 
     async def _reconcile(self, name: str) -> None:
-        found = self.crds.lister.get("", name)
-        if found is None:
+        entry = self._cache.get("", name)
+        if entry is None:
             return
         now = self.registry.environment.now()
-        if found["metadata"].get("deletionTimestamp"):
-            await self._finalize(name, found, now)
+        crd: Object = orjson.loads(entry.data)
+        if crd["metadata"].get("deletionTimestamp"):
+            await self._finalize(name, crd, now)
             return
-        crd: Object = tree.copy(found)
         crd.setdefault("status", {})
         held = self._names(crd)
         if names.accept_names(crd, held, now):
@@ -208,10 +225,9 @@ class CustomResources:
 
     # deletion
 
-    async def _finalize(self, name: str, found: Object, now: str) -> None:
-        if FINALIZER not in (found["metadata"].get("finalizers") or ()):
+    async def _finalize(self, name: str, crd: Object, now: str) -> None:
+        if FINALIZER not in (crd["metadata"].get("finalizers") or ()):
             return
-        crd: Object = tree.copy(found)
         rows = self.served.get(name)
         if rows is None:
             _terminating(crd, "False", "NeverEstablished", "resource was never established", now)
@@ -258,13 +274,3 @@ def _fields(rows: Rows) -> Any:
     for row in rows.all.values():
         fields.update(row.selectable_fields)
     return fields
-
-
-def _matters(old: Object, new: Object) -> bool:
-    """Whether a change of a definition changes what is served."""
-    if old["spec"] != new["spec"]:
-        return True
-    before, after = old.get("status") or {}, new.get("status") or {}
-    return before.get("acceptedNames") != after.get("acceptedNames") or before.get("storedVersions") != after.get(
-        "storedVersions"
-    )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from kapi.machinery import status, tree
@@ -35,23 +37,29 @@ _ROOT = Path("")
 
 
 class VersionSchema:
-    """The schema of one version, with what is compiled from it when first needed."""
+    """The schema of one version; ``load`` gives it when it is first needed, and then what is compiled from it is made.
 
-    __slots__ = ("schema", "_rules", "_rules_made", "defaults", "embedded")
+    Of hundreds of definitions few are in use: the others cost their bytes only.
+    """
 
-    def __init__(self, schema: Schema | None) -> None:
-        self.schema = schema
-        self._rules: RuleValidator | None = None
-        self._rules_made = False
-        self.defaults = has_defaults(schema)
-        self.embedded = has_embedded(schema)
+    def __init__(self, load: Callable[[], Schema | None]) -> None:
+        self._load = load
 
-    @property
+    @cached_property
+    def schema(self) -> Schema | None:
+        return self._load()
+
+    @cached_property
+    def defaults(self) -> bool:
+        return has_defaults(self.schema)
+
+    @cached_property
+    def embedded(self) -> bool:
+        return has_embedded(self.schema)
+
+    @cached_property
     def rules(self) -> RuleValidator | None:
-        if not self._rules_made:
-            self._rules = validator(self.schema)
-            self._rules_made = True
-        return self._rules
+        return validator(self.schema)
 
     def fill(self, obj: Object) -> None:
         """Nulls that mean nothing go, defaults come, in place."""

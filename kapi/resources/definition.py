@@ -44,6 +44,7 @@ class StrategyContext:
     authorize: Callable[..., Any] | None = None  # set by the registry for escalation checks
     #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes
     patience: float = 0.0
+    stored: bytes = b""  # the object that an update changes, as it is stored
     warnings: list[str] = field(default_factory=list)  # what validation lets through but wants said
 
 
@@ -217,6 +218,7 @@ class Resource:
     lifecycle: Lifecycle | None = None  # I/O around writes: allocators
     guard: Guard | None = None  # what a user may write into these objects: RBAC escalation
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
+    schema_digest: str = ""  # changes with what ``schema`` gives, so that nobody needs to make it to know
     deprecated: str = ""  # warning text of a deprecated version
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)

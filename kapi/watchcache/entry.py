@@ -107,6 +107,10 @@ class Entry:
             self._fields = fields
         return self._fields
 
+    def forget_object(self) -> None:
+        """Nobody is likely to look inside again."""
+        self._object = None
+
     def forget_fields(self) -> None:
         """After the resource's selectable fields have changed."""
         self._fields = None

@@ -114,8 +114,10 @@ class CacheEvent:
         return self._told is not None
 
     def forget(self) -> None:
-        """Lets the encoded forms go: the watchers of the moment have them."""
+        """Lets the encoded forms go, and the tree of what is no more: the watchers of the moment have them."""
         self._told = None
+        if self.previous is not None:
+            self.previous.forget_object()
 
 
 def select(event: CacheEvent, matches: Callable[[Entry], bool] | None) -> WatchEvent | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 
@@ -49,7 +50,7 @@ def _installed() -> dict[tuple[str, str], Any]:
     for crd in _definitions():
         RESOURCE.strategy.default(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "storedVersions": []}
-        made = Rows(crd)
+        made = Rows(orjson.dumps(crd))
         for row in made.served:
             rows[f"{row.group}/{row.version}", row.kind] = (row, made.schemas[row.version])
     return rows

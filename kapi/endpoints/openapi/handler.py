@@ -147,8 +147,7 @@ def _hash(key: str, resources: Sequence[Resource]) -> str:
     for row in resources:
         names = [row.plural, row.kind, row.namespaced, row.verbs, [(sub.name, sub.verbs) for sub in row.subresources]]
         digest.update(orjson.dumps(names))
-        if row.typed_items and row.schema is not None:
-            digest.update(orjson.dumps(row.schema().schema, option=orjson.OPT_SORT_KEYS))
+        digest.update(row.schema_digest.encode())
     return digest.hexdigest().upper()
 
 
