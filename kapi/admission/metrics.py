@@ -92,6 +92,20 @@ class Meter(Collector):
             registry=registry,
         )
 
+        self._webhooks: dict[_Key, tuple[Histogram, Counter]] = {}
+
+    def webhook(self, name: str, operation: str, kind: str, code: int, rejected: bool, seconds: float) -> None:
+        """One call of a webhook; ``code`` is what it answered, 0 for an error of ours."""
+        key = (name, operation, kind, str(code), "true" if rejected else "false")
+        found = self._webhooks.get(key)
+        if found is None:  # prometheus_client looks labels up slowly
+            found = self._webhooks[key] = (
+                self.webhook_duration.labels(name, operation, key[4], kind),
+                self.webhook_requests.labels(key[3], name, operation, key[4], kind),
+            )
+        found[0].observe(seconds)
+        found[1].inc()
+
     def controller(self, name: str, kind: str, operation: str, rejected: bool, seconds: float) -> None:
         """One plugin's call; ``kind`` is admit or validate."""
         self._controllers.observe((name, operation, "true" if rejected else "false", kind), seconds)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import base64
-import datetime
-import ipaddress
 from collections.abc import Callable
 from typing import Any
 
 import orjson
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from twisted.internet import reactor, ssl
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
@@ -26,36 +20,10 @@ from kapi.admission.webhook import mutating, validating
 from kapi.admission.webhook.credentials import Credentials, CredentialStore
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.machinery.status import BadRequest, StatusError
+from tests.admission.certificates import make_certificate
 from tests.admission.fakes import FakeClient, attributes, initializer
 
 Object = dict[str, Any]
-
-
-def make_certificate(*names: str) -> tuple[bytes, bytes]:
-    """(certificate, key) in PEM, signed by itself, for names and addresses."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhook")])
-    entries: list[x509.GeneralName] = []
-    for name in names:
-        try:
-            entries.append(x509.IPAddress(ipaddress.ip_address(name)))
-        except ValueError:
-            entries.append(x509.DNSName(name))
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName(entries), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return certificate.public_bytes(serialization.Encoding.PEM), pem
 
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1", "hook.default.svc")
@@ -106,13 +74,29 @@ def config_map(**metadata: Any) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "v"}}
 
 
+class CountingSite(Site):
+    """Counts connections, and knows those that are open."""
+
+    def __init__(self, resource: Any) -> None:
+        super().__init__(resource)
+        self.connections = 0
+        self.channels: list[Any] = []
+
+    def buildProtocol(self, addr: Any) -> Any:
+        channel: Any = super().buildProtocol(addr)
+        self.connections += 1
+        self.channels.append(channel)
+        return channel
+
+
 class WebhookCase(TestCase):
     timeout = 20
 
     def setUp(self) -> None:
         self.hooks = Hooks()
         key = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
-        self.port = reactor.listenSSL(0, Site(self.hooks), key.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.site = CountingSite(self.hooks)
+        self.port = reactor.listenSSL(0, self.site, key.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.number = self.port.getHost().port
         self.client = FakeClient()
         self.client.put("", "namespaces", {"metadata": {"name": "n", "labels": {"team": "x"}}})
@@ -378,5 +362,31 @@ class WebhookCase(TestCase):
         chain = self.chain(check=(self.hook(respond),))
         for _ in range(5):
             await chain.validate(self.attributes())
-        pool = next(iter(self.plugins[1].client._agents.values()))[1]  # type: ignore[attr-defined]
-        self.assertEqual(sum(len(kept) for kept in pool._connections.values()), 1)
+        self.assertEqual(self.site.connections, 1)
+
+    async def test_calls_at_once_take_a_connection_each_and_later_ones_none(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        for _ in range(2):
+            await gatherResults([Deferred.fromCoroutine(chain.validate(self.attributes())) for _ in range(5)])
+        self.assertEqual((self.site.connections, len(self.hooks.reviews)), (5, 10))
+
+    async def test_a_connection_that_the_webhook_closed_is_not_used_again(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        await chain.validate(self.attributes())
+        for channel in list(self.site.channels):
+            channel._channel.loseConnection()
+        await deferLater(reactor, 0.05)
+        await chain.validate(self.attributes())
+        self.assertEqual(self.site.connections, 2)
+
+    async def test_a_silent_webhook_costs_other_requests_nothing(self) -> None:
+        slow = self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=5, objectSelector={"matchLabels": {"slow": "yes"}})
+        chain = self.chain(check=(slow, self.hook(respond)))
+        stuck = Deferred.fromCoroutine(chain.validate(self.attributes(config_map(labels={"slow": "yes"}))))
+        stuck.addErrback(lambda why: why.trap(CancelledError) and None)
+        while not any("labels" in review["request"]["object"]["metadata"] for review in self.hooks.reviews):
+            await deferLater(reactor, 0.005)
+        for _ in range(3):
+            await chain.validate(self.attributes())
+        self.assertFalse(stuck.called)
+        stuck.cancel()

@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", default="100,1000,5000")
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
-    parser.add_argument("--only", default="start,requests,lists,watches", help="more: custom, crds")
+    parser.add_argument("--only", default="start,requests,lists,watches", help="more: custom, crds, webhooks")
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--json")
     parser.add_argument("--svg")

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.bench.load import Connection, Outcome, Target, drive
 from tests.bench.watchers import fan_out
+from tests.bench.webhooks import WebhookServer
 
 
 @dataclass(slots=True)
@@ -150,6 +151,37 @@ class Bench:
         self.empty("configmaps")
         self.throughput("CREATE Pod", lambda n: ask("POST", f"{base}/pods", pod(self.number())), (1, 16))
         self.empty("pods")
+
+    def webhooks(self) -> None:
+        """Creates that a mutating and a validating webhook on this machine are asked about."""
+        make = lambda n: self.target.request("POST", f"{self.base}/configmaps", small(self.number()))  # noqa: E731
+        with WebhookServer() as hooks:
+            for kind, name in (("Mutating", "mutate"), ("Validating", "validate")):
+                path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations"
+                body = hooks.configuration(f"{kind}WebhookConfiguration", name, self.namespace)
+                code, answer = self.ask("POST", path, json.dumps(body).encode())
+                assert code == 201, answer
+            try:
+                self._heed(f"{self.base}/configmaps")
+                before = hooks.seen()
+                self.throughput("CREATE, two webhooks", make, (1, 16))
+                after = hooks.seen()
+                asked, opened = (after[key] - before[key] for key in ("requests", "connections"))
+                self.say(f"{asked} reviews over {opened} new connections")
+            finally:
+                for kind in ("mutating", "validating"):
+                    path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{self.namespace}"
+                    self.ask("DELETE", path)
+        self.empty("configmaps")
+
+    def _heed(self, path: str) -> None:
+        """Waits until creates are mutated."""
+        for _ in range(100):
+            answer = self.ask("POST", path, small(self.number()))[1]
+            if json.loads(answer)["metadata"].get("annotations"):
+                return
+            time.sleep(0.05)
+        raise AssertionError("the webhook is not called")
 
     def lists(self) -> None:
         made = 0

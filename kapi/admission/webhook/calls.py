@@ -124,9 +124,7 @@ class WebhookPlugin(Plugin):
         meter = self.meter
         if meter is None:
             return
-        word = "true" if rejected else "false"
-        meter.webhook_duration.labels(name, operation, word, self.kind).observe(seconds)
-        meter.webhook_requests.labels(str(code), name, operation, word, self.kind).inc()
+        meter.webhook(name, operation, self.kind, code, rejected, seconds)
         if rejected:
             meter.webhook_rejections.labels(error_type, name, operation, str(min(code, 600)), self.kind).inc()
 

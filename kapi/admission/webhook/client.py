@@ -7,33 +7,34 @@ without one those of the system.
 from __future__ import annotations
 
 import base64
+import functools
+import math
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookiejar import CookieJar
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 from treq.client import HTTPClient
 from twisted.internet import defer, error, ssl
-from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IStreamClientEndpoint
-from twisted.internet.protocol import Protocol, connectionDone
-from twisted.python.failure import Failure
-from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseFailed, ResponseNeverReceived
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgentEndpointFactory
-from zope.interface import implementer
+from twisted.internet.protocol import Protocol
 
 from kapi.admission.webhook.credentials import Credentials, CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
+from kapi.client.kept import AnswerTooLarge, BadAnswer, Body, ServerAgent, no_cookies, prepared_url
 
 Object = dict[str, Any]
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
 _MAX_TARGETS = 200
-_PER_HOST = 25
-_KEEP = 90  # seconds an idle connection is kept
+_HEADERS = (
+    (b"Content-Type", b"application/json"),
+    (b"Accept", b"application/json, */*"),
+    (b"User-Agent", b"kube-apiserver-admission"),
+)
+_COOKIES = CookieJar()  # none: treq would make a jar for every request
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -45,68 +46,25 @@ class CallError(Exception):
         self.code = code
 
 
-@implementer(IAgentEndpointFactory)
-class _Endpoints:
-    """Connects to one host whatever the URI names, so that a service's name is verified at the service's address."""
+class _Content(Protocol):
+    """Collects an answer's content, which may be more than its body was: what is sent compressed is decompressed."""
 
-    def __init__(self, reactor: Any, host: str, port: int, options: Any) -> None:
-        self._reactor, self._host, self._port, self._options = reactor, host, port, options
-
-    def endpointForURI(self, uri: URI) -> Any:
-        endpoint = HostnameEndpoint(self._reactor, self._host.encode(), self._port)
-        return wrapClientTLS(self._options, _Prompt(endpoint))
-
-
-@implementer(IStreamClientEndpoint)
-class _Prompt:
-    """Connects without Nagle's algorithm: a review is written in pieces, none of which should wait for an answer."""
-
-    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
-        self._endpoint = endpoint
-
-    def connect(self, factory: Any) -> Any:
-        def connected(protocol: Any) -> Any:
-            transport = protocol.transport
-            if transport is not None and hasattr(transport, "setTcpNoDelay"):
-                transport.setTcpNoDelay(True)
-            return protocol
-
-        connecting: Any = self._endpoint.connect(factory)
-        return connecting.addCallback(connected)
-
-
-class _Body(Protocol):
-    """Collects an answer up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self.done: Deferred[bytes] = Deferred(lambda _: self._abort())
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def _abort(self) -> None:
-        """Nobody waits any more: the connection is of no use."""
-        transport: Any = self.transport
-        if transport is not None:
-            # the proxy that bodies are delivered through can only close politely, which reads all that is sent
-            producer = getattr(transport, "_producer", None) or transport
-            getattr(producer, "abortConnection", producer.loseConnection)()
+    def __init__(self) -> None:
+        self.size = 0
+        self.parts: list[bytes] = []
 
     def dataReceived(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._size > self._limit:
-            if not self.done.called:
-                self._abort()
-                self.done.errback(CallError(f"the answer is larger than {self._limit} bytes"))
-            return
-        self._parts.append(data)
+        self.size += len(data)
+        if self.size > MAX_ANSWER:
+            self.transport.loseConnection()  # type: ignore[union-attr]
+        else:
+            self.parts.append(data)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if not self.done.called:
-            if reason.check(error.ConnectionLost, ResponseFailed):
-                self.done.errback(CallError("unexpected EOF"))
-            else:
-                self.done.callback(b"".join(self._parts))
+    def content(self) -> bytes:
+        """Raises AnswerTooLarge."""
+        if self.size > MAX_ANSWER:
+            raise AnswerTooLarge(f"the answer is larger than {MAX_ANSWER} bytes")
+        return b"".join(self.parts)
 
 
 class WebhookClient:
@@ -116,43 +74,44 @@ class WebhookClient:
         self._reactor = reactor
         self._resolver = resolver
         self._credentials = credentials or CredentialStore()
-        self._agents: OrderedDict[tuple[Any, ...], tuple[HTTPClient, HTTPConnectionPool]] = OrderedDict()
+        self._servers: OrderedDict[tuple[Any, ...], _Server] = OrderedDict()
 
     async def post(self, client_config: Mapping[str, Any], body: Object, timeout: float) -> Object:
         """The decoded answer.  ``timeout`` in seconds covers connecting, sending and reading.  Raises CallError."""
-        shown = max(1, int(-(-timeout // 1)))
         service = client_config.get("service")
-        if service is not None:
-            port = int(service.get("port") or 443)
-            name = f"{service.get('name')}.{service.get('namespace')}.svc"
-            path = service.get("path") or ""
-            url = f"https://{name}:{port}{path if path.startswith('/') or not path else '/' + path}"
+        if service is None:
+            target = _target(client_config.get("url") or "", None, None, None, None, max(1, math.ceil(timeout)))
+            host, number = target.name, target.port
         else:
-            url = client_config.get("url") or ""
-            parts = urlsplit(url)
-            if not parts.hostname:
-                raise CallError("webhook configuration must have either service or URL")
-            name, port = parts.hostname, parts.port or 443
-        if service is not None and urlsplit(url).path == "":
-            url += "/"
-        asked = f"{url}?timeout={shown}s"
+            namespace, name = service.get("namespace") or "", service.get("name") or ""
+            port, path = int(service.get("port") or 443), service.get("path") or ""
+            target = _target(None, namespace, name, port, path, max(1, math.ceil(timeout)))
         try:
-            host, number = name, port
             if service is not None:
-                host, number = self._resolver.resolve(service.get("namespace", ""), service.get("name", ""), port)
-            credentials = self._credentials.for_host(name, port)
-            client = self._client(name, host, number, client_config.get("caBundle") or "", credentials)
-            sent: Deferred[Any] = Deferred.fromCoroutine(self._send(client, asked, body, credentials))
+                host, number = self._resolver.resolve(namespace, name, port)
+            credentials = self._credentials.for_host(target.name, target.port)
+            server = self._server(target.name, host, number, client_config.get("caBundle") or "", credentials)
+            sent = server.http.request(
+                "POST",
+                target.url,
+                data=orjson.dumps(body),
+                cookies=_COOKIES,
+                allow_redirects=False,
+                unbuffered=True,
+            )
             sent.addTimeout(timeout, self._reactor, _deadline)
-            status, content = await sent
+            response: Any = await sent
+            collector = _Content()
+            response.deliverBody(collector)
+            status, content = response.code, collector.content()
         except CallError as problem:
-            raise CallError(f'Post "{asked}": {problem}', problem.code) from None
-        except ServiceError as problem:
-            raise CallError(f'Post "{asked}": {problem}') from None
+            raise CallError(f'Post "{target.shown}": {problem}', problem.code) from None
+        except (ServiceError, BadAnswer, AnswerTooLarge) as problem:
+            raise CallError(f'Post "{target.shown}": {problem}') from None
         except defer.CancelledError:
             raise
         except Exception as problem:  # whatever the network brings is a failed call, and says so
-            raise CallError(f'Post "{asked}": {_describe(problem, host, number)}') from problem
+            raise CallError(f'Post "{target.shown}": {_describe(problem, host, number)}') from problem
         if not 200 <= status < 300:
             raise CallError(*_status_text(status, content))
         try:
@@ -163,40 +122,66 @@ class WebhookClient:
             raise CallError("couldn't get version/kind; json parse error: not an object")
         return answer
 
-    async def _send(self, client: HTTPClient, url: str, body: Object, credentials: Credentials) -> tuple[int, bytes]:
-        headers = Headers({b"Content-Type": [b"application/json"], b"Accept": [b"application/json, */*"]})
-        headers.setRawHeaders(b"User-Agent", [b"kube-apiserver-admission"])
-        for key, value in credentials.headers:
-            headers.addRawHeader(key, value)
-        data = orjson.dumps(body)
-        response = await client.post(url, data=data, headers=headers, allow_redirects=False, unbuffered=True)
-        collector = _Body(MAX_ANSWER)
-        response.deliverBody(collector)
-        return response.code, await collector.done
-
-    def _client(self, name: str, host: str, port: int, bundle: str, credentials: Credentials) -> HTTPClient:
+    def _server(self, name: str, host: str, port: int, bundle: str, credentials: Credentials) -> _Server:
         key = (name, host, port, bundle, credentials)
-        found = self._agents.get(key)
+        found = self._servers.get(key)
         if found is None:
-            pool = HTTPConnectionPool(self._reactor, persistent=True)
-            pool.maxPersistentPerHost = _PER_HOST
-            pool.cachedConnectionTimeout = _KEEP
-            pool.retryAutomatically = True
             options = _tls_options(name, bundle, credentials)
-            agent = Agent.usingEndpointFactory(self._reactor, _Endpoints(self._reactor, host, port, options), pool)
-            found = self._agents[key] = (HTTPClient(agent), pool)
-            if len(self._agents) > _MAX_TARGETS:
-                _, old = self._agents.popitem(last=False)[1]
-                old.closeCachedConnections()
+            headers = (*_HEADERS, *credentials.headers)
+            found = self._servers[key] = _Server(ServerAgent(self._reactor, host, port, options, MAX_ANSWER, headers))
+            if len(self._servers) > _MAX_TARGETS:
+                self._servers.popitem(last=False)[1].agent.close()
         else:
-            self._agents.move_to_end(key)
-        return found[0]
+            self._servers.move_to_end(key)
+        return found
 
     async def close(self) -> None:
         """Closes kept connections."""
-        agents, self._agents = self._agents, OrderedDict()
-        for _, pool in agents.values():
-            await pool.closeCachedConnections()
+        servers, self._servers = self._servers, OrderedDict()
+        for server in servers.values():
+            await server.agent.close()
+
+
+class _Server:
+    """The connections to one server as one name, with one bundle and one identity."""
+
+    def __init__(self, agent: ServerAgent) -> None:
+        self.agent = agent
+        self.http = HTTPClient(agent, no_cookies(), Body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a review goes: the name and port to verify and connect to, the URL as texts show it and as treq takes it."""
+
+    name: str
+    port: int
+    shown: str
+    url: prepared_url
+
+
+@functools.lru_cache(2000)
+def _target(
+    url: str | None, namespace: str | None, service: str | None, port: int | None, path: str | None, seconds: int
+) -> _Target:
+    """For a URL, or for a service when that is None.  Raises CallError."""
+    if url is None:
+        assert port is not None and path is not None
+        name = f"{service}.{namespace}.svc"
+        shown = f"https://{name}:{port}{path if path.startswith('/') else '/' + path}?timeout={seconds}s"
+    else:
+        shown = f"{url}?timeout={seconds}s"
+        try:
+            parts = urlsplit(url)
+            name, port = parts.hostname or "", parts.port or 443
+        except ValueError as problem:
+            raise CallError(f"unable to parse the webhook's URL: {problem}") from None
+        if not name:
+            raise CallError("webhook configuration must have either service or URL")
+    try:
+        return _Target(name, port, shown, prepared_url(shown))
+    except ValueError as problem:
+        raise CallError(f"unable to parse the webhook's URL: {problem}") from None
 
 
 def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
@@ -224,8 +209,6 @@ def _deadline(result: Any, timeout: float) -> Any:
 def _describe(problem: BaseException, host: str, port: int) -> str:
     """A network failure in the words of Go's net package."""
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if isinstance(problem, (ResponseFailed, ResponseNeverReceived)) and problem.reasons:
-        return _describe(problem.reasons[0].value, host, port)
     if isinstance(problem, error.ConnectionRefusedError):
         return f"dial tcp {address}: connect: connection refused"
     if isinstance(problem, (error.TimeoutError, defer.TimeoutError)):

@@ -14,9 +14,10 @@ import yaml
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Credentials:
-    """What kapi shows a webhook: a bearer token, a name and password, or a client certificate (PEM)."""
+    """What kapi shows a webhook: a bearer token, a name and password, or a client certificate (PEM).  Told apart by
+    identity: each user of a kubeconfig has connections of its own."""
 
     token: str = ""
     username: str = ""
@@ -71,6 +72,8 @@ class CredentialStore:
         return cls(users)
 
     def for_host(self, host: str, port: int) -> Credentials:
+        if not self._users:
+            return NOBODY
         names = [f"{host}:{port}", host] if port == 443 else [f"{host}:{port}"]
         for name in names:
             if name in self._users:

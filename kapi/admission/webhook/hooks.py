@@ -88,15 +88,14 @@ class HookSource:
 
     def __init__(self, lister: Callable[[], Lister]) -> None:
         self._lister = lister
-        self._seen: tuple[tuple[str, str], ...] = ()
+        self._seen: list[Object] = []
         self._hooks: tuple[Hook, ...] = ()
+        #: what somebody found out about the hooks of the moment; starts anew when one of them changes
+        self.memo: dict[Any, Any] = {}
 
     def hooks(self) -> tuple[Hook, ...]:
         configurations = self._lister().list()
-        if not configurations:
-            return ()
-        seen = tuple((c["metadata"]["name"], c["metadata"].get("resourceVersion", "")) for c in configurations)
-        if seen != self._seen:
+        if configurations != self._seen:  # objects of a cache are the same until they change
             hooks: list[Hook] = []
             for configuration in sorted(configurations, key=lambda c: str(c["metadata"]["name"])):
                 name = configuration["metadata"]["name"]
@@ -104,5 +103,5 @@ class HookSource:
                 for webhook in configuration.get("webhooks") or ():
                     index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
                     hooks.append(Hook.read(webhook, name, f"{name}/{webhook['name']}/{index}"))
-            self._hooks, self._seen = tuple(hooks), seen
+            self._hooks, self._seen, self.memo = tuple(hooks), configurations, {}
         return self._hooks

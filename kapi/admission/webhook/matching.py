@@ -9,11 +9,12 @@ from typing import Any
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes
 from kapi.admission.versions import equivalent_resources
-from kapi.admission.webhook.hooks import Hook, Rule
+from kapi.admission.webhook.hooks import Hook, HookSource, Rule
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import not_found
 
 Object = dict[str, Any]
+_MEMO = 10_000  # kinds of requests that are remembered
 _CONFIGURATIONS = frozenset(
     {
         "ValidatingWebhookConfiguration",
@@ -26,7 +27,7 @@ _CONFIGURATIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Invocation:
     """A hook and the version in which it wants to see the request."""
 
@@ -103,11 +104,26 @@ async def namespace_matches(hook: Any, initializer: Initializer, attributes: Att
     return bool(hook.namespaces.matches(await namespace_labels(initializer, attributes)))
 
 
-async def invocation_of(hook: Hook, initializer: Initializer, attributes: Attributes) -> Invocation | None:
-    """How a hook is to be called for a request, conditions aside; None when it is not concerned."""
-    found = by_rules(hook.rules, hook.equivalent, attributes)
-    if found is None or not object_matches(hook, attributes):
-        return None
-    if not await namespace_matches(hook, initializer, attributes):
-        return None
-    return Invocation(hook, *found)
+def concerned_by_rules(source: HookSource, attributes: Attributes) -> tuple[tuple[int, Invocation], ...]:
+    """The hooks whose rules name a request, with their places among all; remembered by what rules look at."""
+    hooks = source.hooks()
+    if not hooks:
+        return ()
+    key = (
+        attributes.operation, attributes.resource, attributes.subresource, attributes.kind, not attributes.namespace
+    )  # fmt: skip
+    found: tuple[tuple[int, Invocation], ...] | None = source.memo.get(key)
+    if found is None:
+        if len(source.memo) >= _MEMO:
+            source.memo.clear()
+        named = ((i, hook, by_rules(hook.rules, hook.equivalent, attributes)) for i, hook in enumerate(hooks))
+        found = source.memo[key] = tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
+    return found
+
+
+async def selected(invocation: Invocation, initializer: Initializer, attributes: Attributes) -> bool:
+    """Whether a hook's selectors select the request that its rules name."""
+    hook = invocation.hook
+    if not object_matches(hook, attributes):
+        return False
+    return hook.namespaces.empty or await namespace_matches(hook, initializer, attributes)

@@ -11,8 +11,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version, row_of, to_storage
 from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client
-from kapi.admission.webhook.hooks import Hook
-from kapi.admission.webhook.matching import Invocation, exempt, invocation_of
+from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
 from kapi.admission.webhook.review import Answer
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind
@@ -42,21 +41,23 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     plural = "mutatingwebhookconfigurations"
 
     def admit(self, attributes: Attributes) -> Any:
-        hooks = self.source.hooks()
-        if not hooks or exempt(attributes):
+        named = concerned_by_rules(self.source, attributes)
+        if not named or exempt(attributes):
             return None
-        return self._dispatch(hooks, attributes)
+        return self._dispatch(named, attributes)
 
-    async def _dispatch(self, hooks: tuple[Hook, ...], attributes: Attributes) -> None:
+    async def _dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         reinvocation = attributes.reinvocation
         passes: Passes = Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, Passes())
         again = reinvocation is not None and reinvocation.again
         if again and passes.last_output != attributes.obj:
             passes.require()
         try:
-            for i, hook in enumerate(hooks):
-                invocation = await invocation_of(hook, self.initializer, attributes)
-                if invocation is None or again and hook.uid not in passes.to_reinvoke:
+            for i, invocation in named:
+                hook = invocation.hook
+                if again and hook.uid not in passes.to_reinvoke:
+                    continue
+                if not await selected(invocation, self.initializer, attributes):
                     continue
                 versioned = in_version(attributes.obj, invocation.kind)
                 if not await self.holds(invocation, attributes, versioned):
@@ -69,7 +70,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                 if hook.reinvoke:
                     passes.may_reinvoke.add(hook.uid)
         finally:
-            passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
+            if reinvocation is not None and reinvocation.requested and not again:
+                passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
 
     async def _call(
         self, invocation: Invocation, attributes: Attributes, versioned: Object | None, pass_: int, index: int

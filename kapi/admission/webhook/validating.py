@@ -11,8 +11,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.calls import WebhookPlugin, shared_client
-from kapi.admission.webhook.hooks import Hook
-from kapi.admission.webhook.matching import Invocation, exempt, invocation_of
+from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
 
 _NOTE = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{}"
 
@@ -22,16 +21,15 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     plural = "validatingwebhookconfigurations"
 
     def validate(self, attributes: Attributes) -> Any:
-        hooks = self.source.hooks()
-        if not hooks or exempt(attributes):
+        named = concerned_by_rules(self.source, attributes)
+        if not named or exempt(attributes):
             return None
-        return self._dispatch(hooks, attributes)
+        return self._dispatch(named, attributes)
 
-    async def _dispatch(self, hooks: tuple[Hook, ...], attributes: Attributes) -> None:
+    async def _dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         concerned: list[tuple[Invocation, Any]] = []
-        for hook in hooks:
-            invocation = await invocation_of(hook, self.initializer, attributes)
-            if invocation is None:
+        for _, invocation in named:
+            if not await selected(invocation, self.initializer, attributes):
                 continue
             obj = in_version(attributes.obj, invocation.kind)
             if await self.holds(invocation, attributes, obj):

@@ -1,0 +1,102 @@
+"""A webhook server that is cheap enough not to be what is measured: asyncio, HTTP/1.1, TLS, kept connections.
+
+``python -m tests.bench.webhook_server`` prints its port and its certificate (base64 of PEM) on one line and serves until
+its standard input ends.  ``/mutate`` adds an annotation, ``/validate`` allows; ``GET /`` tells what it has seen as JSON:
+``connections`` (TLS handshakes) and ``requests``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import ipaddress
+import ssl
+import sys
+import tempfile
+from pathlib import Path
+
+import orjson
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+_PATCH = base64.b64encode(b'[{"op":"add","path":"/metadata/annotations","value":{"seen":"yes"}}]').decode()
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+def certificate() -> tuple[bytes, bytes]:
+    """(certificate, key) for 127.0.0.1 in PEM, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "webhook")])
+    now = datetime.datetime.now(datetime.UTC)
+    addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(addresses, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return signed.public_bytes(serialization.Encoding.PEM), secret
+
+
+class Webhook(asyncio.Protocol):
+    """One connection."""
+
+    connections = 0
+    requests = 0
+
+    def __init__(self) -> None:
+        self.buffer = b""
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        Webhook.connections += 1
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        while True:
+            end = self.buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = self.buffer[:end].lower()
+            at = head.find(b"content-length:")
+            length = 0 if at < 0 else int(head[at + 15 :].split(b"\r", 1)[0])
+            if len(self.buffer) < end + 4 + length:
+                return
+            body = self.buffer[end + 4 : end + 4 + length]
+            self.buffer = self.buffer[end + 4 + length :]
+            answer = self.answer(head, body)
+            self.transport.write(_HEAD % len(answer) + answer)
+
+    def answer(self, head: bytes, body: bytes) -> bytes:
+        if head.startswith(b"get"):
+            return orjson.dumps({"connections": Webhook.connections, "requests": Webhook.requests})
+        Webhook.requests += 1
+        response = {"uid": orjson.loads(body)["request"]["uid"], "allowed": True}
+        if head.startswith(b"post /mutate"):
+            response |= {"patchType": "JSONPatch", "patch": _PATCH}
+        return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+async def serve() -> None:
+    pem, key = certificate()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(pem + key)
+        context.load_cert_chain(file.name)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Webhook, "127.0.0.1", 0, ssl=context)
+    print(server.sockets[0].getsockname()[1], base64.b64encode(pem).decode(), flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

@@ -1,0 +1,191 @@
+"""The agent of kept connections against a server that says what a test wants it to say, byte for byte."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import treq
+from treq.client import HTTPClient
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock, deferLater
+from twisted.trial.unittest import TestCase
+from twisted.web.http_headers import Headers
+
+from kapi.client import kept
+from kapi.client.kept import AnswerTooLarge, BadAnswer, Body, ServerAgent, no_cookies, prepared_url
+from tests.admission.certificates import make_certificate
+
+CERTIFICATE, KEY = make_certificate("127.0.0.1")
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Script(Protocol):
+    """Answers each request with the next pieces of the factory's script; None closes the connection."""
+
+    factory: Any
+    buffer = b""
+
+    def connectionMade(self) -> None:
+        self.factory.connections.append(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        self.buffer += data
+        while b"\r\n\r\n" in self.buffer:
+            head, _, rest = self.buffer.partition(b"\r\n\r\n")
+            length = int(head.rpartition(b"Content-Length: ")[2])
+            if len(rest) < length:
+                return
+            self.factory.requests.append((head, rest[:length]))
+            self.buffer = rest[length:]
+            for piece in self.factory.script.pop(0) if self.factory.script else ():
+                if piece is None:
+                    self.transport.loseConnection()  # type: ignore[union-attr]
+                else:
+                    self.transport.write(piece)  # type: ignore[union-attr]
+
+
+class KeptCase(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.server: Any = Factory.forProtocol(Script)
+        self.server.script, self.server.requests, self.server.connections = [], [], []
+        pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
+        self.port = reactor.listenSSL(0, self.server, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.number = self.port.getHost().port
+        trust = ssl.trustRootFromCertificates([ssl.Certificate.loadPEM(CERTIFICATE)])
+        options = ssl.optionsForClientTLS("127.0.0.1", trustRoot=trust)
+        self.agent = ServerAgent(reactor, "127.0.0.1", self.number, options, 1000, [(b"X-Always", b"yes")])
+
+    async def tearDown(self) -> None:
+        await self.agent.close()
+        await self.port.stopListening()
+        await deferLater(reactor, 0.01)
+        for warning in self.flushWarnings():
+            self.assertIn("pyOpenSSL", str(warning["message"]))
+
+    def ask(self, *answer: bytes | None, body: bytes = b"hello", path: str = "/a?b=c") -> Deferred[Any]:
+        self.server.script.append(answer)
+        return self.agent.request(b"POST", f"https://127.0.0.1:{self.number}{path}".encode(), None, Body(body))
+
+    async def failure(self, *answer: bytes | None) -> Exception:
+        try:
+            found = await self.ask(*answer)
+        except Exception as problem:
+            return problem
+        raise AssertionError(f"the answer was taken: {found.body!r}")
+
+    async def test_a_request_as_the_server_sees_it(self) -> None:
+        answer = await self.ask(OK)
+        self.assertEqual((answer.code, answer.phrase, answer.body, answer.length), (200, b"OK", b"ok", 2))
+        head, body = self.server.requests[0]
+        self.assertEqual(body, b"hello")
+        lines = head.split(b"\r\n")
+        self.assertEqual(lines[:2], [b"POST /a?b=c HTTP/1.1", b"Host: 127.0.0.1:%d" % self.number])
+        self.assertIn(b"X-Always: yes", lines)
+
+    async def test_a_url_without_a_path_asks_for_the_root(self) -> None:
+        await self.ask(OK, path="?x=1")
+        self.assertEqual(self.server.requests[0][0].split(b"\r\n")[0], b"POST /?x=1 HTTP/1.1")
+
+    async def test_answers_in_all_forms(self) -> None:
+        for pieces, wanted in (
+            ((OK[:9], OK[9:30], OK[30:]), b"ok"),
+            ((b"HTTP/1.1 100 Continue\r\n\r\n" + OK,), b"ok"),
+            ((b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", b"1\r\nc\r\n0\r\n\r\n"), b"abc"),
+            ((b"HTTP/1.1 204 No Content\r\n\r\n",), b""),
+            ((b"HTTP/1.1 200 OK\r\n\r\nall of it", None), b"all of it"),
+            ((b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", None), b"x"),
+            ((b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\ny",), b"y"),
+        ):
+            answer = await self.ask(*pieces)
+            self.assertEqual(answer.body, wanted, pieces)
+
+    async def test_connections_are_kept_unless_the_server_says_otherwise(self) -> None:
+        for _ in range(3):
+            await self.ask(OK)
+        self.assertEqual(len(self.server.connections), 1)
+        await self.ask(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        await self.ask(OK)
+        self.assertEqual(len(self.server.connections), 2)
+
+    async def test_what_is_no_answer_fails_and_costs_the_connection(self) -> None:
+        for text in (
+            b"SSH-2.0-nonsense\r\n\r\n",
+            b"HTTP/1.1 2xx OK\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
+            b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
+            b"HTTP/1.1 200 OK\r\n" + b"x" * (kept.MAX_HEAD + 1),
+        ):
+            self.assertIsInstance(await self.failure(text), BadAnswer, text[:60])
+        self.assertEqual(len(self.server.connections), 10)
+
+    async def test_answers_are_bounded_however_they_come(self) -> None:
+        for text in (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1001,
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1001,
+        ):
+            self.assertIsInstance(await self.failure(text), AnswerTooLarge)
+
+    async def test_an_answer_that_ends_early_is_none(self) -> None:
+        problem = await self.failure(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", None)
+        self.assertEqual(str(problem), "unexpected EOF")
+        problem = await self.failure(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", None)
+        self.assertEqual(str(problem), "unexpected EOF")
+
+    async def test_a_connection_that_ends_unanswered_fails_the_request_and_is_not_asked_again(self) -> None:
+        await self.ask(OK)
+        self.assertNotIsInstance(await self.failure(None), BadAnswer)
+        self.assertEqual(len(self.server.requests), 2)
+
+    async def test_words_nobody_asked_for_cost_the_connection(self) -> None:
+        await self.ask(OK)
+        self.server.connections[0].transport.write(OK)
+        await deferLater(reactor, 0.05)
+        self.assertEqual((await self.ask(OK)).body, b"ok")
+        self.assertEqual(len(self.server.connections), 2)
+
+    async def test_who_gives_up_ends_the_connection(self) -> None:
+        waiting = self.ask()
+        while not self.server.requests:
+            await deferLater(reactor, 0.005)
+        waiting.cancel()
+        with self.assertRaises(CancelledError):
+            await waiting
+        early = self.ask()
+        early.cancel()  # still connecting
+        with self.assertRaises(CancelledError):
+            await early
+        self.assertEqual(self.agent.idle, [])
+
+    async def test_idle_connections_are_closed_after_a_while(self) -> None:
+        clock = self.agent._reactor = Clock()
+        await self.ask(OK)
+        clock.pump([1.0] * int(kept.KEEP - 5))
+        self.assertEqual(len(self.agent.idle), 1)
+        clock.pump([1.0] * 25)
+        self.assertEqual((self.agent.idle, clock.getDelayedCalls()), ([], []))
+
+    async def test_treq_on_top(self) -> None:
+        client = HTTPClient(self.agent, no_cookies(), Body)  # type: ignore[arg-type]
+        url = prepared_url(f"https://127.0.0.1:{self.number}/ä?x=1")
+        packed = gzip.compress(b"text")
+        head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+        self.server.script += [(head % len(packed) + packed,), (OK,)]
+        for wanted in (b"text", b"ok"):
+            response = await client.post(url, data=b"d", headers=Headers({b"X-One": [b"1"]}), allow_redirects=False)  # type: ignore[arg-type]
+            self.assertEqual(await treq.content(response), wanted)
+        head = self.server.requests[1][0]
+        self.assertTrue(head.startswith(b"POST /%C3%A4?x=1 HTTP/1.1\r\n"))
+        self.assertIn(b"X-One: 1", head)
+        self.assertNotIn(b"ookie", head)
+        self.assertNotIn(b"gzip", head)
