@@ -20,7 +20,8 @@ from twisted.internet.defer import Deferred, FirstError
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from kapi.assembly import Assembly, assemble
+from kapi.assembly.parts import Assembly
+from kapi.assembly.server import assemble
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.server import pki

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from kapi.request.headers import any_header_with_prefix, remove_header, remove_h
 from kapi.request.user import ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 
 _log = Logger()
-#: called with the request and "success", "failure" or "error"
-Recorder = Callable[[RequestContext, str], None]
+#: called with "success", "failure" or "error", the seconds it took, and the user's name
+Recorder = Callable[[str, float, str], None]
 
 
 class ProxyHeaders(NamedTuple):
@@ -44,9 +45,9 @@ def authentication(
     Credentials and ``proxy_headers`` (beside the standard ones) are gone from the request behind it.
     """
 
-    def accept(ctx: RequestContext, user: RequestAnswer) -> None:
+    def accept(ctx: RequestContext, user: RequestAnswer, started: float) -> None:
         if user is None:
-            raise refuse(ctx, "failure", "")
+            raise refuse(ctx, "failure", "", started)
         ctx.user = user
         remove_header(ctx, "Authorization")
         if any_header_with_prefix(ctx, b"X-Remote-"):
@@ -56,33 +57,34 @@ def authentication(
         if user.name == ANONYMOUS or ALL_UNAUTHENTICATED in user.groups:
             end_http2(ctx)  # CVE-2023-44487: who does not say who he is gets one request a connection
         if record is not None:
-            record(ctx, "success")
+            record("success", time.perf_counter() - started, user.name)
 
-    def refuse(ctx: RequestContext, outcome: str, text: str) -> Unauthorized:
+    def refuse(ctx: RequestContext, outcome: str, text: str, started: float) -> Unauthorized:
         if text:
             _log.debug("Unable to authenticate the request: {error}", error=text, audit_id=ctx.audit_id)
         if record is not None:
-            record(ctx, outcome)
+            record(outcome, time.perf_counter() - started, "")
         end_http2(ctx)
         return Unauthorized()
 
-    async def wait(ctx: RequestContext, waiting: Awaitable[RequestAnswer]) -> None:
+    async def wait(ctx: RequestContext, waiting: Awaitable[RequestAnswer], started: float) -> None:
         try:
             user = await waiting
         except AuthenticationError as error:
-            raise refuse(ctx, "error", str(error)) from None
-        accept(ctx, user)
+            raise refuse(ctx, "error", str(error), started) from None
+        accept(ctx, user, started)
 
     def check(ctx: RequestContext) -> None | Awaitable[None]:
         if authenticator is None:
             return None
+        started = time.perf_counter()
         try:
             answer = authenticator.authenticate(ctx)
         except AuthenticationError as error:
-            raise refuse(ctx, "error", str(error)) from None
+            raise refuse(ctx, "error", str(error), started) from None
         if answer is None or isinstance(answer, UserInfo):
-            accept(ctx, answer)
+            accept(ctx, answer, started)
             return None
-        return wait(ctx, answer)
+        return wait(ctx, answer, started)
 
     return check

@@ -8,6 +8,7 @@ the answer is that of the first that applied.
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Awaitable
 from dataclasses import replace
 
@@ -16,13 +17,15 @@ from kapi.authentication.service_account.names import NODE_NAME
 from kapi.authentication.service_account.names import groups as account_groups
 from kapi.authentication.service_account.names import split_username as service_account_name
 from kapi.authorization.attributes import attributes_of
+from kapi.authorization.errors import aggregate
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision
 from kapi.authorization.node.identity import NODE_PREFIX, NODES_GROUP
 from kapi.authorization.rbac.policy import quoted_list
 from kapi.filters.chain import Filter
+from kapi.filters.metrics import IdentityMeter
 from kapi.machinery import status
-from kapi.machinery.field import quote
+from kapi.machinery.field import Path, quote
 from kapi.machinery.names import dns_subdomain
 from kapi.request.context import RequestContext
 from kapi.request.headers import (
@@ -34,6 +37,7 @@ from kapi.request.headers import (
     remove_headers_with_prefix,
 )
 from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, SYSTEM_MASTERS, UserInfo
+from kapi.resources.shared.paths import domain_prefixed_path
 
 _USER, _UID, _GROUP, _EXTRA = "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-"
 _AUTHENTICATION = "authentication.k8s.io"
@@ -41,14 +45,20 @@ _MANY = 4  # from so many groups or extras on, one check for "*" is tried first
 _REMEMBERED = 10_000
 
 
-def impersonation(authorizer: Authorizer, *, constrained: bool = True) -> Filter:
+def impersonation(authorizer: Authorizer, *, constrained: bool = True, meter: IdentityMeter | None = None) -> Filter:
     """Sets ``ctx.user`` to the impersonated user and ``ctx.original_user`` to the real one.  Raises Forbidden."""
-    modes = _Modes(authorizer, constrained)
+    measured = meter or IdentityMeter()
+    modes = _Modes(authorizer, constrained, measured)
 
     async def check(ctx: RequestContext, wanted: UserInfo) -> None:
-        requestor = ctx.user
+        requestor, started = ctx.user, time.perf_counter()
         assert requestor is not None
-        user, constraint = await modes.impersonate(wanted, attributes_of(ctx))
+        try:
+            user, constraint = await modes.impersonate(wanted, attributes_of(ctx))
+        except status.StatusError:
+            measured.impersonated("", False, time.perf_counter() - started)
+            raise
+        measured.impersonated(constraint.partition(":")[2] or "legacy", True, time.perf_counter() - started)
         ctx.original_user, ctx.user = requestor, user
         ctx.extra["impersonation_constraint"] = constraint
 
@@ -107,8 +117,9 @@ def _associated(requestor: UserInfo, wanted: UserInfo) -> bool:
 class _Modes:
     """The ways to impersonate, in upstream's order; the one that worked last for a requestor is tried first."""
 
-    def __init__(self, authorizer: Authorizer, constrained: bool) -> None:
+    def __init__(self, authorizer: Authorizer, constrained: bool, meter: IdentityMeter) -> None:
         self.authorizer = authorizer
+        self.meter = meter
         self.names = ("associated-node", "arbitrary-node", "serviceaccount", "user-info", "") if constrained else ("",)
         self._last: dict[str, str] = {}
 
@@ -217,9 +228,12 @@ class _Modes:
                 await self._require(replace(question, subresource=key, name=value))
 
     async def _require(self, question: Attributes) -> None:
+        started = time.perf_counter()
         verdict = self.authorizer.authorize(question)
         if inspect.isawaitable(verdict):
             verdict = await verdict
+        mode = question.verb.split(":")[1] if ":" in question.verb else "legacy"
+        self.meter.checked(mode, verdict.decision is Decision.ALLOW, time.perf_counter() - started)
         if verdict.decision is not Decision.ALLOW:
             why = (
                 f"{verdict.error}: {verdict.reason}"
@@ -244,12 +258,9 @@ def _extra_problem(key: str, values: tuple[str, ...]) -> str:
     """Why a constrained impersonation may not set this extra; "" when it may."""
     if not key:
         return "impersonating the empty string key in extra is not allowed"
-    host, _, path = key.partition("/")
-    if not host or not path:
-        text = f'extra.key: Invalid value: {quote(key)}: must be a domain-prefixed path (such as "acme.io/foo")'
-        return f"impersonating an invalid key in extra is not allowed: {text}"
-    for text in dns_subdomain(host):
-        return f"impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {quote(host)}: {text}"
+    problems = aggregate(str(error) for error in domain_prefixed_path(key, Path("extra").child("key")))
+    if problems:
+        return f"impersonating an invalid key in extra is not allowed: {problems}"
     if key != key.lower():
         return f"impersonating a non-lowercase key in extra is not allowed: {quote(key)}"
     if not values:

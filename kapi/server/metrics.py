@@ -168,12 +168,9 @@ class Metrics:
         self.store = LatencyFamily(
             "etcd_request_duration_seconds", "Store request latency in seconds.", ("operation", "group", "resource")
         )
-        self.authentication: dict[str, int] = {}
-        self.authorization: dict[str, int] = {}
         for collector in (
             self.requests,
             self.store,
-            FunctionCollector(self._counters),
             ProcessCollector(registry=None),
             PlatformCollector(registry=None),
             GCCollector(registry=_Sink()),  # type: ignore[arg-type]
@@ -183,20 +180,6 @@ class Metrics:
     def add(self, make: Callable[[], Iterable[Any]]) -> None:
         """Adds families over foreign state."""
         self.registry.register(FunctionCollector(make))
-
-    def _counters(self) -> Iterator[Any]:
-        attempts = CounterMetricFamily(
-            "authentication_attempts", "Authentication attempts by result.", labels=["result"]
-        )
-        for result, count in self.authentication.items():
-            attempts.add_metric([result], count)
-        yield attempts
-        decisions = CounterMetricFamily(
-            "authorization_attempts_total", "Authorization attempts by result.", labels=["result"]
-        )
-        for result, count in self.authorization.items():
-            decisions.add_metric([result], count)
-        yield decisions
 
     def filter(self, known: Callable[[str, str, str], bool]) -> Callable[[Any], None]:
         """The filter that counts every request; ``known`` says which resources may be label values."""

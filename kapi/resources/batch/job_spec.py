@@ -8,8 +8,9 @@ from kapi.machinery import field
 from kapi.machinery.field import OMIT, Path, quote
 from kapi.resources.batch.indexes import IndexesError, count_indexes
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.names import HTTP_PATH_TEXT, is_dns1123_subdomain, is_http_path, is_qualified_name
+from kapi.resources.shared.names import is_qualified_name
 from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.paths import domain_prefixed_path
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
@@ -39,17 +40,7 @@ def _choices(values: tuple[str, ...]) -> str:
 
 
 def _managed_by(name: str, path: Path, errors: Errors) -> None:
-    host, slash, rest = name.partition("/")
-    if not name:
-        errors.append(field.required(path))
-    elif not host or not rest:
-        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        errors.append(field.invalid(path, name, text))
-    else:
-        for text in is_dns1123_subdomain(host):
-            errors.append(field.invalid(path, host, text))
-        if not is_http_path(rest):
-            errors.append(field.invalid(path, rest, HTTP_PATH_TEXT))
+    errors.extend(domain_prefixed_path(name, path))
     if len(name.encode()) > 63:
         errors.append(field.too_long(path, 63))
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.machinery.field import Path, forbidden, invalid, required, too_long
+from kapi.machinery.field import Path, forbidden, required, too_long
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.networking.ingresses import REFERENCE
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
-from kapi.resources.shared.names import is_dns1123_subdomain, is_http_path, label_name
+from kapi.resources.shared.names import label_name
+from kapi.resources.shared.paths import domain_prefixed_path
 from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
@@ -19,21 +20,6 @@ Object = dict[str, Any]
 _SPEC = Path("spec")
 _MAX_CONTROLLER = 250  # bytes
 _DEFAULT_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
-_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
-
-
-def _controller(name: str, path: Path, errors: Errors) -> None:
-    """A path with a domain before it: ``acme.io/foo``."""
-    if not name:
-        errors.append(required(path))
-        return
-    host, slash, rest = name.partition("/")
-    if not slash or not host or not rest:
-        errors.append(invalid(path, name, 'must be a domain-prefixed path (such as "acme.io/foo")'))
-        return
-    check(is_dns1123_subdomain)(host, path, errors, None)
-    if not is_http_path(rest):
-        errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
 
 
 def _parameters(parameters: Object, path: Path, errors: Errors) -> None:
@@ -66,7 +52,7 @@ class IngressClassStrategy(PlainStrategy):
         controller, path = spec.get("controller") or "", _SPEC.child("controller")
         if len(controller.encode()) > _MAX_CONTROLLER:
             errors.append(too_long(path, _MAX_CONTROLLER))
-        _controller(controller, path, errors)
+        errors.extend(domain_prefixed_path(controller, path))
         if spec.get("parameters") is not None:
             _parameters(spec["parameters"], _SPEC.child("parameters"), errors)
 

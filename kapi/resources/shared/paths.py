@@ -1,9 +1,13 @@
-"""File paths inside volumes and containers (upstream: ``core/validation`` validatePathNoBacksteps and relatives)."""
+"""Paths: of files inside volumes and containers, and those with a domain before them.
+
+Upstream: ``core/validation`` validatePathNoBacksteps and relatives, apimachinery ``validation.IsDomainPrefixedPath``.
+"""
 
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.field import Path
+from kapi.machinery.field import FieldError, Path
+from kapi.resources.shared.names import HTTP_PATH_TEXT, is_dns1123_subdomain, is_http_path
 from kapi.resources.shared.rules import Errors
 
 FILE_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -35,3 +39,16 @@ def validate_local(text: str, path: Path, errors: Errors) -> None:
 def validate_mode(mode: int | None, path: Path, errors: Errors) -> None:
     if mode is not None and not 0 <= mode <= 0o777:
         errors.append(field.invalid(path, mode, FILE_MODE))
+
+
+def domain_prefixed_path(text: str, path: Path) -> list[FieldError]:
+    """What is wrong with a name such as ``acme.io/foo``."""
+    if not text:
+        return [field.required(path)]
+    host, _, rest = text.partition("/")
+    if not host or not rest:
+        return [field.invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [field.invalid(path, host, problem) for problem in is_dns1123_subdomain(host)]
+    if not is_http_path(rest):
+        errors.append(field.invalid(path, rest, HTTP_PATH_TEXT))
+    return errors

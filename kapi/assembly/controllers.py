@@ -1,0 +1,71 @@
+"""What runs beside requests: the controllers, and the hooks that start and stop them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.assembly.identity import trusted
+from kapi.assembly.parts import Assembly
+from kapi.authorization.rbac.bootstrap import reconcile_policy
+from kapi.controllers.bootstrap.controller import BootstrapController
+from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
+from kapi.controllers.builtin import KNOWN, manager_controllers, server_controllers
+from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+from kapi.registry.registry import Registry
+from kapi.server.generic import GenericServer
+from kapi.server.pki import Files
+
+
+def install_controllers(
+    options: Options,
+    reactor: Any,
+    made: Assembly,
+    core: GenericServer,
+    files: Files,
+    advertise: str,
+    port: int,
+    node_ports: Any,
+) -> None:
+    """Adds them to ``core`` by its hooks.  Raises ConfigError for names in --controllers that nobody has."""
+    registry = made.registry
+    now = registry.environment.now
+    bootstrap = BootstrapController(
+        registry.client.named("kube-apiserver"),
+        reactor,
+        ranges=[str(network) for network in options.misc.service_ranges],
+        address=advertise,
+        port=port,
+        node_port=options.misc.kubernetes_service_node_port,
+        now=now,
+        leases=None if registry.store.exclusive else _leases(registry),
+        ranges_client=registry.client.named("kubernetes-service-cidr-controller"),
+    )
+    core.add_post_start_hook("bootstrap-controller", bootstrap.start)
+    core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)
+    unknown = options.controllers.unknown(KNOWN)
+    if unknown:
+        raise ConfigError("\n".join(unknown))
+    published = ClusterAuthenticationController(
+        registry.client.named("kube-apiserver"), reactor, lambda: trusted(options, files)
+    )
+    made.reloaders.append(published.refresh)
+    for controller in (
+        *server_controllers(registry.client, reactor, node_ports=node_ports, now=now),
+        *manager_controllers(
+            registry.client,
+            reactor,
+            enabled=options.controllers.enabled,
+            now=now,
+            root_ca=lambda: files.ca.read_text(),
+        ),
+        published,
+    ):
+        core.add_post_start_hook(controller.name, controller.start)
+        core.add_pre_shutdown_hook(controller.name, controller.stop)
+    core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
+
+
+def _leases(registry: Registry) -> ServerLeases:
+    return ServerLeases(registry.store, registry.caches.cache(LEASES, {}, False), registry.environment.clock)

@@ -1,0 +1,144 @@
+"""Who is asked who somebody is: authenticators, the keys of ServiceAccounts, what extension servers may rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import Logger
+
+from kapi.assembly.parts import Assembly
+from kapi.authentication.build import AuthenticationSettings, build_authentication
+from kapi.authentication.certificates import CertificateAuthority
+from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.service_account.issuer import TokenIssuer
+from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
+from kapi.authentication.service_account.usage import LegacyTokenUsage
+from kapi.authentication.static_tokens import parse_token_file
+from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
+from kapi.endpoints.issuer_discovery import IssuerDiscovery
+from kapi.filters.authentication import STANDARD_HEADERS, ProxyHeaders
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.external import ExternalIdentity
+from kapi.options.options import Options
+from kapi.registry.registry import Registry
+from kapi.server.pki import Files
+
+_log = Logger()
+
+
+class Identity:
+    """Who is asked who somebody is."""
+
+    def __init__(
+        self, requests: Any, tokens: Any, issuer: TokenIssuer, paths: dict[str, Any], proxy_headers: ProxyHeaders
+    ) -> None:
+        self.requests = requests
+        self.tokens = tokens
+        self.issuer = issuer
+        self.paths = paths  # of the issuer's discovery
+        self.proxy_headers = proxy_headers  # that nobody behind authentication may see
+
+
+def trusted(options: Options, files: Files) -> TrustedIdentities:
+    """What extension API servers may rely on, as the files are now."""
+    flags = options.authentication
+    headers = _proxy_headers(flags)
+
+    def bundle(path: str, flag: str) -> str:
+        return read_file(path, flag).decode() if path else ""
+
+    return TrustedIdentities(
+        files.ca.read_text() + bundle(flags.client_ca_file, "client-ca-file"),
+        bundle(flags.requestheader_client_ca_file, "requestheader-client-ca-file"),
+        *headers,
+        flags.requestheader_allowed_names,
+    )
+
+
+def _proxy_headers(flags: Any) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Of names, uids and groups, and the prefixes of extras."""
+    return (
+        flags.requestheader_username_headers or ["X-Remote-User"],
+        flags.requestheader_uid_headers,
+        flags.requestheader_group_headers or ["X-Remote-Group"],
+        flags.requestheader_extra_headers_prefix or ["X-Remote-Extra-"],
+    )
+
+
+def _authority(path: str, flag: str, made: Assembly, more: bytes = b"") -> CertificateAuthority:
+    def bundle() -> bytes:
+        return read_file(path, flag) + b"\n" + more if path else more
+
+    try:
+        authority = CertificateAuthority(bundle())
+    except ValueError as error:
+        raise ConfigError(f"--{flag}: {path}: {error}") from None
+    seen = [bundle()]
+
+    def reload() -> None:
+        try:
+            content = bundle()
+            if content != seen[0]:
+                authority.reload(content)
+                seen[0] = content
+        except (ConfigError, ValueError) as error:  # a bundle that is being replaced: the next look will find it whole
+            _log.error("Not reloading --{flag}: {error}", flag=flag, error=str(error))
+
+    made.reloaders.append(reload)
+    return authority
+
+
+def authentication(
+    options: Options, files: Files, registry: Registry, made: Assembly, address: str, reactor: Any
+) -> Identity:
+    flags = options.authentication
+    external = ExternalIdentity(flags, reactor)
+    made.reloaders.append(external.reload)
+    usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
+    made.server.add_post_start_hook("start-legacy-token-tracking-controller", usage.record_start)
+    generated = files.ca.read_bytes()
+    settings = AuthenticationSettings(
+        client_ca=_authority(flags.client_ca_file, "client-ca-file", made, generated),
+        issuers=flags.issuers,
+        lookup_tokens=flags.service_account_lookup,
+        bootstrap_tokens=flags.enable_bootstrap_token_auth,
+        api_audiences=tuple(flags.audiences),
+        anonymous=external.anonymous,
+        anonymous_paths=external.anonymous_paths,
+        external=external.tokens,
+        listers=registry.environment.listers,
+        mark_used=usage,
+    )
+    if flags.requestheader_client_ca_file:
+        settings.front_proxy = FrontProxyAuthenticator(
+            _authority(flags.requestheader_client_ca_file, "requestheader-client-ca-file", made),
+            flags.requestheader_allowed_names,
+            *_proxy_headers(flags),
+        )
+    if flags.token_auth_file:
+        try:
+            text = read_file(flags.token_auth_file, "token-auth-file").decode()
+            settings.static_tokens = parse_token_file(text)
+        except ValueError as error:
+            raise ConfigError(f"--token-auth-file: {error}") from None
+    signing = flags.service_account_signing_key_file or str(files.service_account_key)
+    try:
+        issuer = TokenIssuer(flags.issuers[0], load_signing_key(read_file(signing, "service-account-signing-key-file")))
+        keys = [
+            key
+            for path in flags.service_account_key_file
+            for key in load_verification_keys(read_file(path, "service-account-key-file"))
+        ]
+    except ValueError as error:
+        raise ConfigError(f"service account keys: {error}") from None
+    settings.keys = KeySet([issuer.verification_key, *keys])
+    built = build_authentication(settings)
+    paths: dict[str, Any] = {}
+    try:
+        documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys.keys)
+        paths = dict(documents.paths)
+    except ValueError:
+        pass  # an issuer that is no https URL has no discovery, as upstream
+    users, uids, groups, extras = _proxy_headers(flags)
+    hidden = ProxyHeaders((*users, *uids, *groups), tuple(extras)) if settings.front_proxy else STANDARD_HEADERS
+    return Identity(built.requests, built.tokens, issuer, paths, hidden)

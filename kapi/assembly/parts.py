@@ -1,0 +1,35 @@
+"""What a server consists of once it is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kapi.audit.build import Auditor
+from kapi.filters.chain import FilterChain
+from kapi.filters.shutdown import RequestWaitGroup
+from kapi.registry.registry import Registry
+from kapi.server.generic import GenericServer
+from kapi.server.lifecycle import Hooks
+from kapi.server.metrics import Metrics
+from kapi.watchcache.caches import Caches
+
+
+class Assembly:
+    """The parts that run."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.requests = RequestWaitGroup()
+        self.watches = RequestWaitGroup()
+        self.stopping = False
+        self.reloaders: list[Callable[[], None]] = []
+        self.caches: Caches
+        self.registry: Registry
+        self.server: GenericServer
+        self.chain: FilterChain
+        self.auditor: Auditor | None = None
+        self.hooks: Hooks
+
+    def reload(self) -> None:
+        for reload in self.reloaders:
+            reload()

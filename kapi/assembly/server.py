@@ -1,0 +1,199 @@
+"""What the server is made of, put together from the options: store, registry, admission, the three servers, the filters.
+
+No I/O but reading the files that flags name; nothing runs yet (upstream: cmd/kube-apiserver ``app/server.go``
+CreateServerChain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from kapi.admission.interface import AdmissionChain
+from kapi.aggregator.server import AggregatorServer
+from kapi.apiextensions.serving import CustomResources
+from kapi.assembly.controllers import install_controllers
+from kapi.assembly.filters import auditor, filters, flow_control
+from kapi.assembly.identity import authentication
+from kapi.assembly.parts import Assembly
+from kapi.assembly.policy import admission, authorization
+from kapi.core.handlers import built_in_handlers
+from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.endpoints.reviews.handlers import review_handlers
+from kapi.endpoints.reviews.question import ReviewServices
+from kapi.filters.chain import FilterChain
+from kapi.machinery import status
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+from kapi.registry.allocators.install import install as install_allocators
+from kapi.registry.environment import Environment
+from kapi.registry.escalation import install_escalation_checks
+from kapi.registry.registry import Registry
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.generic import GenericServer, NotFound
+from kapi.server.health import HealthChecks
+from kapi.server.lifecycle import Hooks
+from kapi.server.pki import Files
+from kapi.server.routes import install_health, install_index, install_metrics, install_version
+from kapi.server.slis import install_slis
+from kapi.store.errors import UnsuitableStore
+from kapi.store.factory import embedded_store, external_store
+from kapi.watchcache.caches import Caches
+from kapi.watchcache.metrics import families
+
+
+def assemble(options: Options, reactor: Any, files: Files, advertise: str, port: int) -> Assembly:
+    """Raises ConfigError."""
+    made = Assembly()
+    store = _store(options, reactor)
+    made.caches = Caches(store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"))
+    made.metrics.add(families(made.caches))
+    store.on_request = _observe_store(made)
+    settings = {
+        "allow_privileged": options.misc.allow_privileged,
+        "service_cluster_ip_range": options.misc.service_cluster_ip_range,
+        "service_node_port_range": options.misc.service_node_port_range,
+        "default_not_ready_toleration_seconds": options.admission.default_not_ready_toleration_seconds,
+        "default_unreachable_toleration_seconds": options.admission.default_unreachable_toleration_seconds,
+    }
+    environment = Environment(
+        features=options.generic.features,
+        options=settings,
+        garbage_collection=options.storage.enable_garbage_collector,
+        event_ttl=options.storage.event_ttl,
+    )
+    registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment)
+    policy = authorization(options, reactor, made)
+    environment.authorizer = policy.authorizer
+
+    handlers: dict[str, Any] = {}
+    extensions = GenericServer("apiextensions-apiserver", NotFound(), ResourceTable(handlers))
+    core = GenericServer("kube-apiserver", extensions, ResourceTable(handlers))
+    aggregator = made.server = AggregatorServer(core, ResourceTable(handlers))
+    enabled = options.api_enablement.enabled
+    for server, rows in (
+        (extensions, rows_of(EXTENSIONS_GROUP)),
+        (core, core_rows()),
+        (aggregator, rows_of(AGGREGATOR_GROUP)),
+    ):
+        server.fixed_groups = frozenset(row.group for row in rows)
+        install(server.table, registry, [row for row in rows if enabled(row.group, row.version, row.plural)])
+
+    ranges = [str(network) for network in options.misc.service_ranges]
+    node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
+    install_escalation_checks(registry, policy.escalation)
+    plugins = admission(options, registry, environment, settings, reactor, made.metrics)
+    identity = authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
+    handlers.update(built_in_handlers(registry, reactor, options.kubelet.settings()))
+    handlers.update(
+        review_handlers(
+            ReviewServices(
+                environment,
+                authorizer=policy.authorizer,
+                rules=policy.authorizer,
+                tokens=identity.tokens,
+                issuer=identity.issuer,
+                api_audiences=tuple(options.authentication.audiences),
+                admission=plugins,
+                max_token_seconds=int(options.authentication.service_account_max_token_expiration),
+                extend_tokens=options.authentication.service_account_extend_token_expiration,
+                listers=environment.listers,
+            )
+        )
+    )
+    for path, handler in identity.paths.items():
+        core.route(path, handler)
+
+    aggregator.aggregate(
+        registry.client.named("kube-apiserver"),
+        reactor,
+        tables=(core.table, aggregator.table, extensions.table),
+        address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
+        now=environment.now,
+        identity=options.aggregator.identity(),
+    )
+    install_controllers(options, reactor, made, core, files, advertise, port, node_ports)
+
+    async def follow() -> None:
+        policy.index.follow(registry.client)
+        policy.graph.follow(registry.client)
+
+    core.add_post_start_hook("generic-apiserver-start-informers", follow)
+    built_in = frozenset(
+        row.group_resource
+        for server in (core, aggregator)
+        for row in (scope.resource for scope in server.table.scopes())
+    )
+    custom = CustomResources(registry, extensions.table, registry.client.named("kube-apiserver"), reactor, built_in)
+    extensions.add_post_start_hook("start-apiextensions-controllers", custom.start)
+    extensions.add_pre_shutdown_hook("stop-apiextensions-controllers", custom.stop)
+    made.auditor = auditor(options, reactor, made)
+    flow = flow_control(options, reactor, made, core)
+    _routes(made, store)
+    chain = filters(options, reactor, made, identity, policy.authorizer, flow)
+    made.chain = FilterChain(chain, _handler(made))
+    return made
+
+
+def _observe_store(made: Assembly) -> Callable[[str, str, float], None]:
+    observe = made.metrics.store.observe
+
+    def on_request(operation: str, key: str, seconds: float) -> None:
+        group, resource, _ = key.split("/", 2)
+        observe((operation, "" if group == "core" else group, resource), seconds)
+
+    return on_request
+
+
+def _store(options: Options, reactor: Any) -> Any:
+    storage = options.storage
+    if storage.embedded:
+        return embedded_store(Path(storage.data_dir).absolute() / "store", reactor, prefix=storage.redis_prefix)
+    if len(storage.redis_servers) > 1:
+        raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
+    try:
+        return external_store(storage.redis_servers[0], reactor, prefix=storage.redis_prefix)
+    except UnsuitableStore as error:
+        raise ConfigError(str(error)) from None
+
+
+def _routes(made: Assembly, store: Any) -> None:
+    server = made.server
+    hooks = made.hooks = Hooks(server.post_start_hooks())
+    endpoints = [HealthChecks("/healthz"), HealthChecks("/livez"), HealthChecks("/readyz")]
+    for checks in endpoints:
+        checks.add("ping", lambda: "")
+        checks.add("log", lambda: "")
+        checks.add("etcd", lambda: "" if store.available else "the store is not reachable")
+        if checks.path == "/readyz":
+            checks.add("etcd-readiness", lambda: "" if store.available else "the store is not reachable")
+            checks.add("informer-sync", lambda: "" if made.caches.ready else "caches are not loaded")
+        for name in hooks.pending:
+            checks.add(f"poststarthook/{name}", _hook_check(hooks, name))
+        for name, check in server.health_checks().items():
+            checks.add(name, check)
+    endpoints[2].add("shutdown", lambda: "process is shutting down" if made.stopping else "")
+    install_index(server)
+    install_version(server)
+    install_health(server, endpoints)
+    install_metrics(server, made.metrics)
+    install_slis(server, endpoints)
+
+
+def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
+    return lambda: hooks.check(name)
+
+
+def _handler(made: Assembly) -> Callable[[RequestContext], Response | Awaitable[Response]]:
+    server = made.server
+
+    def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
+        answer = server.handle(ctx)
+        if answer is None:
+            raise status.no_such_resource()
+        return answer
+
+    return handle

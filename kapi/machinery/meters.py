@@ -1,0 +1,93 @@
+"""Counters, gauges and histograms as plain numbers, made into metric families only when somebody scrapes.
+
+A prometheus-client child costs a lock for every increment; here one is a dictionary access.  The caller sees to it that
+label values are bounded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+Labels = tuple[str, ...]
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """``count`` bounds, each ``factor`` times the one before."""
+    return tuple(start * factor**power for power in range(count))
+
+
+class _CounterType(str):
+    """Says "counter", and keeps the exposition from putting ``_total`` behind the family's name."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+class Counter(Collector):
+    """``name`` as it is shown; a few of upstream's do not end in ``_total``."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str] = ()) -> None:
+        self.name, self.text, self.labels = name, text, tuple(labels)
+        self.rows: dict[Labels, float] = {} if labels else {(): 0.0}
+
+    def add(self, *labels: str, by: float = 1) -> None:
+        self.rows[labels] = self.rows.get(labels, 0) + by
+
+    def collect(self) -> Iterator[Metric]:
+        if self.name.endswith("_total"):
+            family: Metric = CounterMetricFamily(self.name, self.text, labels=self.labels)
+        else:
+            family = Metric(self.name, self.text, "counter")
+            family.type = _CounterType("counter")
+        for key, count in sorted(self.rows.items()):
+            family.add_sample(self.name, dict(zip(self.labels, key, strict=True)), count)
+        yield family
+
+
+class Gauge(Collector):
+    def __init__(self, name: str, text: str, labels: Sequence[str] = ()) -> None:
+        self.name, self.text, self.labels = name, text, tuple(labels)
+        self.rows: dict[Labels, float] = {}
+
+    def set(self, value: float, *labels: str) -> None:
+        self.rows[labels] = value
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(self.name, self.text, labels=self.labels)
+        for key, value in sorted(self.rows.items()):
+            family.add_metric(list(key), value)
+        yield family
+
+
+class Histogram(Collector):
+    """``bounds`` are the upper ends of the buckets but the last, which has none."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
+        self.name, self.text, self.labels, self.bounds = name, text, tuple(labels), tuple(bounds)
+        #: by labels: one count per bucket, then the sum
+        self.rows: dict[Labels, list[float]] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        row = self.rows.get(labels)
+        if row is None:
+            row = self.rows[labels] = [0.0] * (len(self.bounds) + 2)
+        row[bisect_left(self.bounds, value)] += 1
+        row[-1] += value
+
+    def collect(self) -> Iterator[Metric]:
+        family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
+        for key, row in sorted(self.rows.items()):
+            total, buckets = 0.0, []
+            for bound, count in zip((*map(floatToGoString, self.bounds), "+Inf"), row, strict=False):
+                total += count
+                buckets.append((bound, total))
+            family.add_metric(list(key), buckets, row[-1])
+        yield family

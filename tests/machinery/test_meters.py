@@ -1,0 +1,54 @@
+"""Numbers as a scrape shows them."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
+
+
+def exposed(*collectors: Counter | Gauge | Histogram) -> list[str]:
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in collectors:
+        registry.register(collector)
+    return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("# HELP")]
+
+
+def test_counters_keep_the_name_they_were_given() -> None:
+    plain, total, bare = (
+        Counter("attempts", "A.", ["result"]),
+        Counter("uses_total", "B.", ["a"]),
+        Counter("n_total", ""),
+    )
+    plain.add("good")
+    plain.add("good", by=2)
+    total.add('q"')
+    assert exposed(plain, total, bare) == [
+        "# TYPE attempts counter",
+        'attempts{result="good"} 3.0',
+        "# TYPE uses_total counter",
+        'uses_total{a="q\\""} 1.0',
+        "# TYPE n_total counter",
+        "n_total 0.0",
+    ]
+
+
+def test_a_histogram_adds_up() -> None:
+    histogram = Histogram("took_seconds", "C.", ["verb"], exponential(0.5, 2, 2))
+    for value in (0.5, 0.75, 7.0):
+        histogram.observe(value, "get")
+    assert exposed(histogram) == [
+        "# TYPE took_seconds histogram",
+        'took_seconds_bucket{le="0.5",verb="get"} 1.0',
+        'took_seconds_bucket{le="1.0",verb="get"} 2.0',
+        'took_seconds_bucket{le="+Inf",verb="get"} 3.0',
+        'took_seconds_count{verb="get"} 3.0',
+        'took_seconds_sum{verb="get"} 8.25',
+    ]
+
+
+def test_a_gauge_shows_the_last_value() -> None:
+    gauge = Gauge("level", "D.", ["x"])
+    gauge.set(1, "a")
+    gauge.set(3, "a")
+    assert exposed(gauge) == ["# TYPE level gauge", 'level{x="a"} 3.0']
