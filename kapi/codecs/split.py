@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery.raw import RawObject
+
 _EMPTY = b"{}"
 
 
@@ -28,5 +30,8 @@ def encode_halves(obj: dict[str, Any]) -> tuple[bytes, bytes]:
     )
     meta = orjson.dumps(metadata)
     tail = b'"}' if meta == _EMPTY else b'",' + meta[1:]
+    for key, value in rest.items():
+        if type(value) is RawObject:
+            rest[key] = orjson.Fragment(value.text)
     body = orjson.dumps(rest)
     return head, tail + (b"}" if body == _EMPTY else b"," + body[1:])

@@ -95,6 +95,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK)
 
     context = store.context(op)
+    context.stored = entry.data
     lifecycle = store.row.lifecycle
     finish = await lifecycle.begin_update(obj, existing, context) if lifecycle is not None else None
     committed = False

@@ -14,6 +14,7 @@ from typing import Any
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
+from kapi.machinery.raw import RawObject, member_text
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
@@ -21,6 +22,8 @@ from kapi.schema.legacy_kinds import internal_kind, is_registered
 from kapi.schema.types import Kind, Type
 
 Object = dict[str, Any]
+#: fields whose text counts, not only the tree
+_RAW = {("apps", "ControllerRevision"): "data"}
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 
@@ -57,6 +60,11 @@ def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, w
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") == []:
         result.setdefault("metadata", {})["managedFields"] = []  # forgets all owners; leaving it out keeps them
+    raw = _RAW.get((kind.group, kind.kind))
+    if raw is not None and isinstance(result.get(raw), dict) and isinstance(body, Document) and body.raw is not None:
+        written = member_text(body.raw, raw)
+        if written is not None:
+            result[raw] = RawObject(result[raw], written)
     return result
 
 

@@ -1,0 +1,56 @@
+"""JSON kept as it was written (upstream: ``runtime.RawExtension``): two texts of one tree are not the same thing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+_SPACE = " \t\r\n"
+_decode = json.JSONDecoder().raw_decode
+
+
+class RawObject(dict[str, Any]):
+    """A tree that remembers its ``text``.  Copies of objects share it: never change it."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, tree: dict[str, Any], text: bytes) -> None:
+        super().__init__(tree)
+        self.text = text
+
+
+def text_of(value: Any) -> bytes:
+    """The text of a raw value; of a plain tree the compact one, which is what Go's encoder writes."""
+    return value.text if isinstance(value, RawObject) else orjson.dumps(value)
+
+
+def member_text(data: bytes, name: str) -> bytes | None:
+    """The text of a member of the JSON object that ``data`` is; None when it has none, or cannot be read this way.
+
+    The last of several counts.
+    """
+    try:
+        return _find(data.decode(), name)
+    except (ValueError, IndexError, RecursionError):
+        return None
+
+
+def _find(text: str, name: str) -> bytes | None:
+    found, at = None, _skip(text, 0) + 1
+    while text[at := _skip(text, at)] == '"':
+        key, at = _decode(text, at)
+        start = _skip(text, _skip(text, at) + 1)
+        _, at = _decode(text, start)
+        if key == name:
+            found = text[start:at].encode()
+        at = _skip(text, at)
+        at += text[at] == ","
+    return found
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at] in _SPACE:
+        at += 1
+    return at
