@@ -2,8 +2,8 @@
 
 Twisted's own agent keeps connections too, but reads answers line by line through half a dozen objects and as many
 Deferreds, which costs three times what TLS does.  This one writes a request in one piece, reads an answer in one piece, up
-to a limit, and fires one Deferred.  treq's HTTPClient goes on top of it (see ``prepared_url`` and ``no_cookies`` for what
-makes that cheap).  A kept connection that breaks fails the request that is on it, as upstream's: a POST is never sent twice.
+to a limit, and fires one Deferred.  treq's HTTPClient goes on top of it (``kapi.client.prepared`` makes that cheap).
+A kept connection that breaks fails the request that is on it, as upstream's: a POST is never sent twice.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hyperlink import EncodedURL
-from treq.cookies import IndexableCookieJar
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
@@ -22,111 +20,19 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
-from twisted.web.client import ResponseDone
 from twisted.web.http import PotentialDataLoss, _ChunkedTransferDecoder
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent, IBodyProducer, IResponse
+from twisted.web.iweb import IAgent, IBodyProducer
 from zope.interface import implementer
+
+from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length, read_head
 
 MAX_HEAD = 256 * 1024  # bytes
 KEEP = 90.0  # seconds an idle connection is kept
 MAX_IDLE = 25  # connections to one server
 _HEADS = 1000  # URIs whose first lines are kept
-_SLICE = 16 * 1024  # bytes that a decoder is given at once
 _SWEEP = 15.0  # seconds
-
-
-class BadAnswer(Exception):
-    """What the server sent is not HTTP."""
-
-
-class AnswerTooLarge(Exception):
-    """The server sent more than is read."""
-
-
-@implementer(IBodyProducer)
-class Body:
-    """The bytes of a request."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.length = len(data)
-
-    def startProducing(self, consumer: Any) -> Deferred[None]:
-        consumer.write(self.data)
-        done: Deferred[None] = Deferred()
-        done.callback(None)
-        return done
-
-    def pauseProducing(self) -> None:
-        pass
-
-    def resumeProducing(self) -> None:
-        pass
-
-    def stopProducing(self) -> None:
-        pass
-
-
-class _Delivery:
-    """The transport of who receives a body; the connection is long free."""
-
-    stopped = False
-
-    def abortConnection(self) -> None:
-        self.stopped = True
-
-    loseConnection = stopProducing = abortConnection
-
-
-@implementer(IResponse)
-class Answer:
-    """An answer with all of its body."""
-
-    request = None
-    previousResponse = None
-
-    def __init__(self, version: tuple[bytes, int, int], code: int, phrase: bytes, headers: Headers) -> None:
-        self.version, self.code, self.phrase, self.headers = version, code, phrase, headers
-        self.body = b""
-        self.length: Any = 0
-
-    def setPreviousResponse(self, response: Any) -> None:
-        self.previousResponse = response
-
-    def deliverBody(self, protocol: Any) -> None:
-        """In slices, so that who decompresses can stop before there is too much."""
-        delivery = _Delivery()
-        protocol.makeConnection(delivery)
-        body = self.body
-        for start in range(0, len(body), _SLICE):
-            if delivery.stopped:
-                break
-            protocol.dataReceived(body[start : start + _SLICE] if len(body) > _SLICE else body)
-        protocol.connectionLost(_DONE)
-
-
-_DONE = Failure(ResponseDone())
 _BREAK = b"\r\n\r\n"
-
-
-def _head(data: bytes) -> Answer:
-    """The status line and the headers.  Raises BadAnswer."""
-    first, *lines = data.split(b"\r\n")
-    protocol, _, rest = first.partition(b" ")
-    number, _, phrase = rest.partition(b" ")
-    if protocol not in (b"HTTP/1.1", b"HTTP/1.0") or len(number) != 3 or not number.isdigit():
-        raise BadAnswer(f'malformed HTTP response "{first[:200].decode("utf-8", "replace")}"')
-    headers = Headers()
-    for line in lines:
-        name, colon, value = line.partition(b":")
-        if not colon or not name or name != name.strip():
-            raise BadAnswer(f"malformed MIME header line: {line[:200].decode('utf-8', 'replace')}")
-        try:
-            headers.addRawHeader(name, value.strip())
-        except ValueError:
-            raise BadAnswer(f"malformed MIME header line: {line[:200].decode('utf-8', 'replace')}") from None
-    return Answer((b"HTTP", 1, 1 if protocol.endswith(b"1") else 0), int(number), phrase, headers)
 
 
 class _Connection(Protocol):
@@ -178,7 +84,7 @@ class _Connection(Protocol):
                 if len(self._raw) > MAX_HEAD:
                     raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
                 return
-            answer = _head(self._raw[:end])
+            answer = read_head(self._raw[:end])
             rest, self._raw = self._raw[end + 4 :], b""
             if answer.code == 101:
                 raise BadAnswer("unexpected 101 Switching Protocols")
@@ -194,7 +100,7 @@ class _Connection(Protocol):
                     raise BadAnswer("unsupported transfer encoding")
                 self._chunks = _ChunkedTransferDecoder(self._add, self._end)
             else:
-                self._left = _length(answer.headers.getRawHeaders(b"content-length"))
+                self._left = content_length(answer.headers.getRawHeaders(b"content-length"))
             if self._left is not None and self._left > self.agent.limit:
                 raise AnswerTooLarge(f"the answer is larger than {self.agent.limit} bytes")
             self._read_body(rest)
@@ -254,14 +160,6 @@ class _Connection(Protocol):
                 return
         busy, self.busy = self.busy, None
         busy.errback(reason if self._answer is None else Failure(BadAnswer("unexpected EOF")))
-
-
-def _length(values: Any) -> int | None:
-    if values is None:
-        return None
-    if len(set(values)) != 1 or not values[0].isdigit():
-        raise BadAnswer("bad Content-Length")
-    return int(values[0])
 
 
 def send_at_once(transport: Any) -> None:
@@ -407,36 +305,3 @@ def _lines(headers: Headers | None) -> bytes:
         if name != b"Accept-Encoding"
         for value in values
     )
-
-
-class prepared_url(EncodedURL):  # noqa: N801 - used like a function
-    """A URL that is text already: treq would take it apart and put it together again for every request."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        parsed = EncodedURL.from_text(text).to_uri()
-        super().__init__(
-            parsed.scheme, parsed.host, parsed.path, parsed.query, parsed.fragment, parsed.port,
-            parsed.rooted, parsed.userinfo, parsed.uses_netloc,
-        )  # fmt: skip
-        self._text = parsed.to_text()
-
-    def to_uri(self) -> prepared_url:
-        return self
-
-    def to_text(self, with_password: bool = False) -> str:
-        return self._text
-
-
-class _NoCookies(IndexableCookieJar):
-    def add_cookie_header(self, request: Any) -> None:
-        pass
-
-    def extract_cookies(self, response: Any, request: Any) -> None:
-        pass
-
-
-def no_cookies() -> IndexableCookieJar:
-    """A jar that stays empty."""
-    return _NoCookies()

@@ -140,6 +140,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 bench.lists()
             if "watches" in wanted:
                 bench.watches(tuple(int(level) for level in options.watchers.split(",")))
+            if "webhooks" in wanted:
+                bench.webhooks()
             bench.clean()
         finally:
             if own is not None:

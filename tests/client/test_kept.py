@@ -15,7 +15,9 @@ from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
 from kapi.client import kept
-from kapi.client.kept import AnswerTooLarge, BadAnswer, Body, ServerAgent, no_cookies, prepared_url
+from kapi.client.answer import AnswerTooLarge, BadAnswer
+from kapi.client.kept import ServerAgent
+from kapi.client.prepared import Body, no_cookies, prepared_url
 from tests.admission.certificates import make_certificate
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")

@@ -24,7 +24,9 @@ from twisted.internet.protocol import Protocol
 
 from kapi.admission.webhook.credentials import Credentials, CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
-from kapi.client.kept import AnswerTooLarge, BadAnswer, Body, ServerAgent, no_cookies, prepared_url
+from kapi.client.answer import AnswerTooLarge, BadAnswer
+from kapi.client.kept import ServerAgent
+from kapi.client.prepared import Body, no_cookies, prepared_url
 
 Object = dict[str, Any]
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
