@@ -6,13 +6,10 @@ the network is found when the service starts.
 
 from __future__ import annotations
 
-import fcntl
 import gc
-import os
 import signal
 import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from twisted.application.service import Service
@@ -22,6 +19,7 @@ from twisted.logger import Logger
 
 from kapi.assembly.parts import Assembly
 from kapi.assembly.server import assemble
+from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.server import pki
@@ -44,13 +42,13 @@ class App(Service):
 
     exit_code = 0
 
-    def __init__(self, options: Options, reactor: Any) -> None:
+    def __init__(self, options: Options, reactor: Any, foundation: Foundation) -> None:
         self.options = options
         self.reactor = reactor
+        self._foundation = foundation
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.url = ""
-        self.kubeconfig = Path(options.storage.data_dir).absolute() / "admin.kubeconfig"
-        self._lock: int | None = None
+        self.kubeconfig = foundation.directory / "admin.kubeconfig"
         self._socket: socket.socket | None = None
         self._port: Port | None = None
         self._starting: Deferred[None] | None = None
@@ -66,13 +64,7 @@ class App(Service):
 
     def prepare(self) -> None:
         """Raises ConfigError for whatever an operator has to put right."""
-        directory = Path(self.options.storage.data_dir).absolute()
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.chmod(directory, 0o700)
-            self._take_lock(directory)
-        except OSError as error:
-            raise ConfigError(f"--data-dir: {directory}: {error.strerror or error}") from None
+        directory, store = self._foundation.directory, self._foundation.store
         serving = self.options.serving
         try:
             self._socket = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)
@@ -89,19 +81,10 @@ class App(Service):
         if host in ("0.0.0.0", "::"):
             host = "127.0.0.1" if host == "0.0.0.0" else "::1"
         self.url = f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
-        self.assembly = assemble(self.options, self.reactor, self.files, self.advertise, self.port)
+        self.assembly = assemble(self.options, self.reactor, self.files, store, self.advertise, self.port)
         runner = RequestRunner(self.assembly.chain, self.reactor)
         self.runner = runner
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
-
-    def _take_lock(self, directory: Path) -> None:
-        lock = os.open(directory / "kapi.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise ConfigError(f"--data-dir: {directory} is in use by another kapi") from None
-        self._lock = lock
 
     def _names(self) -> list[str]:
         options = self.options
@@ -179,8 +162,10 @@ class App(Service):
             pass  # not the main thread: an embedded server
 
     def _settle(self) -> None:
-        """What was made until now stays: the collector need not look at it again."""
-        gc.collect()
+        """What was made until now stays: the collector need not look at it ever.
+
+        Not even once: it would take 80 ms to find some 10,000 small objects that were left behind.
+        """
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
         gc.enable()
@@ -236,6 +221,4 @@ class App(Service):
             await assembly.auditor.stop()
         if not self.exit_code or assembly.caches.ready:
             await assembly.caches.stop()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._foundation.release()

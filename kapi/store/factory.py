@@ -7,7 +7,7 @@ from typing import Any
 
 from kapi.store.address import Address, parse
 from kapi.store.embedded import EmbeddedValkey
-from kapi.store.errors import UnsuitableStore
+from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.interface import Follower
 from kapi.store.redis_store import RedisStore
 
@@ -20,13 +20,26 @@ class EmbeddedStore(RedisStore):
         more.setdefault("exclusive", True)
         super().__init__(Address(path=self.server.socket_path), reactor, **more)
 
+    def launch(self) -> None:
+        self.server.launch()
+
+    def abandon(self) -> None:
+        self.server.abandon()
+
     async def start(self, follower: Follower | None = None) -> None:
         await self.server.start()
         try:
             await super().start(follower)
+        except StoreUnavailable:
+            refusal = await self.server.refusal()
+            await self.server.stop()
+            if refusal is not None:
+                raise refusal from None
+            raise
         except BaseException:
             await self.server.stop()
             raise
+        self.server.supervise()
 
     async def stop(self) -> None:
         await super().stop()

@@ -82,6 +82,15 @@ class RedisStore:
 
     # -- life
 
+    def launch(self) -> None:
+        """Begins what takes long before there is a reactor or a follower; ``start`` goes on.  Raises UnsuitableStore.
+
+        Here nothing: the server is somebody else's.
+        """
+
+    def abandon(self) -> None:
+        """Takes ``launch`` back when there will be no ``start``."""
+
     async def start(self, follower: Follower | None = None) -> None:
         """One attempt: what cannot be reached or used at the start is an error there and then."""
         if follower is not None:

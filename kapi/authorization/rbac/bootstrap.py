@@ -5,9 +5,10 @@ What an administrator added stays; what is missing comes back, unless the object
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.logger import Logger
 
 from kapi.authorization.rbac.bootstrap_bindings import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS
@@ -96,18 +97,12 @@ async def reconcile_policy(client: Client) -> None:
     """Creates or completes every default role and binding.  Raises StatusError when the store refuses."""
     if not any(group == GROUP for group, _, _ in client.resources()):
         return  # the group is switched off
-    cluster_roles = client.resource(GROUP, "clusterroles")
-    for expected in (*CLUSTER_ROLES, *CONTROLLER_ROLES):
-        await _reconcile(cluster_roles, expected, reconciled_role)
-    bindings = client.resource(GROUP, "clusterrolebindings")
-    for expected in CLUSTER_ROLE_BINDINGS:
-        await _reconcile(bindings, expected, reconciled_binding)
+    await _reconcile_all(client.resource(GROUP, "clusterroles"), (*CLUSTER_ROLES, *CONTROLLER_ROLES), reconciled_role)
+    await _reconcile_all(client.resource(GROUP, "clusterrolebindings"), CLUSTER_ROLE_BINDINGS, reconciled_binding)
     for namespace in sorted({each["metadata"]["namespace"] for each in (*ROLES, *ROLE_BINDINGS)}):
         await _ensure_namespace(client, namespace)
-    for expected in ROLES:
-        await _reconcile(client.resource(GROUP, "roles"), expected, reconciled_role)
-    for expected in ROLE_BINDINGS:
-        await _reconcile(client.resource(GROUP, "rolebindings"), expected, reconciled_binding)
+    await _reconcile_all(client.resource(GROUP, "roles"), ROLES, reconciled_role)
+    await _reconcile_all(client.resource(GROUP, "rolebindings"), ROLE_BINDINGS, reconciled_binding)
 
 
 async def _ensure_namespace(client: Client, name: str) -> None:
@@ -118,6 +113,17 @@ async def _ensure_namespace(client: Client, name: str) -> None:
         await namespaces.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
     except AlreadyExists:
         pass
+
+
+async def _reconcile_all(
+    resource: ResourceClient, wanted: Iterable[Object], merge: Callable[[Object, Object], Object | None]
+) -> None:
+    """All at the same time: the store answers them together, after one write to its disk instead of one each."""
+    running = [Deferred.fromCoroutine(_reconcile(resource, expected, merge)) for expected in wanted]
+    try:
+        await gatherResults(running, consumeErrors=True)
+    except FirstError as first:
+        raise first.subFailure.value from None  # type: ignore[misc]
 
 
 async def _reconcile(

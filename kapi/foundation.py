@@ -1,0 +1,70 @@
+"""What a server stands on and what takes longest to stand: its data directory and its store.
+
+Apart from ``kapi.app`` and imported before it, so that the embedded store's server can read its files while the rest of kapi is
+imported and put together.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+from kapi.store.errors import UnsuitableStore
+from kapi.store.factory import embedded_store, external_store
+from kapi.store.redis_store import RedisStore
+
+
+class Foundation:
+    """The data directory, which no other kapi may use from now on, and the store.  Raises ConfigError."""
+
+    def __init__(self, options: Options, reactor: Any) -> None:
+        self.directory = Path(options.storage.data_dir).absolute()
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.chmod(self.directory, 0o700)
+            self._lock: int | None = self._take_lock()
+        except OSError as error:
+            raise ConfigError(f"--data-dir: {self.directory}: {error.strerror or error}") from None
+        self.store = self._make_store(options, reactor)
+
+    def _take_lock(self) -> int:
+        lock = os.open(self.directory / "kapi.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise ConfigError(f"--data-dir: {self.directory} is in use by another kapi") from None
+        return lock
+
+    def _make_store(self, options: Options, reactor: Any) -> RedisStore:
+        storage = options.storage
+        if storage.embedded:
+            return embedded_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
+        if len(storage.redis_servers) > 1:
+            raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
+        try:
+            return external_store(storage.redis_servers[0], reactor, prefix=storage.redis_prefix)
+        except UnsuitableStore as error:
+            raise ConfigError(str(error)) from None
+
+    def launch(self) -> None:
+        """Begins to start the store.  Only in the process that will serve: its server ends with it.  Raises ConfigError."""
+        try:
+            self.store.launch()
+        except UnsuitableStore as error:
+            raise ConfigError(str(error)) from None
+
+    def abandon(self) -> None:
+        """Takes everything back; the store was not started."""
+        self.store.abandon()
+        self.release()
+
+    def release(self) -> None:
+        """Gives the directory free."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
