@@ -92,7 +92,7 @@ def authentication(
     options: Options, files: Files, registry: Registry, made: Assembly, address: str, reactor: Any
 ) -> Identity:
     flags = options.authentication
-    external = ExternalIdentity(flags, reactor)
+    external = ExternalIdentity(flags, reactor, made.metrics.registry)
     made.reloaders.append(external.reload)
     usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
     made.server.add_post_start_hook("start-legacy-token-tracking-controller", usage.record_start)

@@ -22,7 +22,7 @@ class Assembly:
         self.requests = RequestWaitGroup()
         self.watches = RequestWaitGroup()
         self.stopping = False
-        self.reloaders: list[Callable[[], None]] = []
+        self.reloaders: list[Callable[[], object]] = []
         self.caches: Caches
         self.registry: Registry
         self.server: GenericServer

@@ -19,7 +19,7 @@ from kapi.server.metrics import Metrics
 
 
 def authorization(options: Options, reactor: Any, made: Assembly) -> Any:
-    external = ExternalPolicy(options.authorization, reactor)
+    external = ExternalPolicy(options.authorization, reactor, made.metrics.registry)
     try:
         built = build_authorization(AuthorizationSettings(external.modes, external.others))
     except ValueError as error:

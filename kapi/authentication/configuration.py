@@ -10,9 +10,34 @@ from kapi.authentication.interface import TokenAnswer, TokenAuthenticator
 from kapi.authentication.oidc.configuration import Expressions, validate_entries
 from kapi.authentication.union import UnionTokenAuthenticator
 from kapi.authorization.configuration import ConfigurationError, read_tree
+from kapi.machinery.field import Path, invalid, too_many
 
 Object = dict[str, Any]
 _MOST = 64  # JWT authenticators
+_PREFIXED: Object = {"claim": str, "prefix": str, "expression": str}
+_SHAPE: Object = {
+    "jwt": [
+        {
+            "issuer": {
+                "url": str,
+                "discoveryURL": str,
+                "certificateAuthority": str,
+                "audiences": [str],
+                "audienceMatchPolicy": str,
+                "egressSelectorType": str,
+            },
+            "claimValidationRules": [{"claim": str, "requiredValue": str, "expression": str, "message": str}],
+            "claimMappings": {
+                "username": _PREFIXED,
+                "groups": _PREFIXED,
+                "uid": {"claim": str, "expression": str},
+                "extra": [{"key": str, "valueExpression": str}],
+            },
+            "userValidationRules": [{"expression": str, "message": str}],
+        }
+    ],
+    "anonymous": {"enabled": bool, "conditions": [{"path": str}]},
+}
 
 
 @dataclass(slots=True)
@@ -25,12 +50,10 @@ class AuthenticationConfiguration:
 
 def load_authentication(data: bytes, disallowed: Collection[str] = ()) -> AuthenticationConfiguration:
     """What a file says.  ``disallowed``: the ServiceAccount issuers.  Raises ConfigurationError."""
-    tree = read_tree(data, "AuthenticationConfiguration")
-    entries = tree.get("jwt") or []
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ConfigurationError("jwt: must be a list of objects")
+    tree = read_tree(data, "AuthenticationConfiguration", _SHAPE)
+    entries = [entry or {} for entry in tree.get("jwt") or ()]
     if len(entries) > _MOST:
-        raise ConfigurationError(f"jwt: Too many: {len(entries)}: must have at most {_MOST} items")
+        raise ConfigurationError(str(too_many(Path("jwt"), len(entries), _MOST)))
     expressions, errors = validate_entries(entries, disallowed)
     texts = [str(error) for error in errors]
     found = AuthenticationConfiguration(entries, expressions)
@@ -39,7 +62,9 @@ def load_authentication(data: bytes, disallowed: Collection[str] = ()) -> Authen
         found.anonymous = bool(anonymous.get("enabled"))
         conditions = anonymous.get("conditions") or []
         if conditions and not found.anonymous:
-            texts.append("anonymous.conditions: enabled should be set to true when conditions are defined")
+            shown = [{"Path": condition.get("path", "")} for condition in conditions]
+            text = "enabled should be set to true when conditions are defined"
+            texts.append(str(invalid(Path("anonymous").child("conditions"), shown, text)))
         if conditions:
             found.anonymous_paths = [condition.get("path", "") for condition in conditions]
     if texts:

@@ -14,11 +14,32 @@ from kapi.codecs import yaml_reading
 from kapi.machinery.duration import parse_duration
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, not_supported, required
 from kapi.machinery.names import dns_subdomain
+from kapi.machinery.shape import shape_errors
 
 Object = dict[str, Any]
 TYPES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1")
 _LONGEST = 30.0  # seconds a webhook may take
+_SHAPE: Object = {
+    "authorizers": [
+        {
+            "type": str,
+            "name": str,
+            "webhook": {
+                "authorizedTTL": str,
+                "cacheAuthorizedRequests": bool,
+                "unauthorizedTTL": str,
+                "cacheUnauthorizedRequests": bool,
+                "timeout": str,
+                "subjectAccessReviewVersion": str,
+                "matchConditionSubjectAccessReviewVersion": str,
+                "failurePolicy": str,
+                "connectionInfo": {"type": str, "kubeConfigFile": str},
+                "matchConditions": [{"expression": str}],
+            },
+        }
+    ]
+}
 
 
 class ConfigurationError(ValueError):
@@ -46,10 +67,10 @@ class AuthorizerSettings:
     webhook: WebhookSettings | None = None
 
 
-def read_tree(data: bytes, kind: str) -> Object:
-    """A configuration file of apiserver.config.k8s.io as a tree.  Raises ConfigurationError."""
+def read_tree(data: bytes, kind: str, shape: Object) -> Object:
+    """A configuration file of apiserver.config.k8s.io as a tree, read strictly.  Raises ConfigurationError."""
     try:
-        tree, _ = yaml_reading.loads(data)
+        tree, duplicates = yaml_reading.loads(data)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     if not isinstance(tree, dict):
@@ -58,12 +79,17 @@ def read_tree(data: bytes, kind: str) -> Object:
         raise ConfigurationError(
             f"no kind {tree.get('kind')!r} is registered for version {tree.get('apiVersion')!r}: expected {kind}"
         )
+    wrong, unknown = shape_errors(tree, {"apiVersion": str, "kind": str, **shape})
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
+    if duplicates or unknown:
+        raise ConfigurationError("strict decoding error: " + ", ".join([*duplicates, *unknown]))
     return tree
 
 
 def load_authorization(data: bytes, *, is_file: Callable[[str], bool] | None = None) -> list[AuthorizerSettings]:
     """The authorizers in order.  Raises ConfigurationError with everything that is wrong."""
-    tree = read_tree(data, "AuthorizationConfiguration")
+    tree = read_tree(data, "AuthorizationConfiguration", _SHAPE)
     reader = _Reader(is_file or _regular_file)
     settings = reader.read(tree.get("authorizers") or [])
     if reader.errors:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -30,7 +31,9 @@ from kapi.authorization.interface import Authorizer
 from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
+from kapi.machinery.field import quote
 from kapi.options.errors import ConfigError, read_file
+from kapi.options.reloads import Reloads
 
 _log = Logger()
 _WEBHOOK_TIMEOUT = 30.0  # seconds
@@ -39,24 +42,31 @@ _WEBHOOK_TIMEOUT = 30.0  # seconds
 class ExternalIdentity:
     """OIDC, structured configuration and the token webhook, as the flags say."""
 
-    def __init__(self, flags: Any, reactor: Any) -> None:
+    def __init__(self, flags: Any, reactor: Any, registry: CollectorRegistry | None = None) -> None:
         self._flags, self._reactor = flags, reactor
         self._jwt = ReplaceableTokenAuthenticators()
-        self._content = b""
+        self._content = b""  # of the file whose issuers count
+        self._clients: list[HTTPSClient] = []
+        self._switching = False
         self.tokens: list[TokenAuthenticator] = []
         self.anonymous: bool = flags.anonymous_auth
         self.anonymous_paths: list[str] | None = None
         if flags.authentication_config:
             self._content = read_file(flags.authentication_config, "authentication-config")
             found = self._load(self._content)
-            self._set(found)
+            self._put(self._make(found))
             if found.anonymous is not None:
                 if flags.is_set("anonymous-auth"):
-                    raise ConfigError("--anonymous-auth flag cannot be set when anonymous field is configured in file")
+                    raise ConfigError(
+                        "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in "
+                        "authentication configuration file"
+                    )
                 self.anonymous, self.anonymous_paths = found.anonymous, found.anonymous_paths
             self.tokens.append(self._jwt)
+            self._reloads = Reloads("authentication", registry)
+            self._reloads.applied(self._content)
         elif flags.oidc_issuer_url:
-            self._set(self._from_flags())
+            self._put(self._make(self._from_flags()))
             self.tokens.append(self._jwt)
         if flags.authentication_token_webhook_config_file:
             self.tokens.append(self._webhook())
@@ -87,12 +97,15 @@ class ExternalIdentity:
             raise ConfigError("oidc: " + "; ".join(str(error) for error in errors))
         return AuthenticationConfiguration([entry], expressions)
 
-    def _set(self, found: AuthenticationConfiguration) -> list[Provider]:
-        made: list[TokenAuthenticator] = []
-        providers = []
+    def _make(self, found: AuthenticationConfiguration) -> list[OIDCAuthenticator]:
+        """Raises ConfigError for what kapi cannot do."""
+        made = []
         algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
         for entry, expressions in zip(found.entries, found.expressions, strict=True):
             issuer = entry["issuer"]
+            if issuer.get("egressSelectorType"):
+                kind = quote(issuer["egressSelectorType"])
+                raise ConfigError(f"oidc: egress lookup required with egress selector type {kind}")
             groups = ((entry.get("claimMappings") or {}).get("groups") or {}).get("claim", "")
             endpoint = Endpoint(issuer["url"], ca=issuer.get("certificateAuthority", "").encode())
             client = HTTPSClient(self._reactor, endpoint)
@@ -101,13 +114,7 @@ class ExternalIdentity:
                 distributed = DistributedClaims(
                     groups, client, issuer["audiences"], algorithms, time.time, self._reactor.seconds
                 )
-            provider = Provider(
-                client,
-                issuer["url"],
-                self._reactor.seconds,
-                issuer.get("discoveryURL", ""),
-            )
-            providers.append(provider)
+            provider = Provider(client, issuer["url"], self._reactor.seconds, issuer.get("discoveryURL", ""))
             made.append(
                 OIDCAuthenticator(
                     provider,
@@ -118,8 +125,13 @@ class ExternalIdentity:
                     distributed=distributed,
                 )
             )
-        self._jwt.replace(made)
-        return providers
+        return made
+
+    def _put(self, authenticators: list[OIDCAuthenticator]) -> None:
+        self._jwt.replace(authenticators)
+        old, self._clients = self._clients, [each.provider.client for each in authenticators]
+        for client in old:
+            client.close().addErrback(lambda _: None)
 
     def _webhook(self) -> WebhookTokenAuthenticator:
         flags = self._flags
@@ -134,28 +146,51 @@ class ExternalIdentity:
             api_audiences=tuple(flags.audiences),
         )
 
-    def reload(self) -> None:
-        """Takes the issuers of a changed file; one that is wrong changes nothing and is logged."""
+    def reload(self) -> Deferred[None] | None:
+        """Takes the issuers of a changed file once all of them answer; until then those of before count.
+
+        A file that is wrong, or names an issuer that does not answer, is logged and looked at again the next time.
+        """
         path = self._flags.authentication_config
-        if not path:
-            return
+        if not path or self._switching:
+            return None
         try:
             content = read_file(path, "authentication-config")
             if content == self._content:
-                return
-            self._content = content
-            providers = self._set(self._load(content))
+                return None
+            made = self._make(self._load(content))
         except ConfigError as error:
-            _log.error("Not reloading the authentication configuration: {error}", error=str(error))
+            self._refuse(str(error))
+            return None
+        self._switching = True
+        return Deferred.fromCoroutine(self._switch(content, made))
+
+    async def _switch(self, content: bytes, made: list[OIDCAuthenticator]) -> None:
+        try:
+            for authenticator in made:
+                await authenticator.provider.refresh()
+            problems = [f"{each.provider.issuer}: {each.provider.problem}" for each in made if not each.provider.ready]
+        finally:
+            self._switching = False
+        if problems:
+            self._refuse("; ".join(problems))
+            for each in made:
+                each.provider.client.close().addErrback(lambda _: None)
             return
-        for provider in providers:
-            Deferred.fromCoroutine(provider.refresh()).addErrback(lambda failure: None)
+        self._content = content
+        self._put(made)
+        self._reloads.succeeded(content)
+        _log.info("Reloaded the authentication configuration")
+
+    def _refuse(self, why: str) -> None:
+        self._reloads.failed()
+        _log.error("Not reloading the authentication configuration: {error}", error=why)
 
 
 class ExternalPolicy:
     """The authorizers in order: mode names, and authorizers made here."""
 
-    def __init__(self, flags: Any, reactor: Any) -> None:
+    def __init__(self, flags: Any, reactor: Any, registry: CollectorRegistry | None = None) -> None:
         self._flags, self._reactor = flags, reactor
         self._content = b""
         self.others: dict[str, Authorizer] = {}
@@ -169,6 +204,8 @@ class ExternalPolicy:
         if flags.authorization_config:
             self._content = read_file(flags.authorization_config, "authorization-config")
             self.modes = self._chain(self._load(self._content))
+            self._reloads = Reloads("authorization", registry)
+            self._reloads.applied(self._content)
         elif "Webhook" in flags.modes:
             endpoint = _kubeconfig(flags.authorization_webhook_config_file, "--authorization-webhook-config-file")
             self.others["Webhook"] = WebhookAuthorizer(
@@ -215,9 +252,12 @@ class ExternalPolicy:
             content = read_file(path, "authorization-config")
             if content == self._content:
                 return
-            self._content = content
             replace(self._chain(self._load(content)))
+            self._content = content
+            self._reloads.succeeded(content)
+            _log.info("Reloaded the authorization configuration")
         except (ConfigError, ValueError) as error:
+            self._reloads.failed()
             _log.error("Not reloading the authorization configuration: {error}", error=str(error))
 
 

@@ -182,6 +182,14 @@ class OIDCTest(TestCase):
         sent = [headers.get(b"Authorization") for path, _, headers in self.server.calls if path == "/groups"]
         self.assertEqual(sent, [[b"Bearer for-groups"]])
 
+    async def test_groups_that_come_along_are_nobodys_word(self) -> None:
+        """An aggregated claim is signed by an issuer that no administrator named."""
+        oidc = self.authenticator(groups_claim="roles")
+        source = {"JWT": self.token(roles=["root"])}
+        answer = await self.ask(oidc, self.token(_claim_names={"roles": "src"}, _claim_sources={"src": source}))
+        assert answer is not None
+        self.assertEqual(answer.user.groups, ())
+
     async def test_groups_kept_elsewhere_must_be_signed_and_reachable(self) -> None:
         oidc = self.authenticator(groups_claim="roles")
         source = {"endpoint": f"{self.server.url}/groups"}

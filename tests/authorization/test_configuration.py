@@ -75,6 +75,8 @@ def test_the_chain_of_a_file() -> None:
         (GOOD.replace("Deny", "Maybe"), 'failurePolicy: Unsupported value: "Maybe"'),
         (GOOD.replace("/etc/webhook.conf", "webhook.conf"), "must be an absolute path"),
         (GOOD.replace("request.user !=", "request.nosuch !="), "compilation failed"),
+        (GOOD.replace("timeout: 3s", "timeOut: 3s"), 'unknown field "authorizers[0].webhook.timeOut"'),
+        (GOOD.replace("timeout: 3s", "timeout: 3"), "authorizers[0].webhook.timeout: must be a string"),
         ("kind: X", "no kind"),
         ("[", ""),
     ],

@@ -119,28 +119,3 @@ def test_oidc_by_flags_and_by_file(tmp_path: Path) -> None:
             "--oidc-client-id=kapi",
             "--service-account-issuer=https://issuer.example",
         )
-
-
-def test_a_changed_authentication_file_changes_who_is_asked(tmp_path: Path) -> None:
-    import jwt
-
-    head = HEAD.format("AuthenticationConfiguration")
-
-    def entry(url: str) -> str:
-        return f"jwt: [{{issuer: {{url: '{url}', audiences: [a]}}, claimMappings: {{username: {{claim: sub, prefix: ''}}}}}}]"
-
-    file = tmp_path / "authentication"
-    external = identity(f"--authentication-config={write(file, head + entry('https://one.example'))}")
-    (tokens,) = external.tokens
-    token = jwt.encode({"iss": "https://two.example"}, "", algorithm="none")
-    assert tokens.authenticate_token(token) is None
-    write(file, head + entry("https://two.example"))
-    external.reload()
-    waiting: Any = tokens.authenticate_token(token)
-    assert waiting is not None, "the new issuer looks at its tokens"
-    waiting.close()
-    write(file, head + entry("http://insecure.example"))
-    external.reload()
-    waiting = tokens.authenticate_token(token)
-    assert waiting is not None
-    waiting.close()

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from kapi import cel
+from kapi.cel import syntax
 from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
-from kapi.machinery.names import dns_subdomain
+from kapi.resources.shared.paths import domain_prefixed_path
 
 Object = dict[str, Any]
 _RESERVED = ("k8s.io", "kubernetes.io")
+_EGRESS = ("controlplane", "cluster")
 _USER = StructType(
     "kubernetes.UserInfo",
     {
@@ -129,6 +131,10 @@ class _Entry:
             except ValueError:
                 text = "data does not contain any valid RSA or ECDSA certificates"
                 self.errors.append(invalid(path.child("certificateAuthority"), "<omitted>", text))
+        egress = issuer.get("egressSelectorType", "")
+        if egress and egress not in _EGRESS:
+            text = "egress selector must be either controlplane or cluster"
+            self.errors.append(invalid(path.child("egressSelectorType"), egress, text))
 
     def _url(self, url: str, path: Path, disallowed: Collection[str]) -> None:
         if url in disallowed:
@@ -220,7 +226,7 @@ class _Entry:
         elif uid.get("expression"):
             found.uid = self._compile(self.claims, uid["expression"], path.child("uid", "expression"), (STRING,))
         self._extra(mappings.get("extra") or [], path.child("extra"), found, many)
-        self._verified_email(mappings, path, found)
+        self._verified_email(path, found)
 
     def _mapping(self, mapping: Object, path: Path, wanted: tuple[CelType, ...], needed: bool) -> cel.Program | None:
         claim, expression, prefix = mapping.get("claim", ""), mapping.get("expression", ""), mapping.get("prefix")
@@ -228,14 +234,12 @@ class _Entry:
             self.errors.append(invalid(path, "", "claim and expression can't both be set"))
         elif not claim and not expression and needed:
             self.errors.append(required(path, "claim or expression is required"))
-        elif expression and prefix is not None:
-            self.errors.append(invalid(path.child("prefix"), prefix, "prefix can't be set when expression is set"))
         elif claim and prefix is None:
             text = "prefix is required when claim is set. It can be set to an empty string to disable prefixing"
             self.errors.append(required(path.child("prefix"), text))
-        elif not claim and prefix:
-            self.errors.append(invalid(path.child("prefix"), prefix, "prefix can't be set when claim is not set"))
         elif expression:
+            if prefix is not None:
+                self.errors.append(invalid(path.child("prefix"), prefix, "may not be specified when expression is set"))
             return self._compile(self.claims, expression, path.child("expression"), wanted)
         return None
 
@@ -243,17 +247,11 @@ class _Entry:
         seen: set[str] = set()
         for position, mapping in enumerate(mappings):
             path, key = root.index(position), mapping.get("key", "")
-            host, _, rest = key.partition("/")
-            if not key:
-                self.errors.append(required(path.child("key"), ""))
-            elif not host or not rest:
-                text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-                self.errors.append(invalid(path.child("key"), key, text))
-            else:
-                self.errors += [invalid(path.child("key"), host, text) for text in dns_subdomain(host)]
+            host = key.partition("/")[0]
+            self.errors += domain_prefixed_path(key, path.child("key"))
             if key != key.lower():
                 self.errors.append(invalid(path.child("key"), key, "must be lowercase"))
-            if any(host == name or host.endswith("." + name) for name in _RESERVED):
+            if host != key and any(host == name or host.endswith("." + name) for name in _RESERVED):
                 text = "k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use"
                 self.errors.append(invalid(path.child("key"), key, text))
             if key in seen:
@@ -268,20 +266,18 @@ class _Entry:
             if program is not None:
                 found.extra.append((key, program))
 
-    def _verified_email(self, mappings: Object, path: Path, found: Expressions) -> None:
+    def _verified_email(self, path: Path, found: Expressions) -> None:
         """An email as user name counts only when somebody looks at whether it was verified."""
-        username = (mappings.get("username") or {}).get("expression", "")
-        if "claims.email" not in username.replace("claims.email_verified", ""):
+        if found.username is None or not _selects(found.username, "email"):
             return
-        others = [mapping.get("valueExpression", "") for mapping in mappings.get("extra") or ()]
-        others += [rule.get("expression", "") for rule in self.entry.get("claimValidationRules") or ()]
-        if not any("claims.email_verified" in text for text in (username, *others)):
+        others = [program for _, program in found.extra] + [program for program, _ in found.claim_rules]
+        if not any(_selects(program, "email_verified") for program in (found.username, *others)):
             text = (
                 "claims.email_verified must be used in claimMappings.username.expression or "
                 "claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is "
                 "used in claimMappings.username.expression"
             )
-            self.errors.append(invalid(path.child("username", "expression"), username, text))
+            self.errors.append(invalid(path.child("username", "expression"), found.username.source, text))
 
     def _user_rules(self, found: Expressions) -> None:
         seen: set[str] = set()
@@ -297,3 +293,22 @@ class _Entry:
                 program = self._compile(self.user, expression, path, (BOOL,))
                 if program is not None:
                     found.user_rules.append((program, rule.get("message", "")))
+
+
+def _selects(program: cel.Program, field: str) -> bool:
+    """Whether an expression reads ``claims.<field>`` (or ``claims.?<field>``, or asks whether it is there)."""
+    todo: list[syntax.Expr] = [program.tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, syntax.Select) and node.field == field and _is_claims(node.operand):
+            return True
+        if isinstance(node, syntax.Call) and node.function == "_?._" and _is_claims(node.args[0]):
+            name = node.args[1]
+            if isinstance(name, syntax.Literal) and name.value == field:
+                return True
+        todo += syntax.children(node)
+    return False
+
+
+def _is_claims(node: syntax.Expr) -> bool:
+    return isinstance(node, syntax.Ident) and node.name == "claims"

@@ -25,7 +25,7 @@ class Provider:
     """``issuer`` as tokens name it; ``discovery_url`` when the document lives elsewhere."""
 
     def __init__(self, client: HTTPSClient, issuer: str, seconds: Callable[[], float], discovery_url: str = "") -> None:
-        self._client = client
+        self.client = client
         self.issuer = issuer
         self._discovery_url = discovery_url or issuer.rstrip("/") + "/.well-known/openid-configuration"
         self._seconds = seconds
@@ -34,6 +34,11 @@ class Provider:
         self._attempt = float("-inf")
         self._fetching: list[Deferred[None]] | None = None
         self.problem = "not initialized"  # why the provider cannot be used; "" when it can
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was reached at least once."""
+        return bool(self._keys)
 
     async def keys_for(self, key_id: str, algorithm: str) -> list[jwt.PyJWK]:
         """The keys that may have signed a token.  Raises AuthenticationError when the provider was never reached."""
@@ -75,7 +80,7 @@ class Provider:
                 each.callback(None)
 
     async def _get(self, url: str) -> Any:
-        answer = await self._client.request("GET", url)
+        answer = await self.client.request("GET", url)
         if answer.status != 200:
             raise AuthenticationError(f"oidc: {url} answered {answer.status}")
         try:

@@ -1,0 +1,210 @@
+"""AuthenticationConfiguration files: read strictly, and taken up while the server runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jwt
+import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric import rsa
+from prometheus_client import CollectorRegistry
+from twisted.internet import reactor
+from twisted.trial.unittest import TestCase
+
+from kapi.authentication.configuration import load_authentication
+from kapi.authentication.interface import Authenticated
+from kapi.authentication.service_account.keys import VerificationKey
+from kapi.authorization.configuration import ConfigurationError
+from kapi.options.authentication import AuthenticationOptions
+from kapi.options.errors import ConfigError
+from kapi.options.external import ExternalIdentity
+from kapi.options.flags import parse
+from tests.authentication.identities import Authority, HTTPSServer
+
+CA = Authority()
+HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration"}
+
+
+class Issuer:
+    """A real identity provider of this process."""
+
+    def __init__(self) -> None:
+        self.key = rsa.generate_private_key(65537, 2048)
+        self.up = True
+        self.server = HTTPSServer(CA, self.answer)
+        self.url = self.server.url
+
+    def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        if not self.up:
+            return 503, b""
+        if path == "/.well-known/openid-configuration":
+            return 200, json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"}).encode()
+        return 200, json.dumps({"keys": [VerificationKey.of(self.key.public_key()).jwk()]}).encode()
+
+    def entry(self) -> dict[str, Any]:
+        issuer = {"url": self.url, "audiences": ["kapi"], "certificateAuthority": CA.pem.decode()}
+        return {"issuer": issuer, "claimMappings": {"username": {"claim": "sub", "prefix": ""}}}
+
+    def token(self) -> str:
+        claims = {"iss": self.url, "aud": "kapi", "sub": "jane", "exp": int(time.time()) + 60}
+        headers = {"kid": VerificationKey.of(self.key.public_key()).key_id}
+        return jwt.encode(claims, self.key, algorithm="RS256", headers=headers)
+
+
+class ReloadTest(TestCase):
+    def setUp(self) -> None:
+        self.directory = TemporaryDirectory()
+        self.file = Path(self.directory.name) / "authentication.yaml"
+        self.one, self.two = Issuer(), Issuer()
+        self.registry = CollectorRegistry()
+
+    async def tearDown(self) -> None:
+        for client in self.identity._clients:
+            await client.close()
+        await self.one.server.stop()
+        await self.two.server.stop()
+        self.directory.cleanup()
+
+    def write(self, *issuers: Issuer, **more: Any) -> None:
+        self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [each.entry() for each in issuers], **more}))
+
+    def start(self) -> None:
+        flags = AuthenticationOptions()
+        assert not parse([flags], [f"--authentication-config={self.file}"])
+        flags.complete(None)
+        self.identity = ExternalIdentity(flags, reactor, self.registry)
+
+    async def reload(self) -> None:
+        waiting = self.identity.reload()
+        if waiting is not None:
+            await waiting
+
+    async def user(self, issuer: Issuer) -> str:
+        answer: Any = self.identity.tokens[0].authenticate_token(issuer.token())
+        if answer is not None and not isinstance(answer, Authenticated):
+            answer = await answer
+        return answer.user.name if answer is not None else ""
+
+    def reloads(self, status: str) -> float:
+        name = "apiserver_authentication_config_controller_automatic_reloads_total"
+        return sum(
+            sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == name and sample.labels["status"] == status
+        )
+
+    async def test_issuers_come_and_go_with_the_file(self) -> None:
+        self.write(self.one)
+        self.start()
+        self.assertEqual([await self.user(self.one), await self.user(self.two)], ["jane", ""])
+        self.write(self.one, self.two)
+        await self.reload()
+        self.assertEqual([await self.user(self.one), await self.user(self.two)], ["jane", "jane"])
+        self.write(self.two)
+        await self.reload()
+        self.assertEqual([await self.user(self.one), await self.user(self.two)], ["", "jane"])
+        await self.reload()
+        self.assertEqual((self.reloads("success"), self.reloads("failure")), (2, 0))
+
+    async def test_a_wrong_file_changes_nothing(self) -> None:
+        self.write(self.one)
+        self.start()
+        for text in ("{", "", yaml.safe_dump({**HEAD, "jwt": [{"issuer": {"url": "http://insecure.example"}}]})):
+            self.file.write_text(text)
+            await self.reload()
+        self.file.unlink()
+        await self.reload()
+        self.assertEqual(await self.user(self.one), "jane")
+        self.assertEqual((self.reloads("success"), self.reloads("failure")), (0, 4))
+
+    async def test_issuers_that_do_not_answer_take_nobodys_place(self) -> None:
+        self.write(self.one)
+        self.start()
+        self.two.up = False
+        self.write(self.two)
+        await self.reload()
+        self.assertEqual([await self.user(self.one), await self.user(self.two)], ["jane", ""])
+        self.two.up = True
+        await self.reload()
+        self.assertEqual([await self.user(self.one), await self.user(self.two)], ["", "jane"])
+        self.assertEqual((self.reloads("success"), self.reloads("failure")), (1, 1))
+
+    async def test_egress_selectors_are_refused_clearly(self) -> None:
+        entry = self.one.entry()
+        entry["issuer"]["egressSelectorType"] = "cluster"
+        self.write(self.one)
+        self.start()
+        self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [entry]}))
+        with self.assertRaisesRegex(ConfigError, 'egress lookup required with egress selector type "cluster"'):
+            self.start()
+
+
+def problems(**tree: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_authentication(yaml.safe_dump({**HEAD, **tree}).encode())
+    return str(caught.value)
+
+
+def entry(**more: Any) -> dict[str, Any]:
+    issuer = {"url": "https://issuer.example", "audiences": ["kapi"], **more.pop("issuer", {})}
+    return {"issuer": issuer, "claimMappings": {"username": {"claim": "sub", "prefix": ""}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        ({"jwt": [entry(isuer={})]}, 'strict decoding error: unknown field "jwt[0].isuer"'),
+        ({"jwt": [entry(issuer={"uri": "x"})]}, 'strict decoding error: unknown field "jwt[0].issuer.uri"'),
+        ({"jwt": [entry(issuer={"audiences": "kapi"})]}, "jwt[0].issuer.audiences: must be a list"),
+        ({"jwt": ["x"]}, "jwt[0]: must be an object"),
+        ({"jwt": [entry(issuer={"url": 7})]}, "jwt[0].issuer.url: must be a string"),
+        (
+            {"jwt": [entry(issuer={"egressSelectorType": "moon"})]},
+            'jwt[0].issuer.egressSelectorType: Invalid value: "moon": '
+            "egress selector must be either controlplane or cluster",
+        ),
+        (
+            {"jwt": [entry(claimMappings={"username": {"expression": "claims.sub", "prefix": "p:"}})]},
+            'jwt[0].claimMappings.username.prefix: Invalid value: "p:": may not be specified when expression is set',
+        ),
+        (
+            {"anonymous": {"enabled": False, "conditions": [{"path": "/livez"}]}},
+            'anonymous.conditions: Invalid value: [{"Path":"/livez"}]: '
+            "enabled should be set to true when conditions are defined",
+        ),
+        ({"jwt": [entry()] * 65}, "jwt: Too many: 65: must have at most 64 items"),
+    ],
+)
+def test_what_is_wrong_is_said(tree: dict[str, Any], text: str) -> None:
+    assert problems(**tree) == text
+
+
+def test_a_key_that_is_there_twice_is_no_accident() -> None:
+    text = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: []\njwt: []\n"
+    with pytest.raises(ConfigurationError, match='key "jwt" already set in map'):
+        load_authentication(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("expression", "refused"),
+    [
+        ("claims.email", True),
+        ("has(claims.email) ? claims.email : claims.sub", True),
+        ("claims.?email.orValue('')", True),
+        ("claims.email_verified ? claims.email : claims.sub", False),
+        ("claims.sub + 'claims.email'", False),
+        ("claims.emails", False),
+    ],
+)
+def test_an_email_counts_only_when_verified(expression: str, refused: bool) -> None:
+    tree = {"jwt": [entry(claimMappings={"username": {"expression": expression}})]}
+    if refused:
+        assert "claims.email_verified must be used" in problems(**tree)
+    else:
+        load_authentication(yaml.safe_dump({**HEAD, **tree}).encode())
