@@ -33,4 +33,6 @@ def parse_duration(text: str) -> float:
             raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
         total += float((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit]
         rest = rest[match.end() :]
+    if total * 1e9 >= 1 << 63:
+        raise ValueError(f"time: invalid duration {quote(text)}")
     return sign * total

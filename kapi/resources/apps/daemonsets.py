@@ -5,7 +5,6 @@ The template's generation is a field inside upstream; on the wire, and here, it 
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,12 +17,13 @@ from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
-from kapi.resources.shared.printing import age, label_selector, labels, name, table
+from kapi.resources.shared.printing import age, label_selector, labels, name, table, without_annotation
 from kapi.resources.shared.replicas import (
     container_names,
     count,
     images,
     number_of,
+    parse_int,
     template_warnings,
     validate_always_restart,
     validate_at_most_all,
@@ -42,7 +42,6 @@ _COUNTERS = (
     "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration",
     "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount",
 )  # fmt: skip
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z").match
 
 
 def template_generation(obj: Object) -> int:
@@ -50,12 +49,10 @@ def template_generation(obj: Object) -> int:
     text = (obj["metadata"].get("annotations") or {}).get(GENERATION)
     if text is None:
         return 0
-    if not _INTEGER(text):
-        raise status.bad_request(
-            f'DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing {field.quote(text)}: '
-            "invalid syntax"
-        )
-    return int(text)
+    try:
+        return parse_int(text)
+    except ValueError as error:
+        raise status.bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {error}') from None
 
 
 def _set_generation(obj: Object, generation: int) -> None:
@@ -170,15 +167,6 @@ class DaemonSetStatusStrategy(PlainStatusStrategy):
         validate_collisions(state, old.get("status") or {}, _STATUS, errors)
 
 
-def _without_generation(obj: Object) -> Object:
-    """Rows are made of upstream's internal form, where the generation is no annotation."""
-    annotations = {k: v for k, v in (obj["metadata"].get("annotations") or {}).items() if k != GENERATION}
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "annotations"}
-    if annotations:
-        metadata["annotations"] = annotations
-    return {**obj, "metadata": metadata}
-
-
 STRATEGY = DaemonSetStrategy()
 
 RESOURCE = Resource(
@@ -211,6 +199,6 @@ RESOURCE = Resource(
             images("spec", "template"),
             lambda obj, now: label_selector(obj["spec"].get("selector")),
         ),
-        view=_without_generation,
+        view=without_annotation(GENERATION),
     ),
 )

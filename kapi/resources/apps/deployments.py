@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from kapi.machinery import field
+from kapi.machinery import field, status
 from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import internal
@@ -12,7 +13,7 @@ from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import age, name, table
+from kapi.resources.shared.printing import age, name, table, without_annotation
 from kapi.resources.shared.replicas import (
     NOT_NEGATIVE,
     container_names,
@@ -20,6 +21,7 @@ from kapi.resources.shared.replicas import (
     hostname_warning,
     images,
     number_of,
+    parse_int,
     plain,
     template_warnings,
     validate_at_most_all,
@@ -42,7 +44,28 @@ _COUNTERS = (
 )  # fmt: skip
 
 
+ROLLBACK = "deprecated.deployment.rollback.to"
+_VIEW = without_annotation(ROLLBACK)
+
+
+def _rollback(obj: Object) -> int | None:
+    """The revision to go back to, a field inside upstream.  Raises BadRequest when it is no number."""
+    text = ((obj.get("metadata") or {}).get("annotations") or {}).get(ROLLBACK)
+    if not text:
+        return None
+    try:
+        return parse_int(text)
+    except ValueError as error:
+        raise status.bad_request(
+            'Deployment in version "v1" cannot be handled as a Deployment: '
+            f"failed to parse annotation[{ROLLBACK}]={text} as int64: {error}"
+        ) from None
+
+
 def default_deployment(obj: Object) -> None:
+    revision = _rollback(obj)
+    if revision is not None:
+        obj["metadata"]["annotations"] = {**obj["metadata"]["annotations"], ROLLBACK: str(revision)}
     spec = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     strategy = spec.setdefault("strategy", {})
@@ -109,6 +132,9 @@ class DeploymentStrategy(PlainStrategy):
         validate_template_for_replicas(spec, _SPEC, errors, options)
         _validate_strategy(spec.get("strategy") or {}, _SPEC.child("strategy"), errors)
         validate_counts(spec, _SPEC, errors, ("minReadySeconds", "revisionHistoryLimit"))
+        revision = _rollback(obj)
+        if revision is not None and revision < 0:
+            errors.append(field.invalid(_SPEC.child("rollback", "version"), revision, NOT_NEGATIVE))
         deadline = spec.get("progressDeadlineSeconds")
         if deadline is not None:
             here = _SPEC.child("progressDeadlineSeconds")
@@ -137,11 +163,11 @@ class DeploymentStatusStrategy(PlainStatusStrategy):
         keep(obj["metadata"], old["metadata"], "labels")
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        status = obj.get("status") or {}
-        validate_counts(status, _STATUS, errors, _COUNTERS)
+        state = obj.get("status") or {}
+        validate_counts(state, _STATUS, errors, _COUNTERS)
         limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
-        validate_at_most_replicas(status, _STATUS, errors, limited)
-        validate_collisions(status, old.get("status") or {}, _STATUS, errors)
+        validate_at_most_replicas(state, _STATUS, errors, limited)
+        validate_collisions(state, old.get("status") or {}, _STATUS, errors)
 
 
 def _selector(obj: Object, now: float) -> str:
@@ -173,15 +199,18 @@ RESOURCE = Resource(
         ),
     ),
     strategy=STRATEGY,
-    table=table(
-        "Deployment",
-        name,
-        plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
-        count("status", "updatedReplicas"),
-        count("status", "availableReplicas"),
-        age,
-        container_names("spec", "template"),
-        images("spec", "template"),
-        _selector,
+    table=replace(
+        table(
+            "Deployment",
+            name,
+            plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
+            count("status", "updatedReplicas"),
+            count("status", "availableReplicas"),
+            age,
+            container_names("spec", "template"),
+            images("spec", "template"),
+            _selector,
+        ),
+        view=_VIEW,
     ),
 )

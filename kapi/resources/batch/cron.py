@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import zoneinfo
 
+from kapi.machinery.duration import parse_duration
+
 _BOUNDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (0, 59, ()),
     (0, 23, ()),
@@ -14,8 +16,6 @@ _BOUNDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
 )
 _DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _EVERY = "@every "
-_DURATION = re.compile(r"[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+\Z").match
-_DURATION_ZERO = re.compile(r"[-+]?0\Z").match
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII).match
 _ZONE_PART = re.compile(r"[A-Za-z._0-9+-]{1,14}\Z").match
 
@@ -54,9 +54,10 @@ def _check_descriptor(text: str) -> None:
         return
     if not text.startswith(_EVERY):
         raise ScheduleError(f"unrecognized descriptor: {text}")
-    duration = text[len(_EVERY) :]
-    if not (_DURATION(duration) or _DURATION_ZERO(duration)):
-        raise ScheduleError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
+    try:
+        parse_duration(text[len(_EVERY) :])
+    except ValueError as error:
+        raise ScheduleError(f"failed to parse duration {text}: {error}") from None
 
 
 def _check_range(part: str, low: int, high: int, names: tuple[str, ...]) -> None:

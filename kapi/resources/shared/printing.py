@@ -132,3 +132,17 @@ def table(
     if len(columns) != len(readers):
         raise ValueError(f"{kind}: {len(columns)} columns, {len(readers)} cells")
     return TableColumns(columns, lambda obj, now: [read(obj, now) for read in readers], order=order)
+
+
+def without_annotation(key: str) -> Callable[[Object], Object]:
+    """What rows are made of where upstream's internal form has a field instead of an annotation."""
+
+    def view(obj: Object) -> Object:
+        annotations = obj["metadata"].get("annotations") or {}
+        if key not in annotations:
+            return obj
+        metadata = {name: value for name, value in obj["metadata"].items() if name != "annotations"}
+        kept = {name: value for name, value in annotations.items() if name != key}
+        return {**obj, "metadata": {**metadata, "annotations": kept} if kept else metadata}
+
+    return view

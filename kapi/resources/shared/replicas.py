@@ -5,6 +5,7 @@ Upstream: ``apps/validation``, ``printers/internalversion``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from kapi.resources.shared.rules import Errors, not_supported
 Object = dict[str, Any]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z").match
+_NUMBER = re.compile(r"(?:([0-9]+)%|([+-]?[0-9]+))\Z").match
 _MISMATCH = "`selector` does not match template `labels`"
 
 
@@ -35,11 +38,21 @@ def validate_int_or_percent(value: int | str, path: Path, errors: Errors) -> Non
         errors.append(field.invalid(path, value, NOT_NEGATIVE))
 
 
+def parse_int(text: str) -> int:
+    """A 64-bit integer.  Raises ValueError with the text of Go's ``strconv.ParseInt``."""
+    if not _INTEGER(text):
+        raise ValueError(f"strconv.ParseInt: parsing {field.quote(text)}: invalid syntax")
+    number = int(text) if len(text) < 100 else 1 << 64
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"strconv.ParseInt: parsing {field.quote(text)}: value out of range")
+    return number
+
+
 def number_of(value: int | str | None) -> int:
-    """The number in front of the percent sign, or the number; 0 for what is neither."""
+    """The number in front of the percent sign, or the number, be it a text; 0 for what is none of these."""
     if isinstance(value, str):
-        digits = value.removesuffix("%")
-        return int(digits) if digits.isascii() and digits.isdigit() else 0
+        found = _NUMBER(value)
+        return int(found[1] or found[2]) if found else 0
     return value or 0
 
 

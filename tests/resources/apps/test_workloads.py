@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.status import StatusError
 from kapi.resources.apps import controllerrevisions, daemonsets, deployments, replicasets, statefulsets
 from kapi.resources.core import replicationcontrollers
 from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared.replicas import number_of
 
 Object = dict[str, Any]
 CTX = StrategyContext("n", "w", now="2024-01-01T00:00:00Z")
@@ -151,3 +153,47 @@ def test_status_counts_make_sense() -> None:
     sub.strategy.prepare_for_update(new, old, CTX)
     lines = [str(error) for error in sub.strategy.validate_update(new, old, CTX)]
     assert lines == ["status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas"]
+
+
+def rolled_back(text: str) -> Object:
+    obj = made(deployments.RESOURCE)
+    obj["metadata"]["annotations"] = {deployments.ROLLBACK: text, "a": "b"}
+    deployments.RESOURCE.strategy.default(obj)
+    return obj
+
+
+def test_the_revision_to_go_back_to_is_a_number() -> None:
+    obj = rolled_back("+07")
+    assert obj["metadata"]["annotations"] == {deployments.ROLLBACK: "7", "a": "b"}
+    assert rolled_back("")["metadata"]["annotations"][deployments.ROLLBACK] == ""
+    lines = [str(error) for error in deployments.RESOURCE.strategy.validate(rolled_back("-1"), CTX)]
+    assert lines == ["spec.rollback.version: Invalid value: -1: must be greater than or equal to 0"]
+    table = deployments.RESOURCE.table
+    assert table is not None and table.view is not None
+    assert table.view(obj)["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(("text", "why"), [("x", "invalid syntax"), (str(1 << 63), "value out of range")])
+def test_what_is_no_revision(text: str, why: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        rolled_back(text)
+    assert caught.value.code == 400
+    parsing = f'strconv.ParseInt: parsing "{text}": {why}'
+    assert caught.value.message == (
+        'Deployment in version "v1" cannot be handled as a Deployment: '
+        f"failed to parse annotation[{deployments.ROLLBACK}]={text} as int64: {parsing}"
+    )
+
+
+def test_a_template_generation_out_of_range() -> None:
+    obj = made(daemonsets.RESOURCE)
+    obj["metadata"]["annotations"] = {daemonsets.GENERATION: str(1 << 63)}
+    with pytest.raises(StatusError, match="value out of range"):
+        daemonsets.template_generation(obj)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [("5%", 5), ("5", 5), ("-5", -5), ("+5%", 0), ("5%%", 0), ("x", 0), (None, 0), (3, 3)]
+)
+def test_numbers_of_texts(value: int | str | None, number: int) -> None:
+    assert number_of(value) == number

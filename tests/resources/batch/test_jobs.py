@@ -105,6 +105,21 @@ def test_what_is_no_schedule(schedule: str) -> None:
         check_schedule(schedule)
 
 
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        ("5", 'missing unit in duration "5"'),
+        ("5x", 'unknown unit "x" in duration "5x"'),
+        ("", 'invalid duration ""'),
+        ("9999999999h", 'invalid duration "9999999999h"'),
+    ],
+)
+def test_what_is_no_duration(duration: str, text: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        check_schedule(f"@every {duration}")
+    assert str(caught.value) == f"failed to parse duration @every {duration}: time: {text}"
+
+
 def test_zones() -> None:
     assert is_zone("Europe/Berlin") and is_zone("Etc/UTC")
     assert not is_zone("Europe/Nowhere") and not is_zone("../etc/passwd")
