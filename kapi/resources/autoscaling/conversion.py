@@ -9,8 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kapi.machinery.gvk import GroupVersionKind
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal_types import ROWS
+from kapi.schema.builtin import type_of
+from kapi.schema.decode_exact import ExactDecoder
 
 Object = dict[str, Any]
 
@@ -22,6 +25,7 @@ _OWN = frozenset(
 )
 DEFAULT_UTILIZATION = 80  # percent of the requested CPU
 _BEHAVIOR = "HorizontalPodAutoscalerBehavior"
+_KIND = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 
 
 def _present(**values: Any) -> Object:
@@ -221,6 +225,30 @@ def _from_internal(kind: str, value: Any) -> Any:
     return shown
 
 
+def _typed(value: Any, *path: str) -> Any:
+    """A value as a field of v2 has it; None where Go could not read it, which is as good as no annotation."""
+    type_ = type_of(_KIND)
+    for name in path:
+        type_ = type_.fields[name].type
+    try:
+        return None if value is None else ExactDecoder().decode(value, type_)
+    except ValueError:
+        return None
+
+
+def _annotated(text: str | None, current: bool) -> list[Object] | None:
+    """The metrics of an annotation."""
+    metrics = _decode(text)
+    if not isinstance(metrics, list) or not all(isinstance(metric, dict) for metric in metrics):
+        return None
+    try:
+        converted = [_metric_from_v1(metric, current) for metric in metrics]
+    except (AttributeError, TypeError):
+        return None  # parts that are no objects
+    found: list[Object] | None = _typed(converted, *(("status", "currentMetrics") if current else ("spec", "metrics")))
+    return found
+
+
 def from_v1(obj: Object) -> Object:
     """The stored (v2) form of a v1 object."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
@@ -228,11 +256,9 @@ def from_v1(obj: Object) -> Object:
     shown = {key: spec[key] for key in ("scaleTargetRef", "minReplicas", "maxReplicas") if key in spec}
     target = spec.get("targetCPUUtilizationPercentage")
     metrics = [] if target is None else [cpu_metric(target)]
-    others = _decode(annotations.get(METRICS))
-    if isinstance(others, list):
-        metrics = [_metric_from_v1(metric, False) for metric in others if isinstance(metric, dict)] + metrics
+    metrics = (_annotated(annotations.get(METRICS), False) or []) + metrics
     shown["metrics"] = metrics or [cpu_metric(DEFAULT_UTILIZATION)]
-    behavior = _from_internal(_BEHAVIOR, _decode(annotations.get(BEHAVIOR)))
+    behavior = _typed(_from_internal(_BEHAVIOR, _decode(annotations.get(BEHAVIOR))), "spec", "behavior")
     if behavior:
         shown["behavior"] = behavior
     state = {key: status[key] for key in ("observedGeneration", "lastScaleTime", "currentReplicas") if key in status}
@@ -241,13 +267,11 @@ def from_v1(obj: Object) -> Object:
     current = None
     if used is not None:
         current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
-    stored = _decode(annotations.get(CURRENT))
-    if isinstance(stored, list):
-        current = [_metric_from_v1(metric, True) for metric in stored if isinstance(metric, dict)]
-    state["currentMetrics"] = current
-    conditions = _decode(annotations.get(CONDITIONS))
-    if isinstance(conditions, list):
-        state["conditions"] = [entry for entry in conditions if isinstance(entry, dict)]
+    stored = _annotated(annotations.get(CURRENT), True)
+    state["currentMetrics"] = current if stored is None else stored
+    conditions = _typed(_decode(annotations.get(CONDITIONS)), "status", "conditions")
+    if conditions:
+        state["conditions"] = conditions
     if not state.get("currentReplicas"):
         state.pop("currentReplicas", None)
     result = {**obj, "apiVersion": "autoscaling/v2", "metadata": dict(obj.get("metadata") or {})}

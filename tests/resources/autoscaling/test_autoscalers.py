@@ -107,3 +107,36 @@ def test_version_1_status() -> None:
 def test_both_versions_are_one_resource() -> None:
     old = horizontalpodautoscalers_v1.RESOURCE
     assert old.storage_version == "v2" and old.to_storage is not None and old.from_storage is not None
+
+
+OWN = "autoscaling.alpha.kubernetes.io/"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("metrics", "["),
+        ("metrics", "{}"),
+        ("metrics", "[1]"),
+        ("metrics", '[{"type": 5}]'),
+        ("metrics", '[{"type": "Pods", "pods": {"metricName": "hits", "targetAverageValue": "many"}}]'),
+        ("metrics", '[{"type": "Pods", "pods": {"metricName": {}, "targetAverageValue": "1"}}]'),
+        ("metrics", '[{"type": "Object", "object": {"target": "d"}}]'),
+        ("current-metrics", '[{"type": "Pods", "pods": {"currentAverageValue": "many"}}]'),
+        ("behavior", '{"ScaleUp": {"SelectPolicy": 5}}'),
+        ("behavior", '{"ScaleUp": {"Policies": {}}}'),
+        ("conditions", '[{"type": []}]'),
+        ("conditions", '["type"]'),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_is_none(name: str, text: str) -> None:
+    obj = from_v1(
+        {
+            "apiVersion": "autoscaling/v1",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h", "annotations": {OWN + name: text}},
+            "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50},
+        }
+    )
+    assert obj["spec"] == {"maxReplicas": 3, "metrics": [CPU]}
+    assert (obj["status"], obj["metadata"]) == ({"desiredReplicas": 0, "currentMetrics": None}, {"name": "h"})
