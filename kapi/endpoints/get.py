@@ -21,6 +21,6 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     namespace = info.namespace if scope.resource.namespaced else ""
     version = ctx.first("resourceVersion") if ctx.query else ""
     entry = await read.get(scope.store, namespace, request_name(ctx), version)
-    if scope.same_version:
-        return respond_object(ctx, scope, 200, None, entry.data, media)
+    if scope.same_version or media.plain:
+        return respond_object(ctx, scope, 200, None, scope.served(entry), media)
     return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media, entry.object)

@@ -52,7 +52,7 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
     resource, meta = scope.resource, list_meta(page)
     if resource.typed_items and not media.as_kind:
         meta = {"continue": "", **meta}
-    if media.plain and scope.same_version:
+    if media.plain and (scope.same_version or resource.typed_items):
         return Response(200, joined(scope, page, meta), media.content_type)
     objects = [scope.from_storage(entry.object) for entry in page.entries]
     if media.as_kind == "Table":
@@ -82,7 +82,7 @@ def strip_type(obj: Object) -> Object:
 
 
 def joined(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
-    """The list as slices of bytes; nothing is decoded."""
+    """The list as slices of bytes; nothing is decoded but custom resources that may have to be converted."""
     resource = scope.resource
     version = str(resource.group_version)
     head = orjson.dumps({"kind": resource.list_kind, "apiVersion": version, "metadata": meta})[:-1] + b',"items":['
@@ -92,8 +92,10 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
     slices = [head]
     cut = 0 if resource.typed_items else len(item_prefix(resource.kind, version))
     opening, between = (b"{", b",{") if cut else (b"", b",")
+    as_stored = scope.same_version
     for start in range(0, len(entries), _PER_SLICE):
-        part = between.join([entry.data[cut:] for entry in entries[start : start + _PER_SLICE]])
+        some = entries[start : start + _PER_SLICE]
+        part = between.join([entry.data[cut:] if as_stored else scope.served(entry) for entry in some])
         slices.append((between if start else opening) + part)
     slices.append(b"]}\n")
     return slices

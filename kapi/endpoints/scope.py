@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.registry.conversion import converting
@@ -13,6 +15,7 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.resources.definition import Resource, Subresource
 from kapi.schema.types import Type
+from kapi.watchcache.entry import Entry
 
 Object = dict[str, Any]
 
@@ -53,6 +56,22 @@ class RequestScope:
     def from_storage(self, obj: Object) -> Object:
         convert = self.resource.from_storage
         return obj if convert is None else convert(obj)
+
+    def served(self, entry: Entry) -> bytes:
+        """A cached object's bytes in the version asked for.
+
+        Stored objects of a definition that has changed may need pruning and defaults; most do not, and are looked at
+        once only.
+        """
+        resource = self.resource
+        if resource.from_storage is None or entry.served_as is resource:
+            return entry.data
+        stored = entry.object
+        obj = resource.from_storage(stored)
+        if not resource.storage_version and obj == stored:
+            entry.served_as = resource
+            return entry.data
+        return orjson.dumps(obj)
 
     async def answered(self, obj: Object) -> Object:
         """What was just written, in the version asked for; a webhook is waited for here, since nothing can be repeated."""

@@ -98,6 +98,7 @@ class Form:
         if self.table and self.include not in ("None", "Metadata", "Object", ""):
             raise status.bad_request(transform.bad_include(self.include))
         self.stored = media.plain and scope.same_version
+        self.plain = media.plain
         self.as_list = media.as_kind.endswith("List")
         self.key = (
             resource.group,
@@ -116,6 +117,8 @@ class Form:
         if self.stored:
             return event.json
         try:
+            if self.plain:
+                return self._line(event, self.scope.served(event.entry))
             obj = self.scope.from_storage(event.entry.object)
         except Unconverted:  # a webhook has to be asked first: the list the client makes now will ask it
             return self._frame("ERROR", status.expired("the object's conversion is not known yet").status)
@@ -134,6 +137,12 @@ class Form:
         else:
             tree = obj
         return self._frame(event.type, tree)
+
+    @staticmethod
+    def _line(event: WatchEvent, data: bytes) -> bytes:
+        if event.entry is not None and data is event.entry.data:
+            return event.json
+        return b'{"type":"%s","object":%s}\n' % (event.type.encode(), data)
 
     def _bookmark(self, event: WatchEvent) -> Object:
         metadata: Object = {"resourceVersion": str(event.revision)}

@@ -62,7 +62,7 @@ class Entry:
     the stored JSON with its resourceVersion.
     """
 
-    __slots__ = ("key", "namespace", "name", "revision", "data", "_scope", "_object", "_labels", "_fields")
+    __slots__ = ("key", "namespace", "name", "revision", "data", "served_as", "_scope", "_object", "_labels", "_fields")
 
     def __init__(self, scope: Scope, key: str, namespace: str, name: str, revision: int, data: bytes) -> None:
         self.key = key
@@ -70,6 +70,7 @@ class Entry:
         self.name = name
         self.revision = revision
         self.data = data
+        self.served_as: Any = None  # for whom ``data`` is known to be what is served
         self._scope = scope
         self._object: Object | None = None
         self._labels: dict[str, str] | None = None

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.bench import report
 from tests.bench.cases import Bench, Row, _spread
+from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
 from tests.bench.load import Connection, Target
 
@@ -142,6 +143,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 bench.watches(tuple(int(level) for level in options.watchers.split(",")))
             if "webhooks" in wanted:
                 bench.webhooks()
+            if "custom" in wanted:
+                compare(bench)
             bench.clean()
         finally:
             if own is not None:

@@ -256,7 +256,7 @@ class Bench:
     def watches(self, levels: tuple[int, ...]) -> None:
         for level in levels:
             writes = max(20, min(400, 200_000 // level))
-            runs = [fan_out(self.target, self.namespace, level, writes) for _ in range(self.runs)]
+            runs = [fan_out(self.target, f"{self.base}/configmaps", level, writes) for _ in range(self.runs)]
             rates = [run["rate"] for run in runs]
             middle = sorted(runs, key=lambda run: run["rate"])[len(runs) // 2]
             lost = sum(run["lost"] for run in runs)

@@ -59,12 +59,20 @@ def receive(target: Target, path: str, count: int, expected: int, pipe: Any) -> 
         connection.close()
 
 
-def fan_out(target: Target, namespace: str, watchers: int, writes: int) -> dict[str, float]:
-    """Writes ``writes`` times to an object that ``watchers`` watch; events a second, delays, CPU for each event."""
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
+def _type(path: str) -> dict[str, str]:
+    """What a custom resource's body must say, and a built-in one's need not."""
+    _, api, group, version, *_ = path.split("/")
+    return {"apiVersion": f"{group}/{version}", "kind": "Map"} if api == "apis" else {}
+
+
+def fan_out(target: Target, path: str, watchers: int, writes: int) -> dict[str, float]:
+    """Writes ``writes`` times to an object with ``data`` under ``path`` that ``watchers`` watch.
+
+    Answers events a second, delays in milliseconds, CPU-microseconds for each event.
+    """
     writer = Connection(target)
     name = f"fan-{watchers}-{time.time_ns()}"
-    body = {"metadata": {"name": name}, "data": {"sent": "0"}}
+    body = {**_type(path), "metadata": {"name": name}, "data": {"sent": "0"}}
     assert writer.roundtrip(target.request("POST", path, json.dumps(body).encode()))[0] == 201
     here, there = multiprocessing.Pipe()
     query = f"{path}?watch=1&resourceVersion=&fieldSelector=metadata.name%3D{name}&timeoutSeconds=300"

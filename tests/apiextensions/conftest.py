@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+from kapi.apiextensions.serving import CustomResources
+from kapi.machinery.gvk import GroupResource
+from kapi.resources.catalogue import BUILT_IN
+from kapi.testing.memory_api import MemoryAPI, succeed
+
+
+@pytest.fixture
+def api() -> MemoryAPI:
+    """An API server in memory that serves custom resources."""
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    built_in = frozenset(GroupResource(row.group, row.plural) for row in BUILT_IN)
+    custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, built_in)
+    succeed(custom.start())
+    return api

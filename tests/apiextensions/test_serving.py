@@ -1,0 +1,139 @@
+"""Custom resources as clients see them: they come and go, and what is stored follows a definition that changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.testing.memory_api import MemoryAPI
+
+Object = dict[str, Any]
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+FOOS = "/apis/example.com/v1/namespaces/n/foos"
+
+
+def version(name: str = "v1", *, storage: bool = True, spec: Object | None = None, **more: Any) -> Object:
+    properties = {"spec": {"type": "object", "properties": spec or {"size": {"type": "integer"}}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+    return {"name": name, "served": True, "storage": storage, "schema": schema, **more}
+
+
+def definition(*versions: Object, plural: str = "foos", kind: str = "Foo") -> Object:
+    names = {"plural": plural, "kind": kind}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": list(versions or (version(),))}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": spec,
+    }
+
+
+def install(api: MemoryAPI, crd: Object) -> None:
+    answer = api.ask("POST", DEFINITIONS, crd)
+    assert answer.code == 201, answer.json
+    for _ in range(5):
+        api.turn()
+
+
+def change(api: MemoryAPI, *versions: Object, name: str = "foos.example.com") -> None:
+    crd = api.ask("GET", f"{DEFINITIONS}/{name}").json
+    crd["spec"]["versions"] = list(versions)
+    answer = api.ask("PUT", f"{DEFINITIONS}/{name}", crd)
+    assert answer.code == 200, answer.json
+    for _ in range(5):
+        api.turn()
+
+
+def create(api: MemoryAPI, name: str, spec: Object, api_version: str = "v1") -> Object:
+    body = {"apiVersion": f"example.com/{api_version}", "kind": "Foo", "metadata": {"name": name}, "spec": spec}
+    answer = api.ask("POST", FOOS.replace("/v1/", f"/{api_version}/"), body)
+    assert answer.code == 201, answer.json
+    found: Object = answer.json
+    return found
+
+
+def conditions(api: MemoryAPI, name: str) -> dict[str, str]:
+    found = api.ask("GET", f"{DEFINITIONS}/{name}").json["status"]["conditions"]
+    return {item["type"]: item["status"] for item in found}
+
+
+def test_a_definition_is_established_and_its_resource_answers(api: MemoryAPI) -> None:
+    assert api.ask("GET", FOOS).code == 404
+    install(api, definition())
+    assert conditions(api, "foos.example.com") == {"NamesAccepted": "True", "Established": "True"}
+    assert create(api, "a", {"size": 1})["spec"] == {"size": 1}
+    assert [item["metadata"]["name"] for item in api.ask("GET", FOOS).json["items"]] == ["a"]
+
+
+def test_a_definition_that_is_deleted_takes_its_objects_with_it(api: MemoryAPI) -> None:
+    install(api, definition())
+    create(api, "a", {})
+    assert api.ask("DELETE", f"{DEFINITIONS}/foos.example.com").code == 200
+    for _ in range(10):
+        api.turn(0.1)
+    assert api.ask("GET", f"{DEFINITIONS}/foos.example.com").code == 404
+    assert api.ask("GET", FOOS).code == 404
+    install(api, definition())
+    assert api.ask("GET", FOOS).json["items"] == []
+
+
+def test_a_kind_that_is_taken_keeps_a_definition_from_being_served_until_it_is_free(api: MemoryAPI) -> None:
+    install(api, definition())
+    install(api, definition(plural="others", kind="Foo"))
+    assert conditions(api, "others.example.com") == {"NamesAccepted": "False", "Established": "False"}
+    others = FOOS.replace("foos", "others")
+    assert api.ask("GET", others).code == 404
+    api.ask("DELETE", f"{DEFINITIONS}/foos.example.com")
+    for _ in range(10):
+        api.turn(0.1)
+    assert conditions(api, "others.example.com") == {"NamesAccepted": "True", "Established": "True"}
+    assert api.ask("GET", others).code == 200
+
+
+def test_stored_objects_are_read_as_the_changed_schema_says(api: MemoryAPI) -> None:
+    """Fields it lost are not shown, defaults it gained are: in GET, LIST and WATCH alike, and in the events of later changes."""
+    install(api, definition(version(spec={"size": {"type": "integer"}, "old": {"type": "string"}})))
+    create(api, "before", {"size": 1, "old": "x"})
+    change(api, version(spec={"size": {"type": "integer"}, "new": {"type": "string", "default": "n"}}))
+    create(api, "since", {"size": 2})
+    wanted = {"before": {"size": 1, "new": "n"}, "since": {"size": 2, "new": "n"}}
+    for _ in range(2):  # what is remembered of the first reading must not change the second
+        assert api.ask("GET", f"{FOOS}/before").json["spec"] == wanted["before"]
+        assert {item["metadata"]["name"]: item["spec"] for item in api.ask("GET", FOOS).json["items"]} == wanted
+        watch = api.ask("GET", f"{FOOS}?watch=1&timeoutSeconds=60")
+        api.turn()
+        assert {item["object"]["metadata"]["name"]: item["object"]["spec"] for item in watch.events} == wanted
+    watch = api.ask("GET", f"{FOOS}?watch=1&resourceVersion=0&timeoutSeconds=60")
+    api.ask("PATCH", f"{FOOS}/since", {"spec": {"size": 3}}, type="application/merge-patch+json")
+    api.turn()
+    assert watch.events[-1]["object"]["spec"] == {"size": 3, "new": "n"}
+    change(api, version(spec={"size": {"type": "integer", "default": 7}, "new": {"type": "string", "default": "m"}}))
+    assert api.ask("GET", f"{FOOS}/since").json["spec"] == {"size": 3, "new": "n"}  # defaults do not replace
+    assert api.ask("GET", f"{FOOS}/before").json["spec"] == {"size": 1, "new": "m"}
+
+
+def test_every_version_shows_the_object_in_its_own_form(api: MemoryAPI) -> None:
+    both = {"size": {"type": "integer"}}
+    beta = version("v1beta1", storage=False, spec={**both, "hint": {"type": "string", "default": "h"}})
+    install(api, definition(version(spec=both), beta))
+    create(api, "a", {"size": 1})
+    path = FOOS.replace("/v1/", "/v1beta1/")
+    for _ in range(2):
+        assert api.ask("GET", f"{path}/a").json["spec"] == {"size": 1, "hint": "h"}
+        (item,) = api.ask("GET", path).json["items"]
+        assert (item["apiVersion"], item["spec"]) == ("example.com/v1beta1", {"size": 1, "hint": "h"})
+        assert api.ask("GET", f"{FOOS}/a").json["spec"] == {"size": 1}
+    watch = api.ask("GET", f"{path}?watch=1&timeoutSeconds=60")
+    api.turn()
+    assert watch.events[0]["object"]["apiVersion"] == "example.com/v1beta1"
+
+
+def test_objects_stored_in_a_former_storage_version_are_read_in_the_new_one(api: MemoryAPI) -> None:
+    alpha, v1 = version("v1alpha1"), version("v1", storage=False)
+    install(api, definition(alpha, v1))
+    create(api, "a", {"size": 1})
+    change(api, {**alpha, "storage": False}, {**v1, "storage": True})
+    assert api.ask("GET", f"{FOOS}/a").json["apiVersion"] == "example.com/v1"
+    assert [item["apiVersion"] for item in api.ask("GET", FOOS).json["items"]] == ["example.com/v1"]
+    crd = api.ask("GET", f"{DEFINITIONS}/foos.example.com").json
+    assert crd["status"]["storedVersions"] == ["v1alpha1", "v1"]
