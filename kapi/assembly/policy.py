@@ -21,7 +21,7 @@ from kapi.server.metrics import Metrics
 def authorization(options: Options, reactor: Any, made: Assembly) -> Any:
     external = ExternalPolicy(options.authorization, reactor, made.metrics.registry)
     try:
-        built = build_authorization(AuthorizationSettings(external.modes, external.others))
+        built = build_authorization(AuthorizationSettings(external.modes, external.others, external.meter))
     except ValueError as error:
         raise ConfigError(f"--authorization-mode: {error}") from None
     made.reloaders.append(lambda: external.reload(built.replace))

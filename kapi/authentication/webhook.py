@@ -6,18 +6,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import orjson
-from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from kapi.authentication.cache import ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer, intersect
 from kapi.client.https import HTTPSClient
-from kapi.client.retry import Unavailable, with_backoff
+from kapi.client.review import ReviewClient, ReviewError
 from kapi.request.user import UserInfo
 
 _log = Logger()
-_RETRIED = frozenset({429, 500, 502, 503, 504})
 
 
 class WebhookTokenAuthenticator:
@@ -34,13 +31,11 @@ class WebhookTokenAuthenticator:
         clock: Callable[[], float] = time.time,
         first_delay: float = 0.5,
     ) -> None:
-        self._reactor = reactor
-        self._client = client
+        self._reviews = ReviewClient(reactor, client, "TokenReview", "token review webhook", first_delay)
         self.version = version
         self.ttl = ttl
         self.api_audiences = api_audiences
         self._cache: ExpiringCache[Authenticated | str] = ExpiringCache(clock=clock)
-        self._first_delay = first_delay
 
     def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
         wanted = audiences or self.api_audiences
@@ -51,17 +46,6 @@ class WebhookTokenAuthenticator:
         return self._ask(token, wanted, digest)
 
     async def _ask(self, token: str, audiences: tuple[str, ...], digest: bytes) -> TokenAnswer:
-        try:
-            status = await with_backoff(self._reactor, lambda: self._review(token, audiences), delay=self._first_delay)
-        except Unavailable as error:
-            _log.error("Failed to make webhook authenticator request: {error}", error=str(error))
-            raise AuthenticationError(str(error)) from None
-        outcome = self._judge(status, audiences)
-        if not isinstance(outcome, str) or not outcome:
-            self._cache.put(digest, outcome, self.ttl)  # an error may be over the next moment
-        return _outcome(outcome)
-
-    async def _review(self, token: str, audiences: tuple[str, ...]) -> dict[str, Any]:
         review = {
             "kind": "TokenReview",
             "apiVersion": f"authentication.k8s.io/{self.version}",
@@ -70,22 +54,14 @@ class WebhookTokenAuthenticator:
             "status": {"user": {}},
         }
         try:
-            answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
-        except CancelledError:
-            raise
-        except Exception as error:
-            raise Unavailable(f"token review webhook: {type(error).__name__}") from None
-        if answer.status in _RETRIED:
-            raise Unavailable(f"token review webhook answered {answer.status}")
-        if not 200 <= answer.status < 300:
-            raise AuthenticationError(f"token review webhook answered {answer.status}")
-        try:
-            status = orjson.loads(answer.body).get("status") or {}
-        except (ValueError, AttributeError):
-            raise AuthenticationError("token review webhook: the answer is no TokenReview") from None
-        if not isinstance(status, dict):
-            raise AuthenticationError("token review webhook: the answer is no TokenReview")
-        return status
+            status = await self._reviews.status(review)
+        except ReviewError as error:
+            _log.error("Failed to make webhook authenticator request: {error}", error=str(error))
+            raise AuthenticationError(str(error)) from None
+        outcome = self._judge(status, audiences)
+        if not isinstance(outcome, str) or not outcome:
+            self._cache.put(digest, outcome, self.ttl)  # an error may be over the next moment
+        return _outcome(outcome)
 
     def _judge(self, status: dict[str, Any], audiences: tuple[str, ...]) -> Authenticated | str:
         """The user; or the error, "" when the webhook just does not know the token."""

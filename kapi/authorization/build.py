@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny, PrivilegedGroups
 from kapi.authorization.interface import Authorizer
+from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.node.authorizer import NodeAuthorizer
 from kapi.authorization.node.graph import NodeGraph
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.bootstrap import node_rules
 from kapi.authorization.rbac.escalation import EscalationCheck
 from kapi.authorization.rbac.index import PolicyIndex
-from kapi.authorization.union import UnionAuthorizer
+from kapi.authorization.union import Link, UnionAuthorizer
 
 MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 
 
+class Mode(NamedTuple):
+    """One step of the chain: a type of authorizer, what it is called, and the authorizer where the type says too little."""
+
+    type: str
+    name: str = ""
+    authorizer: Authorizer | None = None
+
+
+def modes_of(types: Iterable[str]) -> list[Mode]:
+    """``--authorization-mode``, with the names upstream gives."""
+    return [Mode(type, "default" if type == "Webhook" else type.lower()) for type in types]
+
+
 @dataclass(slots=True)
 class AuthorizationSettings:
-    """``modes`` in the order they are asked, or authorizers; ``others`` holds those of ABAC and Webhook by mode."""
+    """``modes`` in the order they are asked; ``others`` holds the authorizers of ABAC and Webhook by type."""
 
-    modes: Sequence[str | Authorizer] = ("Node", "RBAC")
+    modes: Sequence[Mode] = tuple(modes_of(("Node", "RBAC")))
     others: Mapping[str, Authorizer] = field(default_factory=dict)
+    meter: AuthorizationMeter = field(default_factory=AuthorizationMeter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +51,20 @@ class Authorization:
     index: PolicyIndex
     graph: NodeGraph
     escalation: EscalationCheck
-    known: Mapping[str, Authorizer]  # by mode
+    known: Mapping[str, Authorizer]  # by type
 
-    def replace(self, modes: Sequence[str | Authorizer]) -> None:
+    def replace(self, modes: Sequence[Mode]) -> None:
         """Another chain from now on, in one step; what is being decided ends under the old one."""
-        self.authorizer.authorizers = _chain(modes, self.known)
+        self.authorizer.links = _chain(modes, self.known)
 
 
-def _chain(modes: Sequence[str | Authorizer], known: Mapping[str, Authorizer]) -> tuple[Authorizer, ...]:
-    chain: list[Authorizer] = [PrivilegedGroups()]
+def _chain(modes: Sequence[Mode], known: Mapping[str, Authorizer]) -> tuple[Link, ...]:
+    chain = [Link(PrivilegedGroups())]
     for mode in modes:
-        if not isinstance(mode, str):
-            chain.append(mode)
-        elif mode in known:
-            chain.append(known[mode])
-        else:
-            raise ValueError(f"unknown authorization mode {mode} specified")
+        authorizer = mode.authorizer or known.get(mode.type)
+        if authorizer is None:
+            raise ValueError(f"unknown authorization mode {mode.type} specified")
+        chain.append(Link(authorizer, mode.type, mode.name))
     return tuple(chain)
 
 
@@ -65,5 +79,5 @@ def build_authorization(settings: AuthorizationSettings) -> Authorization:
         "Node": NodeAuthorizer(graph, node_rules()),
         **settings.others,
     }
-    authorizer = UnionAuthorizer(_chain(settings.modes, known))
+    authorizer = UnionAuthorizer(_chain(settings.modes, known), settings.meter)
     return Authorization(authorizer, rbac, index, graph, EscalationCheck(rbac, authorizer), known)

@@ -3,54 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from typing import NamedTuple
 
 from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
+from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.rules import RuleResolver, RuleSet, merged
 from kapi.request.user import UserInfo
+
+
+class Link(NamedTuple):
+    """One authorizer of a chain; those with a ``type`` are counted under it and their ``name``."""
+
+    authorizer: Authorizer
+    type: str = ""
+    name: str = ""
 
 
 class UnionAuthorizer:
     """Asks each authorizer in order; waits only where one of them has to."""
 
-    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
-        self.authorizers = tuple(authorizers)
+    def __init__(self, links: Sequence[Link], meter: AuthorizationMeter | None = None) -> None:
+        self.links = tuple(links)
+        self._decisions = (meter or AuthorizationMeter()).decisions
 
     def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
         reasons: list[str] = []
         errors: list[str] = []
-        chain = self.authorizers  # may be exchanged while this decision waits
-        for position, authorizer in enumerate(chain, 1):
-            verdict = authorizer.authorize(attributes)
+        chain = self.links  # may be exchanged while this decision waits
+        for position, link in enumerate(chain):
+            verdict = link.authorizer.authorize(attributes)
             if not isinstance(verdict, Verdict):
                 return self._resume(chain[position:], attributes, verdict, reasons, errors)
             if verdict.decision is not Decision.NO_OPINION:
-                return verdict
+                return self._decided(link, verdict)
             _note(verdict, reasons, errors)
         return Verdict(Decision.NO_OPINION, "\n".join(reasons), aggregate(errors))
 
     async def _resume(
         self,
-        rest: Sequence[Authorizer],
+        chain: Sequence[Link],
         attributes: Attributes,
         waiting: Awaitable[Verdict],
         reasons: list[str],
         errors: list[str],
     ) -> Verdict:
-        verdict = await waiting
-        for authorizer in rest:
-            if verdict.decision is not Decision.NO_OPINION:
-                return verdict
-            _note(verdict, reasons, errors)
-            step = authorizer.authorize(attributes)
+        """Goes on with the first link of ``chain``, whose verdict is waited for."""
+        step: Verdict | Awaitable[Verdict] = waiting
+        for position, link in enumerate(chain):
+            if position:
+                step = link.authorizer.authorize(attributes)
             verdict = step if isinstance(step, Verdict) else await step
-        if verdict.decision is not Decision.NO_OPINION:
-            return verdict
-        _note(verdict, reasons, errors)
+            if verdict.decision is not Decision.NO_OPINION:
+                return self._decided(link, verdict)
+            _note(verdict, reasons, errors)
         return Verdict(Decision.NO_OPINION, "\n".join(reasons), aggregate(errors))
 
+    def _decided(self, link: Link, verdict: Verdict) -> Verdict:
+        if link.type:
+            self._decisions.add(link.type, link.name, "allowed" if verdict.decision is Decision.ALLOW else "denied")
+        return verdict
+
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
-        resolvers = [authorizer for authorizer in self.authorizers if isinstance(authorizer, RuleResolver)]
+        resolvers = [link.authorizer for link in self.links if isinstance(link.authorizer, RuleResolver)]
         return merged(resolvers, user, namespace)
 
 

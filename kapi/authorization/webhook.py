@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import orjson
-from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.rules import RuleSet
 from kapi.client.https import HTTPSClient
-from kapi.client.retry import Unavailable, with_backoff
+from kapi.client.review import ReviewClient, ReviewError
 from kapi.request.user import UserInfo
 
 _log = Logger()
 Object = dict[str, Any]
-_RETRIED = frozenset({429, 500, 502, 503, 504})
+TYPE = "Webhook"
 _MAX_KEY = 10_000  # characters a user may put into a cached question
 _SIZE = 8192
 _FIELD_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn"}
@@ -103,26 +103,36 @@ class WebhookAuthorizer:
         conditions: MatchConditions | None = None,
         clock: Callable[[], float] = time.time,
         first_delay: float = 0.5,
+        name: str = "default",
+        meter: AuthorizationMeter | None = None,
     ) -> None:
-        self._reactor = reactor
-        self._client = client
+        self.name = name
+        self._meter = meter or AuthorizationMeter()
+        self._reviews = ReviewClient(
+            reactor, client, "SubjectAccessReview", "subject access review webhook", first_delay, self._observe
+        )
         self.version = version
         self.authorized_ttl = authorized_ttl
         self.unauthorized_ttl = unauthorized_ttl
         self.on_error = on_error
         self.conditions = conditions
         self._clock = clock
-        self._first_delay = first_delay
         self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
 
     def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
         review = access_review(attributes, self.version)
         if self.conditions is not None:
+            started = time.perf_counter()
             try:
-                if not self.conditions.matches(review):
-                    return Verdict(Decision.NO_OPINION)
+                wanted = self.conditions.matches(review)
             except ValueError as error:
+                self._meter.condition_errors.add(TYPE, self.name)
                 return Verdict(self.on_error, "", str(error))
+            finally:
+                self._meter.condition_seconds.observe(time.perf_counter() - started, TYPE, self.name)
+            if not wanted:
+                self._meter.condition_exclusions.add(TYPE, self.name)
+                return Verdict(Decision.NO_OPINION)
         key = orjson.dumps(review["spec"], option=orjson.OPT_SORT_KEYS)
         entry = self._known.get(key)
         if entry is not None:
@@ -135,11 +145,17 @@ class WebhookAuthorizer:
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
         return RuleSet(incomplete=True, errors=["webhook authorizer does not support user rule resolution"])
 
+    def _observe(self, result: str, seconds: float) -> None:
+        self._meter.webhook_evaluations.add(self.name, result)
+        self._meter.webhook_seconds.observe(seconds, self.name, result)
+
     async def _ask(self, review: Object, key: bytes, cacheable: bool) -> Verdict:
         try:
-            status = await with_backoff(self._reactor, lambda: self._review(review), delay=self._first_delay)
-        except (Unavailable, ValueError) as error:
+            status = await self._reviews.status(review)
+        except ReviewError as error:
             _log.error("Failed to make webhook authorizer request: {error}", error=str(error))
+            if self.on_error is Decision.NO_OPINION:
+                self._meter.webhook_fail_open.add(self.name, error.result)
             return Verdict(self.on_error, "", str(error))
         ttl = self.authorized_ttl if status.get("allowed") else self.unauthorized_ttl
         if cacheable and ttl > 0:
@@ -147,25 +163,6 @@ class WebhookAuthorizer:
             while len(self._known) > _SIZE:
                 self._known.popitem(last=False)
         return _verdict(status)
-
-    async def _review(self, review: Object) -> Object:
-        try:
-            answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
-        except CancelledError:
-            raise
-        except Exception as error:
-            raise Unavailable(f"subject access review webhook: {type(error).__name__}") from None
-        if answer.status in _RETRIED:
-            raise Unavailable(f"subject access review webhook answered {answer.status}")
-        if not 200 <= answer.status < 300:
-            raise ValueError(f"subject access review webhook answered {answer.status}")
-        try:
-            status = orjson.loads(answer.body)["status"]
-        except (ValueError, KeyError, TypeError):
-            raise ValueError("subject access review webhook: the answer is no SubjectAccessReview") from None
-        if not isinstance(status, dict):
-            raise ValueError("subject access review webhook: the answer is no SubjectAccessReview")
-        return status
 
 
 def _cacheable(attributes: Attributes) -> bool:

@@ -26,8 +26,10 @@ from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import ALGORITHMS
 from kapi.authentication.webhook import WebhookTokenAuthenticator
 from kapi.authorization.abac import ABACAuthorizer, parse_policies
+from kapi.authorization.build import Mode, modes_of
 from kapi.authorization.configuration import AuthorizerSettings, ConfigurationError, load_authorization
 from kapi.authorization.interface import Authorizer
+from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
@@ -200,7 +202,8 @@ class ExternalPolicy:
                 self.others["ABAC"] = ABACAuthorizer(parse_policies(text))
             except ValueError as error:
                 raise ConfigError(f"--authorization-policy-file: {error}") from None
-        self.modes: list[str | Authorizer] = list(flags.modes)
+        self.meter = AuthorizationMeter(registry)
+        self.modes = modes_of(flags.modes)
         if flags.authorization_config:
             self._content = read_file(flags.authorization_config, "authorization-config")
             self.modes = self._chain(self._load(self._content))
@@ -214,6 +217,7 @@ class ExternalPolicy:
                 version=flags.authorization_webhook_version,
                 authorized_ttl=flags.authorization_webhook_cache_authorized_ttl,
                 unauthorized_ttl=flags.authorization_webhook_cache_unauthorized_ttl,
+                meter=self.meter,
             )
 
     def _load(self, content: bytes) -> list[AuthorizerSettings]:
@@ -222,28 +226,29 @@ class ExternalPolicy:
         except ConfigurationError as error:
             raise ConfigError(f"--authorization-config: {error}") from None
 
-    def _chain(self, settings: list[AuthorizerSettings]) -> list[str | Authorizer]:
-        chain: list[str | Authorizer] = []
+    def _chain(self, settings: list[AuthorizerSettings]) -> list[Mode]:
+        chain = []
         for each in settings:
             webhook = each.webhook
             if webhook is None:
-                chain.append(each.type)
+                chain.append(Mode(each.type, each.name))
                 continue
             endpoint = _kubeconfig(webhook.kubeconfig, f"--authorization-config: {webhook.name}")
-            chain.append(
-                WebhookAuthorizer(
-                    self._reactor,
-                    HTTPSClient(self._reactor, endpoint, webhook.timeout),
-                    version=webhook.version,
-                    authorized_ttl=webhook.authorized_ttl,
-                    unauthorized_ttl=webhook.unauthorized_ttl,
-                    on_error=webhook.on_error,
-                    conditions=webhook.conditions,
-                )
+            authorizer = WebhookAuthorizer(
+                self._reactor,
+                HTTPSClient(self._reactor, endpoint, webhook.timeout),
+                version=webhook.version,
+                authorized_ttl=webhook.authorized_ttl,
+                unauthorized_ttl=webhook.unauthorized_ttl,
+                on_error=webhook.on_error,
+                conditions=webhook.conditions,
+                name=webhook.name,
+                meter=self.meter,
             )
+            chain.append(Mode(each.type, each.name, authorizer))
         return chain
 
-    def reload(self, replace: Callable[[list[str | Authorizer]], None]) -> None:
+    def reload(self, replace: Callable[[list[Mode]], None]) -> None:
         """Puts the chain of a changed file into place; one that is wrong changes nothing and is logged."""
         path = self._flags.authorization_config
         if not path:

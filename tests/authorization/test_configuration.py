@@ -8,7 +8,7 @@ import pytest
 
 from kapi.authentication.configuration import load_authentication
 from kapi.authorization.abac import ABACAuthorizer, parse_policies
-from kapi.authorization.build import AuthorizationSettings, build_authorization
+from kapi.authorization.build import AuthorizationSettings, build_authorization, modes_of
 from kapi.authorization.configuration import ConfigurationError, load_authorization
 from kapi.authorization.fixed import AlwaysAllow, AlwaysAllowPaths, AlwaysDeny
 from kapi.authorization.interface import Attributes, Decision
@@ -145,7 +145,7 @@ def test_fixed_authorizers() -> None:
 
 
 def test_a_chain_is_exchanged_in_one_step() -> None:
-    built = build_authorization(AuthorizationSettings(["AlwaysAllow"]))
+    built = build_authorization(AuthorizationSettings(modes_of(["AlwaysAllow"])))
     question = ask(ALICE, "get", "pods")
 
     def decision() -> Any:
@@ -153,10 +153,10 @@ def test_a_chain_is_exchanged_in_one_step() -> None:
         return verdict.decision
 
     assert decision() is Decision.ALLOW
-    built.replace(["AlwaysDeny", "RBAC"])
+    built.replace(modes_of(["AlwaysDeny", "RBAC"]))
     assert decision() is Decision.NO_OPINION
     with pytest.raises(ValueError, match="unknown authorization mode"):
-        built.replace(["Nope"])
+        built.replace(modes_of(["Nope"]))
     assert decision() is Decision.NO_OPINION
     question.user = UserInfo("root", groups=("system:masters",))
     assert decision() is Decision.ALLOW

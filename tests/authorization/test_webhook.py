@@ -12,7 +12,8 @@ from twisted.trial.unittest import TestCase
 from kapi.authorization.fixed import PrivilegedGroups
 from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.match_conditions import compile_conditions
-from kapi.authorization.union import UnionAuthorizer
+from kapi.authorization.metrics import AuthorizationMeter
+from kapi.authorization.union import Link, UnionAuthorizer
 from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint
@@ -148,7 +149,7 @@ class WebhookAuthorizerTest(TestCase):
     async def test_in_a_chain(self) -> None:
         rbac = authorizer(role("r", rule("get", "secrets")), binding("b", "r", user("alice")))
         self.status = {"allowed": False, "reason": "no idea"}
-        chain = UnionAuthorizer([PrivilegedGroups(), self.make(), rbac])
+        chain = UnionAuthorizer([Link(PrivilegedGroups()), Link(self.make()), Link(rbac)])
         self.assertIs((await self.decide(chain, ask(ALICE, "get", "secrets"))).decision, Decision.ALLOW)
         self.assertEqual((await self.decide(chain, ask(ALICE, "get", "pods"))).reason, "no idea")
         root = UserInfo("root", groups=("system:masters",))
@@ -157,6 +158,34 @@ class WebhookAuthorizerTest(TestCase):
         self.assertEqual(len(self.server.calls), calls)
         self.status = {"denied": True}
         self.assertIs((await self.decide(chain, ask(ALICE, "list", "secrets"))).decision, Decision.DENY)
+
+    async def test_what_is_counted(self) -> None:
+        meter = AuthorizationMeter()
+        conditions, _ = compile_conditions(
+            [{"expression": "request.resourceAttributes.namespace != 'out'"}, {"expression": "int(request.uid) > 0"}],
+            Path("w"),
+        )
+        plain = self.make(name="plain", meter=meter)
+        chain = UnionAuthorizer([Link(plain, "Webhook", "plain")], meter)
+        await self.decide(chain, ask(ALICE, "get", "pods"))
+        self.status = {"denied": True}
+        await self.decide(chain, ask(ALICE, "list", "pods"))
+        self.status = {}
+        await self.decide(chain, ask(ALICE, "watch", "pods"))
+        self.code = 504
+        await self.decide(chain, ask(ALICE, "patch", "pods"))
+        await self.decide(self.make(name="strict", meter=meter, on_error=Decision.DENY), ask(ALICE, "get", "pods"))
+        picky = self.make(name="picky", meter=meter, conditions=conditions)
+        await self.decide(picky, ask(ALICE, "get", "pods", "out"))
+        await self.decide(picky, ask(ALICE, "get", "pods", "in"))
+        self.assertEqual(meter.decisions.rows, {("Webhook", "plain", "allowed"): 1, ("Webhook", "plain", "denied"): 1})
+        self.assertEqual(
+            meter.webhook_evaluations.rows,
+            {("plain", "success"): 3, ("plain", "timeout"): 5, ("strict", "timeout"): 5},
+        )
+        self.assertEqual(meter.webhook_fail_open.rows, {("plain", "timeout"): 1})
+        self.assertEqual(meter.condition_exclusions.rows, {("Webhook", "picky"): 1})
+        self.assertEqual(meter.condition_errors.rows, {("Webhook", "picky"): 1})
 
 
 def test_conditions_that_cannot_be_compiled() -> None:

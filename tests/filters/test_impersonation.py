@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.authorization.fixed import PrivilegedGroups
-from kapi.authorization.union import UnionAuthorizer
+from kapi.authorization.union import Link, UnionAuthorizer
 from kapi.filters.impersonation import impersonation
 from kapi.machinery.status import BadRequest, Forbidden
 from kapi.request.context import RequestContext
@@ -25,7 +25,7 @@ def run(
 ) -> RequestContext:
     policy = authorizer(role("r", *rules), binding("b", "r", user("alice")))
     ctx = request(uri, headers=headers, user=who)
-    waiting: Any = impersonation(UnionAuthorizer([PrivilegedGroups(), policy]))(ctx)
+    waiting: Any = impersonation(UnionAuthorizer([Link(PrivilegedGroups()), Link(policy)]))(ctx)
     if waiting is not None:
         with pytest.raises(StopIteration):  # no authorizer here has to wait
             waiting.send(None)

@@ -1,0 +1,91 @@
+"""Asking a webhook to judge a review: TokenReview, SubjectAccessReview (upstream: apiserver ``util/webhook``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from twisted.internet.defer import CancelledError, TimeoutError
+from twisted.internet.error import TimeoutError as ConnectTimeout
+
+from kapi.client.https import HTTPSClient
+from kapi.client.retry import Unavailable, with_backoff
+
+Object = dict[str, Any]
+_RETRIED = frozenset({429, 500, 502, 503, 504})
+_HEADERS = {"Content-Type": "application/json"}
+#: called after every attempt with "success", "error", "timeout" or "canceled", and the seconds it took
+Observer = Callable[[str, float], None]
+
+
+class ReviewError(Exception):
+    """No usable answer.  ``result`` as an Observer is told; nothing of the review is in the text."""
+
+    def __init__(self, text: str, result: str = "error") -> None:
+        super().__init__(text)
+        self.result = result
+
+
+class ReviewClient:
+    """``kind`` of the reviews, ``what`` the webhook is called in errors; ``first_delay`` seconds before the second try."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        client: HTTPSClient,
+        kind: str,
+        what: str,
+        first_delay: float = 0.5,
+        observe: Observer = lambda result, seconds: None,
+    ) -> None:
+        self._reactor = reactor
+        self._client = client
+        self.kind, self.what = kind, what
+        self._first_delay = first_delay
+        self._observe = observe
+
+    async def status(self, review: Object) -> Object:
+        """The ``status`` of the answer.  Raises ReviewError when nobody gives one in five attempts."""
+        result = "error"
+
+        async def attempt() -> Object:
+            nonlocal result
+            started, result = time.perf_counter(), "canceled"
+            try:
+                status = await self._ask(review)
+                result = "success"
+                return status
+            except CancelledError:
+                raise
+            except (TimeoutError, ConnectTimeout):
+                result = "timeout"
+                raise Unavailable(f"{self.what} did not answer in time") from None
+            except (Unavailable, ReviewError) as error:
+                result = "timeout" if str(error).endswith(" 504") else "error"
+                raise
+            except Exception as error:
+                result = "error"
+                raise Unavailable(f"{self.what}: {type(error).__name__}") from None
+            finally:
+                self._observe(result, time.perf_counter() - started)
+
+        try:
+            return await with_backoff(self._reactor, attempt, delay=self._first_delay)
+        except Unavailable as error:
+            raise ReviewError(str(error), result) from None
+
+    async def _ask(self, review: Object) -> Object:
+        answer = await self._client.request("POST", "", orjson.dumps(review), _HEADERS)
+        if answer.status in _RETRIED:
+            raise Unavailable(f"{self.what} answered {answer.status}")
+        if not 200 <= answer.status < 300:
+            raise ReviewError(f"{self.what} answered {answer.status}")
+        try:
+            status = orjson.loads(answer.body).get("status") or {}
+        except (ValueError, AttributeError):
+            status = None
+        if not isinstance(status, dict):
+            raise ReviewError(f"{self.what}: the answer is no {self.kind}")
+        return status
