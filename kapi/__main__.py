@@ -7,13 +7,17 @@ on when the server is ready (``App._settle``).
 from __future__ import annotations
 
 import gc
+import sys
 
 
 def main() -> None:
     gc.disable()
-    from kapi.tap import main as run
+    try:
+        from kapi.tap import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # before the reactor has taken the signals over
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -207,9 +207,9 @@ class App(Service):
             await self._port.stop()
         elif self._socket is not None:
             self._socket.close()
-        if self._hooks is not None:
+        if self._hooks is not None:  # what was never started need not be ended
             self._hooks.stop()
-        await run_pre_shutdown(assembly.server.pre_shutdown_hooks())
+            await run_pre_shutdown(assembly.server.pre_shutdown_hooks())
         self.connections.close_idle()
         await bounded(assembly.requests.wait(), GRACE, self.reactor)
         end_watches(self.runner.watches)

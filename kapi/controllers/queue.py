@@ -14,7 +14,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.machinery.status import StatusError
+from kapi.machinery.status import Conflict, StatusError
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 60.0
 #: handles a key; the number it returns, if any, are the seconds after which the key comes again
@@ -98,6 +98,8 @@ class WorkQueue:
             again = await self._handle(key)
         except CancelledError:
             return
+        except Conflict:  # somebody else was faster, as it must happen now and then: look again
+            self._retry(key)
         except StatusError as error:
             self.log.info("{name}: {key}: {message}", name=self._name, key=key, message=error.message)
             self._retry(key)

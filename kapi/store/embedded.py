@@ -214,9 +214,14 @@ class EmbeddedValkey(ProcessProtocol):
         arguments = [binary]
         for name, value in settings.items():
             arguments += [f"--{name}", value]
-        # ends the server with us even when we are killed, where the platform can do that
-        setpriv = shutil.which("setpriv")
-        return [setpriv, "--pdeathsig", "TERM", "--", *arguments] if setpriv else arguments
+        # where the platform has these: a session of its own, so that Ctrl-C reaches us alone and we end the server when
+        # nothing needs it any more; and its end with ours even when we are killed
+        setsid, setpriv = shutil.which("setsid"), shutil.which("setpriv")
+        return [
+            *([setsid] if setsid else ()),
+            *([setpriv, "--pdeathsig", "TERM", "--"] if setpriv else ()),
+            *arguments,
+        ]
 
     def _spawn(self) -> None:
         arguments = self._arguments()

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from kapi_server_process import ServerProcess
 
+from tests.store.servers import Server
+
 pytestmark = pytest.mark.xdist_group("process")
 
 
@@ -82,8 +84,92 @@ def test_an_unreachable_redis_is_one_line(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     done = run(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers=redis://127.0.0.1:{port}")
     assert done.returncode == 1
-    lines = [line for line in done.stderr.splitlines() if line.startswith("kapi: ")]
-    assert len(lines) == 1 and str(port) in lines[0] and "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith(f"kapi: redis://127.0.0.1:{port}: cannot connect")
+
+
+def test_an_unsuitable_redis_is_one_line(tmp_path: Path) -> None:
+    redis = Server(maxmemory_policy="allkeys-lru")
+    try:
+        done = run(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={redis.url}")
+    finally:
+        redis.stop()
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith(f"kapi: {redis.url}: ") and "maxmemory-policy" in lines[0]
+
+
+def said(server: ServerProcess) -> list[str]:
+    return "".join(server.output).splitlines()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def announcement(server: ServerProcess) -> list[str]:
+    """All that a person sees of a good start."""
+    return [f"kapi is serving at {server.url}", f"export KUBECONFIG={server.kubeconfig}"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_starts_and_stops_print_nothing_else(number: int, tmp_path: Path) -> None:
+    server = ServerProcess(directory=tmp_path)
+    for _ in range(2):
+        server.output.clear()
+        server.start()
+        assert server.end(number) == 0
+        assert said(server) == announcement(server)
+
+
+def test_a_start_after_a_kill_prints_nothing_else(tmp_path: Path) -> None:
+    server = ServerProcess(directory=tmp_path).start()
+    server.end(signal.SIGKILL)
+    server.output.clear()
+    server.start()
+    assert server.end() == 0
+    assert said(server) == announcement(server)
+
+
+def test_ctrl_c_reaches_the_stores_server_only_through_kapi(tmp_path: Path) -> None:
+    """A terminal interrupts the whole process group; what is written until the end is acknowledged nevertheless."""
+    server = ServerProcess("--shutdown-delay-duration=2s", directory=tmp_path).start()
+    assert server.process is not None
+    group = os.getpgid(server.process.pid)
+    interrupted = [pid for pid in (server.process.pid, *children(server.process.pid)) if os.getpgid(pid) == group]
+    headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
+    connection = connect(server)
+    try:
+        for pid in interrupted:
+            os.kill(pid, signal.SIGINT)
+        answer = 200
+        while answer != 500:  # until it is known to be shutting down
+            connection.request("GET", "/readyz", headers=headers)
+            response = connection.getresponse()
+            answer = response.status
+            response.read()
+        for number in range(20):
+            connection.request("POST", "/api/v1/namespaces", b'{"metadata":{"name":"late-%d"}}' % number, headers)
+            response = connection.getresponse()
+            assert (response.status, response.read()[:9]) == (201, b'{"kind":"')
+    finally:
+        connection.close()
+        assert server.end(0) == 0
+    assert said(server) == announcement(server)
+
+
+def test_an_interrupt_during_the_start_is_no_traceback(tmp_path: Path) -> None:
+    """Before the reactor runs: as soon as there is a lock, the imports are under way."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "kapi", f"--data-dir={tmp_path}", "--secure-port=0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    while not (tmp_path / "kapi.lock").exists():
+        assert server.poll() is None
+    server.send_signal(signal.SIGINT)
+    _, errors = server.communicate(timeout=60)
+    assert errors == ""
+    assert server.returncode == 130
 
 
 def test_sigterm_ends_watches_and_the_store_and_a_later_start_finds_everything() -> None:
@@ -98,12 +184,12 @@ def test_sigterm_ends_watches_and_the_store_and_a_later_start_finds_everything()
         watching.request("GET", "/api/v1/namespaces?watch=1&resourceVersion=0", headers=headers)
         stream = watching.getresponse()
         assert stream.status == 200
-        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        processes = children(server.process.pid)
         begin = time.monotonic()
         assert server.end(signal.SIGTERM) == 0
         assert time.monotonic() - begin < 15
         assert b'"kept"' in stream.read()  # the stream ends properly: no IncompleteRead
-        assert not any(os.path.exists(f"/proc/{child}") for child in children)
+        assert not any(os.path.exists(f"/proc/{child}") for child in processes)
         server.output.clear()
         server.start()
         assert server.authority.read_bytes() == authority
