@@ -8,12 +8,11 @@ import os
 import socket
 from typing import Any
 
-from twisted.internet import tcp
 from twisted.internet.defer import maybeDeferred
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 
 from kapi.server.http import Connections
 from kapi.server.tls import ServerContexts
+from kapi.server.tls_connection import TLSConnection
 
 BACKLOG = 1024
 
@@ -58,24 +57,6 @@ def default_address(bind_address: str) -> str:
     return "127.0.0.1"
 
 
-class EagerConnection(tcp.Server):
-    """Sends what the socket takes at once.
-
-    The stock transport hands every write to the reactor, which asks epoll to be told that the socket is writable, is
-    told, writes, and asks epoll not to be told any more: dearer than the write itself.  What the socket does not take goes
-    that way still.
-    """
-
-    def write(self, data: bytes) -> None:
-        if self.connected and not (self.dataBuffer or self._tempDataBuffer or self._writeDisconnected):
-            sent = self.writeSomeData(data)
-            if isinstance(sent, int):
-                if sent == len(data):
-                    return
-                data = data[sent:]
-        super().write(data)
-
-
 class Port:
     """An open port."""
 
@@ -83,12 +64,8 @@ class Port:
         self, reactor: Any, listener: socket.socket, connections: Connections, contexts: ServerContexts
     ) -> None:
         listener.listen(BACKLOG)
-        factory = TLSMemoryBIOFactory(contexts, False, connections, reactor)
-        factory.noisy = False
-        # answers are written in one piece: gathering small writes until the next turn would only delay them
-        factory.protocol = TLSMemoryBIOProtocol
-        self._port = reactor.adoptStreamPort(listener.fileno(), listener.family, factory)
-        self._port.transport = EagerConnection
+        self._port = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
+        self._port.transport = type("BoundConnection", (TLSConnection,), {"create": staticmethod(contexts.connection)})
         listener.close()
 
     async def stop(self) -> None:

@@ -8,6 +8,7 @@ nothing of an earlier identity survives in a ticket.
 from __future__ import annotations
 
 import fnmatch
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from OpenSSL import SSL, crypto
-from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from twisted.logger import Logger
-from zope.interface import implementer
 
 log = Logger()
 _VERSIONS = {"VersionTLS12": SSL.TLS1_2_VERSION, "VersionTLS13": SSL.TLS1_3_VERSION}
@@ -26,6 +25,7 @@ _DEFAULT_CIPHERS = (
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
     "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 )
+_TLS13_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
 
 class CertificateError(ValueError):
@@ -86,7 +86,6 @@ def host_names(certificate: x509.Certificate) -> tuple[str, ...]:
     return tuple(names.get_values_for_type(x509.DNSName))
 
 
-@implementer(IOpenSSLServerConnectionCreator)
 class ServerContexts:
     """Makes a TLS connection per client from the certificates of the moment."""
 
@@ -136,6 +135,7 @@ class ServerContexts:
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_session_id(b"kapi")
+        context.set_tls13_ciphersuites(_TLS13_CIPHERS)
         context.set_cipher_list((":".join(settings.ciphers) or _DEFAULT_CIPHERS).encode())
         context.use_certificate(crypto.X509.from_cryptography(chain[0]))
         for extra in chain[1:]:
@@ -161,8 +161,9 @@ class ServerContexts:
                 connection.set_context(context)
                 return
 
-    def serverConnectionForTLS(self, protocol: Any) -> SSL.Connection:
-        return SSL.Connection(self._default, None)
+    def connection(self, sock: socket.socket | None) -> SSL.Connection:
+        """A TLS connection over a socket, or with buffers in memory."""
+        return SSL.Connection(self._default, sock)
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -64,7 +64,7 @@ def handshake(contexts: ServerContexts, name: bytes = b"localhost", **limits: in
     client_context.set_alpn_protos([b"h2", b"http/1.1"])
     if "maximum" in limits:
         client_context.set_max_proto_version(limits["maximum"])
-    client, server = SSL.Connection(client_context, None), contexts.serverConnectionForTLS(None)
+    client, server = SSL.Connection(client_context, None), contexts.connection(None)
     client.set_tlsext_host_name(name)
     client.set_connect_state()
     server.set_accept_state()

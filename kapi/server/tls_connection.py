@@ -1,0 +1,186 @@
+"""A TLS connection whose OpenSSL end reads and writes the socket itself.
+
+Twisted's TLS protocol stands between two memory buffers: a byte is copied through four places and each write costs two
+more calls.  Here one call encrypts and sends, and an idle connection holds nothing but OpenSSL's own state.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet import main, tcp
+from twisted.internet.interfaces import INegotiated, ISSLTransport
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+_RECORD = 16384  # bytes that a TLS record carries at most
+_READS = 8  # full records in one turn, so that others get theirs
+_LINGER = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
+
+
+@implementer(INegotiated, ISSLTransport)
+class TLSConnection(tcp.Server):
+    """A transport.  ``create`` makes the OpenSSL connection for a socket.
+
+    Writes go out at once; what the socket does not take waits as in the stock transport, producers included.  Nothing can
+    be written before the handshake is done, that is before the protocol was given its first bytes.
+    """
+
+    create: Callable[[socket.socket], SSL.Connection]
+    _tlsConnection: SSL.Connection  # under the name that Twisted's TLS transports have for it
+    _established = False
+    _reading = False
+    #: OpenSSL must write (a message of a handshake) before it can read on
+    _read_wants_write = False
+    _closing: Any = None  # the timer that ends the wait for the client's end
+
+    def __init__(self, sock: socket.socket, *arguments: Any) -> None:
+        self._tlsConnection = self.create(sock)
+        self._tlsConnection.set_accept_state()
+        super().__init__(sock, *arguments)
+
+    @property
+    def wrappedProtocol(self) -> Any:
+        """As a transport of Twisted's that adds TLS to another would say."""
+        return self.protocol
+
+    @property
+    def negotiatedProtocol(self) -> bytes | None:
+        """What ALPN chose; None without it."""
+        return self._tlsConnection.get_alpn_proto_negotiated() or None
+
+    def getPeerCertificate(self) -> Any:
+        return self._tlsConnection.get_peer_certificate()
+
+    # -- reading
+
+    def startReading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            super().startReading()
+
+    def stopReading(self) -> None:
+        self._reading = False
+        super().stopReading()
+
+    def doRead(self) -> Any:
+        if self._closing is not None:
+            return self._drain()
+        tls = self._tlsConnection
+        try:
+            if not self._established:
+                tls.do_handshake()
+                self._established = True
+                return None
+            for _ in range(_READS):
+                data = tls.recv(_RECORD)
+                self.protocol.dataReceived(data)
+                if (
+                    len(data) < _RECORD or not self._reading
+                ):  # a record is never read in part: nothing is left in OpenSSL
+                    break
+        except SSL.WantReadError:
+            return None
+        except SSL.WantWriteError:
+            self._read_wants_write = True
+            self.startWriting()
+        except SSL.ZeroReturnError:
+            return main.CONNECTION_DONE
+        except SSL.Error:
+            return main.CONNECTION_LOST
+        return None
+
+    # -- writing
+
+    def write(self, data: bytes) -> None:
+        if self._writeDisconnected or not self._established:
+            return
+        if self.connected and not (self.dataBuffer or self._tempDataBuffer or self._read_wants_write):
+            sent = self.writeSomeData(data)
+            if isinstance(sent, int):
+                if sent == len(data):
+                    return
+                data = data[sent:]
+        super().write(data)
+
+    def writeSequence(self, iovec: Iterable[bytes]) -> None:
+        self.write(b"".join(iovec))
+
+    def writeSomeData(self, data: Any) -> Any:
+        """How many bytes OpenSSL has taken; a record that the socket took in part is offered again, unchanged."""
+        size = len(data)
+        sent = 0
+        send = self._tlsConnection.send
+        try:
+            if size <= _RECORD:
+                return send(data) if size else 0
+            view = memoryview(data)
+            while sent < size:
+                sent += send(view[sent : sent + _RECORD])
+        except (SSL.WantWriteError, SSL.WantReadError):
+            pass
+        except SSL.Error:
+            return main.CONNECTION_LOST
+        return sent
+
+    def doWrite(self) -> Any:
+        if self._read_wants_write:
+            self._read_wants_write = False
+            if not (self.dataBuffer or self._tempDataBuffer or self.disconnecting):
+                self.stopWriting()
+            return self.doRead()
+        return super().doWrite()
+
+    # -- ending
+
+    def loseConnection(self, *arguments: Any) -> None:
+        if not self._established:
+            self.abortConnection()  # there is nobody to say anything to
+        elif not self._writeDisconnected:
+            super().loseConnection(*arguments)
+
+    def _postLoseConnection(self) -> Any:
+        """All is written: says so, and lets the client read it before the socket goes.
+
+        A socket that is closed while something of its peer is unread answers with a reset, and the peer loses what it has
+        not read yet.
+        """
+        self._close_notify()
+        self._writeDisconnected = True
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            return main.CONNECTION_LOST
+        clock: Any = self.reactor
+        self._closing = clock.callLater(_LINGER, self.connectionLost, Failure(main.CONNECTION_DONE))
+        self.startReading()
+        return None
+
+    def _drain(self) -> Any:
+        """What comes after the end is not listened to; as it may be no TLS any more, it is not decrypted either."""
+        try:
+            return None if self.socket.recv(1 << 16) else main.CONNECTION_DONE
+        except BlockingIOError:
+            return None
+        except OSError:
+            return main.CONNECTION_LOST
+
+    def _close_notify(self) -> None:
+        try:
+            self._tlsConnection.shutdown()
+        except SSL.Error:
+            pass  # the socket is full or gone
+
+    def connectionLost(self, reason: Failure) -> None:
+        if not hasattr(self, "socket"):
+            return
+        if self._closing is not None:
+            if self._closing.active():
+                self._closing.cancel()
+        elif self._established and not self._aborting:
+            self._close_notify()
+        super().connectionLost(reason)
+        del self._tlsConnection
