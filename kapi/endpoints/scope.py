@@ -20,7 +20,7 @@ from kapi.watchcache.entry import Entry
 Object = dict[str, Any]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RequestScope:
     """A served resource (of one version) or one of its subresources."""
 

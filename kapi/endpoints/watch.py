@@ -7,6 +7,7 @@ socket pauses the watch, and the cache cuts off a watch that stays paused for to
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -43,7 +44,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     name = path_name(ctx)
     predicate = predicate_of(scope, options, name)
     since = parse_revision(options.resource_version)
-    form = Form(ctx, scope, media)
+    form = form_of(scope, media, ctx.first("includeObject", "Metadata") if media.as_kind == "Table" else "")
     cache = scope.store.cache
     initial = options.send_initial_events
     if initial is None:
@@ -73,7 +74,6 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             "bookmarks": options.allow_watch_bookmarks,
             "timeout": stream.timeout,
         }
-    ctx.extra["long_running"] = True
     if wants_websocket(ctx):
         return websocket_response(ctx, stream.run)
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
@@ -87,12 +87,12 @@ def timeout_of(ctx: RequestContext, options: ListOptions) -> float:
 
 
 class Form:
-    """How this client wants events: the key under which bytes are shared, and the encoder."""
+    """How some clients want events: the key under which bytes are shared, and the encoder."""
 
-    def __init__(self, ctx: RequestContext, scope: RequestScope, media: MediaType) -> None:
+    def __init__(self, scope: RequestScope, media: MediaType, include: str) -> None:
         self.scope = scope
         self.media = media
-        self.include = ctx.first("includeObject", "Metadata")
+        self.include = include
         resource = scope.resource
         self.table = media.as_kind == "Table"
         if self.table and self.include not in ("None", "Metadata", "Object", ""):
@@ -107,6 +107,7 @@ class Form:
             media.as_version,
             self.include if self.table else "",
         )
+        self.chunk_key = (*self.key, "chunk")
 
     def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
         """One framed event; nothing for a form that a watch cannot have (a list)."""
@@ -144,6 +145,11 @@ class Form:
             return event.json
         return b'{"type":"%s","object":%s}\n' % (event.type.encode(), data)
 
+    def encode_chunk(self, event: WatchEvent) -> bytes:
+        """The same as a chunk of HTTP/1.1."""
+        data = self.encode(event)
+        return b"%x\r\n%b\r\n" % (len(data), data) if data else data
+
     def _bookmark(self, event: WatchEvent) -> Object:
         metadata: Object = {"resourceVersion": str(event.revision)}
         if event.initial_end:
@@ -168,9 +174,20 @@ class Form:
         return b'{"type":"' + kind.encode() + b'","object":' + orjson.dumps(tree) + b"}\n"
 
 
+@lru_cache(maxsize=512)
+def form_of(scope: RequestScope, media: MediaType, include: str) -> Form:
+    """One form for all clients that want the same.  Raises BadRequest."""
+    return Form(scope, media, include)
+
+
 @implementer(IPushProducer)
 class WatchStream:
-    """Writes one watch to one client until either side ends it."""
+    """Writes one watch to one client until either side ends it; lean, for there may be ten thousand."""
+
+    __slots__ = (
+        "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
+        "arguments", "done",
+    )  # fmt: skip
 
     def __init__(
         self, ctx: RequestContext, scope: RequestScope, form: Form, options: ListOptions, timeout: float
@@ -181,6 +198,8 @@ class WatchStream:
         self.timeout = timeout
         self._watch: Any = None
         self._http: Any = None
+        self._write: Any = None
+        self._framed = False  # what is written must be HTTP/1.1 chunks
         self._call: Any = None
         self._headers_sent = not form.table
         self.error: status.StatusError | None = None
@@ -193,22 +212,26 @@ class WatchStream:
         reactor = self._ctx.extra["reactor"]
         http.registerProducer(self, True)
         http.write(b"")  # the headers go out before the first event
+        chunks = getattr(http, "chunk_writer", None)
+        writer = chunks() if chunks is not None else None
+        self._framed, self._write = writer is not None, writer or http.write
         try:
             if self.error is not None:
                 raise self.error
             self._watch = self._scope.store.cache.watch(on_batch=self._on_batch, on_end=self._on_end, **self.arguments)
+            self.arguments = {}
         except (status.StatusError, Compacted) as error:
             self._write_error(error)
             self._finish()
             return self.done
         started = self._ctx.extra.get("flowcontrol_watch_started")
         if started is not None:
-            started()  # a watch that is under way holds no seats
+            started(self._ctx)  # a watch that is under way holds no seats
         self._call = reactor.callLater(self.timeout, self._finish)
         ending = self._ctx.extra.get("watches")
         if ending is not None:
             ending.add(self)
-            self.done.addBoth(lambda _: ending.discard(self))
+        self._ctx.settle()
         return self.done
 
     def _on_batch(self, batch: Batch) -> None:
@@ -217,9 +240,11 @@ class WatchStream:
             events = batch.events
             data = b"".join([form.encode(event, headers=position == 0) for position, event in enumerate(events)])
             self._headers_sent = True
+            self._http.write(data)
+        elif self._framed:
+            self._write(batch.encoded(form.chunk_key, form.encode_chunk))
         else:
-            data = batch.encoded(form.key, form.encode)
-        self._http.write(data)
+            self._write(batch.encoded(form.key, form.encode))
 
     def _on_end(self, error: Exception | None) -> None:
         if error is not None:
@@ -249,6 +274,9 @@ class WatchStream:
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
+        ending = self._ctx.extra.get("watches")
+        if ending is not None:
+            ending.discard(self)
 
     def pauseProducing(self) -> None:
         if self._watch is not None:

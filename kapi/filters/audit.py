@@ -23,15 +23,17 @@ def audit_init(auditor: Auditor) -> Filter:
     """Begins the event and makes sure that it ends."""
 
     def begin(ctx: RequestContext) -> None:
-        event = ctx.audit = AuditEvent(ctx, auditor.sink, auditor.clock())
-
-        def finish(code: int) -> None:
-            if event.config is None and ctx.info is not None:
-                event.finish(auditor.policy.evaluate(ctx.info, ctx.user))
-            else:
-                event.finish()
-
+        ctx.audit = AuditEvent(ctx, auditor.sink, auditor.clock())
         ctx.finishers.append(finish)
+
+    def finish(ctx: RequestContext, code: int) -> None:
+        event: AuditEvent | None = ctx.audit
+        if event is None:
+            return
+        if event.config is None and ctx.info is not None:
+            event.finish(auditor.policy.evaluate(ctx.info, ctx.user))
+        else:
+            event.finish()
 
     return begin
 
@@ -54,7 +56,7 @@ def audit(auditor: Auditor, is_long_running: LongRunning = long_running) -> Filt
         auditor.meter.level(config.level_name)
         processed = event.begin(config, is_long_running(ctx))
         if config.level == NONE:
-            ctx.audit = None  # nobody behind needs to bother
+            ctx.audit = None  # nobody behind needs to bother, nor the end
         if isinstance(processed, Deferred):
             return Deferred.fromCoroutine(wait(processed))
         if not processed:

@@ -5,8 +5,6 @@ Upstream: ``maxinflight.go``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kapi.filters.chain import Filter
 from kapi.filters.long_running import LongRunning, long_running
 from kapi.filters.priority_and_fairness import too_many_requests
@@ -32,14 +30,11 @@ def max_in_flight(
     """``reads`` and ``writes`` are the bounds; 0 is none.  Members of system:masters are never turned away."""
     running = counts or InFlight()
 
-    def ended(write: bool) -> Callable[[int], None]:
-        def end(code: int) -> None:
-            if write:
-                running.writes -= 1
-            else:
-                running.reads -= 1
+    def read(ctx: RequestContext, code: int) -> None:
+        running.reads -= 1
 
-        return end
+    def written(ctx: RequestContext, code: int) -> None:
+        running.writes -= 1
 
     def check(ctx: RequestContext) -> Response | None:
         assert ctx.info is not None
@@ -54,7 +49,7 @@ def max_in_flight(
             running.writes += 1
         else:
             running.reads += 1
-        ctx.finishers.append(ended(write))
+        ctx.finishers.append(written if write else read)
         return None
 
     return check

@@ -20,8 +20,9 @@ from kapi.request.response import Response
 
 SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
-#: in ``ctx.extra``: called when a watch is under way, for from then on it holds no seats
+#: in ``ctx.extra``: called with the context when a watch is under way, for from then on it holds no seats
 WATCH_STARTED = "flowcontrol_watch_started"
+_RUNNING = "flowcontrol_running"  # in ``ctx.extra``: the queues and the request that holds seats in them
 _LONGEST_WAIT = 60.0  # seconds
 
 
@@ -50,15 +51,17 @@ def priority_and_fairness(
         return max(0.0, min((ctx.deadline - (ctx.received or reactor.seconds())) / 4, _LONGEST_WAIT))
 
     def run(ctx: RequestContext, chosen: Classification, request: Request) -> None:
-        queues = chosen.level.queues
-
-        def finish(code: int = 0) -> None:
-            queues.finish(request)
-
+        ctx.extra[_RUNNING] = chosen.level.queues, request
         ctx.finishers.append(finish)
         assert ctx.info is not None
         if ctx.info.verb == "watch":
             ctx.extra[WATCH_STARTED] = finish
+
+    def finish(ctx: RequestContext, code: int = 0) -> None:
+        running = ctx.extra.pop(_RUNNING, None)
+        if running is not None:
+            queues, request = running
+            queues.finish(request)
 
     def reject(chosen: Classification, why: str) -> Response:
         level = chosen.level

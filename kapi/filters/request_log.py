@@ -23,27 +23,27 @@ def request_log(
     """Logs every request when ``verbose``, else those that failed with 5xx or took longer than ``slow`` seconds."""
 
     def start(ctx: RequestContext) -> None:
-        def finish(code: int) -> None:
-            took = seconds() - ctx.received
-            if record is not None:
-                record(ctx, code, took)
-            info = ctx.info
-            waited = info is not None and info.verb == "watch"
-            if verbose or code >= 500 or (took > slow and not waited):
-                user, original = ctx.user, ctx.original_user
-                _log.info(
-                    "{method} {path} {code} {latency:.3f}s",
-                    method=ctx.method,
-                    path=ctx.path,
-                    verb=info.verb if info is not None else "",
-                    code=code,
-                    latency=took,
-                    agent=ctx.header("user-agent") or "",
-                    user=user.name if user is not None else "",
-                    impersonated_by=original.name if original is not None else "",
-                    audit_id=ctx.audit_id,
-                )
-
         ctx.finishers.append(finish)
+
+    def finish(ctx: RequestContext, code: int) -> None:
+        took = seconds() - ctx.received
+        if record is not None:
+            record(ctx, code, took)
+        info = ctx.info
+        waited = info is not None and info.verb == "watch"
+        if verbose or code >= 500 or (took > slow and not waited):
+            user, original = ctx.user, ctx.original_user
+            _log.info(
+                "{method} {path} {code} {latency:.3f}s",
+                method=ctx.method,
+                path=ctx.path,
+                verb=info.verb if info is not None else "",
+                code=code,
+                latency=took,
+                agent=ctx.header("user-agent") or "",
+                user=user.name if user is not None else "",
+                impersonated_by=original.name if original is not None else "",
+                audit_id=ctx.audit_id,
+            )
 
     return start

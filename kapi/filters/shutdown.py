@@ -75,7 +75,10 @@ def wait_group(group: RequestWaitGroup, is_long_running: LongRunning = long_runn
             if _exempt(ctx):
                 return
             raise status.service_unavailable("apiserver is shutting down", 1)
-        ctx.finishers.append(lambda code: group.done())
+        ctx.finishers.append(leave)
+
+    def leave(ctx: RequestContext, code: int) -> None:
+        group.done()
 
     return join
 
@@ -89,6 +92,9 @@ def watch_termination(group: RequestWaitGroup) -> Filter:
             return
         if not group.add():
             raise status.service_unavailable("apiserver is shutting down", 1)
-        ctx.finishers.append(lambda code: group.done())
+        ctx.finishers.append(leave)
+
+    def leave(ctx: RequestContext, code: int) -> None:
+        group.done()
 
     return join

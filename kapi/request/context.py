@@ -11,6 +11,8 @@ from typing import Any
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
+Finisher = Callable[["RequestContext", int], None]
+
 
 class RequestContext:
     """One request.  ``http`` is the twisted.web Request (or the in-memory one of the tests)."""
@@ -49,7 +51,8 @@ class RequestContext:
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
-        self.finishers: list[Callable[[int], None]] = []  # called once with the status code when the answer is out
+        #: called once with this and the status code when the answer is out; shared functions, as a watch keeps them long
+        self.finishers: list[Finisher] = []
         self.annotations: dict[str, str] = {}  # audit annotations
         self.connection_closing = False
         self.extra: dict[str, Any] = {}
@@ -63,6 +66,15 @@ class RequestContext:
         """The first value of a query option."""
         values = self.query.get(name)
         return values[0] if values else default
+
+    def settle(self) -> None:
+        """The answer has begun and will take long: lets go of what only its beginning needed."""
+        self.query = {}
+        self.response_headers = []
+        self.extra = dict(self.extra)  # in a table of its size
+        settle = getattr(self.http, "settle", None)
+        if settle is not None:
+            settle()
 
     def warn(self, text: str) -> None:
         """Adds a warning header, once per text."""

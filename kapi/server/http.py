@@ -12,9 +12,11 @@ from typing import Any
 from hyperframe.frame import GoAwayFrame
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionLost
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.protocols import basic
+from twisted.python.failure import Failure
 from twisted.web import http
 from twisted.web._http2 import H2Connection
 
@@ -58,6 +60,7 @@ class Channel(http.HTTPChannel):
     single_write = True  # see APIRequest.write
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _patience = IDLE_TIMEOUT
+    _resting = False  # not looked at by the sweep until the request in hand is answered
 
     def connectionMade(self) -> None:
         self.timeOut = None
@@ -123,11 +126,18 @@ class Channel(http.HTTPChannel):
 
     def requestDone(self, request: APIRequest) -> None:
         self._since, self._patience = self.owner.now, IDLE_TIMEOUT
+        if self._resting:
+            self._resting = False
+            self.owner.watched.add(self)
         super().requestDone(request)
 
     def sweep(self, now: float) -> None:
         """Ends the connection when its client has taken too long."""
-        if not self._since or now - self._since < self._patience or self.transport is None:
+        if not self._since:
+            self._resting = True
+            self.owner.watched.discard(self)
+            return
+        if now - self._since < self._patience or self.transport is None:
             return
         self._since = 0.0
         if self._patience != IDLE_TIMEOUT:
@@ -153,21 +163,54 @@ class Channel(http.HTTPChannel):
 
 
 class Http2(H2Connection):
-    """HTTP/2: a stream that waits for events keeps its connection alive."""
+    """HTTP/2, with the deadlines of HTTP/1.1: for a header block, for a body, and for a connection without streams.
+
+    Frames that ask for nothing (PING, SETTINGS) keep no connection alive; a stream that waits for events does.
+    """
 
     owner: Connections
     leave_soon = False  # after the next answer
     _leaving = False
+    _idle_since = 0.0  # reactor seconds; 0 while there are streams
+    _head_since = 0.0  # reactor seconds; 0 while no header block is half received
 
     def connectionMade(self) -> None:
         self.conn.local_settings.max_concurrent_streams = self.owner.max_streams
+        self.timeOut = None
+        self._idle_since = self.owner.now
+        #: the streams whose bodies are not complete, with the reactor seconds of their beginning
+        self._bodies: dict[int, float] = {}
         super().connectionMade()
 
-    def timeoutConnection(self) -> None:
-        if self.streams:
-            self.setTimeout(self.timeOut)
+    def dataReceived(self, data: bytes) -> None:
+        super().dataReceived(data)
+        if not self.conn.incoming_buffer._headers_buffer:
+            self._head_since = 0.0
+        elif not self._head_since:
+            self._head_since = self.owner.now
+
+    def _requestReceived(self, event: Any) -> None:
+        super()._requestReceived(event)
+        self._idle_since = 0.0
+        if event.stream_ended is None:
+            self._bodies[event.stream_id] = self.owner.now
+
+    def _requestEnded(self, event: Any) -> None:
+        self._bodies.pop(event.stream_id, None)
+        super()._requestEnded(event)
+
+    def sweep(self, now: float) -> None:
+        """Ends what its client has taken too long for."""
+        if self.transport is None:
             return
-        super().timeoutConnection()
+        late = self._head_since and now - self._head_since >= HEAD_TIMEOUT
+        if late or (self._idle_since and now - self._idle_since >= IDLE_TIMEOUT):
+            self.owner.watched.discard(self)
+            self.timeoutConnection()
+            return
+        for stream in [stream for stream, since in self._bodies.items() if now - since >= BODY_TIMEOUT]:
+            self.streams[stream].connectionLost(Failure(ConnectionLost("the body did not come")))
+            self.abortRequest(stream)
 
     @property
     def busy(self) -> bool:
@@ -188,6 +231,9 @@ class Http2(H2Connection):
 
     def _requestDone(self, streamID: int) -> None:
         super()._requestDone(streamID)
+        self._bodies.pop(streamID, None)
+        if not self.streams:
+            self._idle_since = self.owner.now
         if self.leave_soon:
             self.go_away()
         if self._leaving and not self.streams and self.transport is not None:
@@ -200,21 +246,18 @@ class Negotiator(protocol.Protocol):
     def __init__(self, owner: Connections) -> None:
         self.owner = owner
         self.channel: Any = None
-        self._deadline: Any = None
+        self._since = owner.now
 
     def connectionMade(self) -> None:
-        self._deadline = self.owner.runner.reactor.callLater(HANDSHAKE_TIMEOUT, self._silent)
         self.owner.open.add(self)
+        self.owner.watched.add(self)
 
-    def _silent(self) -> None:
-        self._deadline = None
-        assert self.transport is not None
-        self.transport.abortConnection()  # type: ignore[attr-defined]
+    def sweep(self, now: float) -> None:
+        """Ends the connection when its client says nothing."""
+        if now - self._since >= HANDSHAKE_TIMEOUT and self.transport is not None:
+            self.transport.abortConnection()  # type: ignore[attr-defined]
 
     def dataReceived(self, data: bytes) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
         chosen = getattr(self.transport, "negotiatedProtocol", None)
         owner = self.owner
         channel: Any
@@ -229,6 +272,8 @@ class Negotiator(protocol.Protocol):
         channel.callLater = owner.runner.reactor.callLater
         channel.timeOut = IDLE_TIMEOUT
         self.channel = channel
+        owner.watched.discard(self)
+        owner.watched.add(channel)
         channel.makeConnection(self.transport)
         if chosen == b"h2":
             self.transport.registerProducer(channel, True)  # type: ignore[union-attr]
@@ -237,9 +282,6 @@ class Negotiator(protocol.Protocol):
 
     def connectionLost(self, reason: Any = protocol.connectionDone) -> None:
         self.owner.closed(self)
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
         if self.channel is not None:
             self.channel.connectionLost(reason)
 
@@ -263,6 +305,8 @@ class Connections(protocol.ServerFactory):
         self.runner = runner
         self.max_streams = max_streams or STREAMS
         self.open: set[Negotiator] = set()
+        #: connections on which something has a deadline: the idle watches of thousands of clients are not among them
+        self.watched: set[Any] = set()
         self._all_closed: Deferred[None] | None = None
         self.closing = False
         #: reactor seconds, as of the last sweep
@@ -280,9 +324,8 @@ class Connections(protocol.ServerFactory):
 
     def _sweep(self) -> None:
         self.now = now = self.runner.reactor.seconds()
-        for connection in list(self.open):
-            if type(connection.channel) is Channel:
-                connection.channel.sweep(now)
+        for connection in list(self.watched):
+            connection.sweep(now)
 
     def buildProtocol(self, addr: Any) -> Negotiator:
         connection = Negotiator(self)
@@ -300,6 +343,8 @@ class Connections(protocol.ServerFactory):
 
     def closed(self, connection: Negotiator) -> None:
         self.open.discard(connection)
+        self.watched.discard(connection)
+        self.watched.discard(connection.channel)
         if not self.open and self._all_closed is not None and not self._all_closed.called:
             self._all_closed.callback(None)
 

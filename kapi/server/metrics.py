@@ -42,6 +42,7 @@ LATENCY = (
 )
 SIZES = tuple(1000.0 * 10**power for power in range(7))
 _READING = frozenset({"GET", "LIST", "HEAD", "OPTIONS"})
+_SERIES, _DRY_RUN = "series", "dry_run"  # in ``ctx.extra``
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
@@ -75,9 +76,11 @@ Key = tuple[str, str, str, str, str, str]
 class Series:
     """One kind of request."""
 
-    __slots__ = ("codes", "latency", "sizes", "running")
+    __slots__ = ("codes", "latency", "sizes", "running", "long", "kind")
 
-    def __init__(self) -> None:
+    def __init__(self, verb: str) -> None:
+        self.long = verb in ("WATCH", "CONNECT")
+        self.kind = "readOnly" if verb in _READING else "mutating"
         self.codes: dict[tuple[int, str], int] = {}
         self.latency = Histogram()
         self.sizes = Histogram(SIZES)
@@ -94,7 +97,7 @@ class RequestMetrics:
     def of(self, key: Key) -> Series:
         found = self.series.get(key)
         if found is None:
-            found = self.series[key] = Series()
+            found = self.series[key] = Series(key[0])
         return found
 
     def collect(self) -> Iterator[Any]:
@@ -186,26 +189,25 @@ class Metrics:
         requests = self.requests
 
         def count(ctx: Any) -> None:
-            key = request_key(ctx, known)
-            series = requests.of(key)
-            long = key[0] in ("WATCH", "CONNECT")
-            kind = "readOnly" if key[0] in _READING else "mutating"
-            if long:
+            series = ctx.extra[_SERIES] = requests.of(request_key(ctx, known))
+            if "dryRun" in ctx.query:
+                ctx.extra[_DRY_RUN] = "All"
+            if series.long:
                 series.running += 1
             else:
-                requests.inflight[kind] += 1
-
-            def finish(code: int) -> None:
-                dry_run = "All" if "dryRun" in ctx.query else ""
-                series.codes[(code, dry_run)] = series.codes.get((code, dry_run), 0) + 1
-                if long:
-                    series.running -= 1
-                    return
-                requests.inflight[kind] -= 1
-                series.latency.observe(ctx.extra["reactor"].seconds() - ctx.received)
-                series.sizes.observe(ctx.http.sentLength)
-
+                requests.inflight[series.kind] += 1
             ctx.finishers.append(finish)
+
+        def finish(ctx: Any, code: int) -> None:
+            series: Series = ctx.extra[_SERIES]
+            dry_run = ctx.extra.get(_DRY_RUN, "")
+            series.codes[(code, dry_run)] = series.codes.get((code, dry_run), 0) + 1
+            if series.long:
+                series.running -= 1
+                return
+            requests.inflight[series.kind] -= 1
+            series.latency.observe(ctx.extra["reactor"].seconds() - ctx.received)
+            series.sizes.observe(ctx.http.sentLength)
 
         return count
 

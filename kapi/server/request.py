@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+from collections.abc import Callable
 from typing import Any
 
 from twisted.web import http
@@ -14,6 +15,8 @@ from kapi.server.runner import RequestRunner
 MAX_BODY = 3 * 1024 * 1024  # bytes
 #: what is still read of a body beyond the limit, so that its sender sees the answer instead of a reset
 _DRAIN = 64 * 1024 * 1024
+#: request headers that are still asked for when a long answer ends: by the logs
+_LASTING = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
 _NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
 
 
@@ -71,6 +74,24 @@ class APIRequest(http.Request):
 
     def process(self) -> None:
         self.runner.serve(self)
+
+    def settle(self) -> None:
+        """The answer has begun and will take long: lets go of what only its beginning needed."""
+        kept = FastHeaders()
+        for name in _LASTING:
+            values = self.requestHeaders.getRawHeaders(name)
+            if values:
+                kept.setRawHeaders(name, values)
+        self.requestHeaders, self.responseHeaders = kept, FastHeaders()
+        self.content = None
+
+    def chunk_writer(self) -> Callable[[bytes], None] | None:
+        """Takes what is framed as chunks already (see ``chunk``); None when this answer is not sent in chunks."""
+        channel = self.channel
+        if not self.chunked or not getattr(channel, "single_write", False):
+            return None
+        writer: Callable[[bytes], None] = channel.transport.write  # type: ignore[union-attr]
+        return writer
 
     def write(self, data: bytes) -> None:
         """As the base class does, but headers and first data leave in one piece."""

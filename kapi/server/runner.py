@@ -52,6 +52,7 @@ def _driven(coroutine: Coroutine[Any, Any, Response], first: Any) -> Generator[A
             return result
 
 
+_WAITING = "waiting"  # in ``ctx.extra``: the answer that is waited for
 _READS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
@@ -102,12 +103,22 @@ class RequestRunner:
 
     def _wait(self, ctx: RequestContext, answer: Awaitable[Response]) -> None:
         waiting = enforce(ctx, answer, self.reactor)
-        gone = ctx.http.notifyFinish()
-        gone.addErrback(lambda _: waiting.cancel() if ctx.method in _READS else None)
-        gone.addErrback(lambda _: None)
+        ctx.extra[_WAITING] = waiting
+        ctx.http.notifyFinish().addErrback(self._gone, ctx)  # which may be hours later: keeps nothing but the context
         waiting.addErrback(lambda failure: self._refuse(ctx, failure))
-        waiting.addCallback(lambda response: None if response is None else self._write(ctx, response))
+        waiting.addCallback(self._answered, ctx)
         waiting.addErrback(self._lost, ctx)
+
+    def _answered(self, response: Response | None, ctx: RequestContext) -> None:
+        ctx.extra.pop(_WAITING, None)
+        if response is not None:
+            self._write(ctx, response)
+
+    @staticmethod
+    def _gone(_: Failure, ctx: RequestContext) -> None:
+        waiting = ctx.extra.pop(_WAITING, None)
+        if waiting is not None and ctx.method in _READS:
+            waiting.cancel()
 
     def _refuse(self, ctx: RequestContext, failure: Failure) -> Response | None:
         if failure.check(CancelledError):
@@ -128,8 +139,15 @@ class RequestRunner:
             self._finish(ctx, response.status)
             return
         done: Deferred[Any] = writing if isinstance(writing, Deferred) else Deferred.fromCoroutine(writing)  # type: ignore[arg-type]
-        done.addErrback(self._lost, ctx)
-        done.addBoth(lambda _: self._finish(ctx, response.status))
+        arguments = (ctx, response.status)
+        done.addCallbacks(self._written, self._broken, arguments, errbackArgs=arguments)
+
+    def _written(self, _: Any, ctx: RequestContext, code: int) -> None:
+        self._finish(ctx, code)
+
+    def _broken(self, failure: Failure, ctx: RequestContext, code: int) -> None:
+        self._lost(failure, ctx)
+        self._finish(ctx, code)
 
     def _lost(self, failure: Failure, ctx: RequestContext) -> None:
         if not failure.check(CancelledError):
@@ -139,4 +157,4 @@ class RequestRunner:
     def _finish(ctx: RequestContext, code: int) -> None:
         finishers, ctx.finishers = ctx.finishers, []
         for finisher in reversed(finishers):
-            finisher(code)
+            finisher(ctx, code)

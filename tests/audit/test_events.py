@@ -75,7 +75,7 @@ class Bench:
         if response is not None and ctx.audit is not None:
             ctx.audit.answered(response)
         for finisher in ctx.finishers:
-            finisher(response.status if response is not None else 499)
+            finisher(ctx, response.status if response is not None else 499)
 
     @property
     def stages(self) -> list[str]:

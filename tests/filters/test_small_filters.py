@@ -175,7 +175,7 @@ def test_shutdown_waits_for_requests_and_lets_none_join() -> None:
     with pytest.raises(ServiceUnavailable, match="apiserver is shutting down"):
         join(request("/api/v1/pods"))
     for finish in running.finishers:
-        finish(200)
+        finish(running, 200)
     assert done == [None]
 
 
@@ -211,7 +211,7 @@ def test_the_request_log_keeps_query_values_out() -> None:
     try:
         request_log(lambda: next(times), verbose=True)(ctx)
         for finish in ctx.finishers:
-            finish(200)
+            finish(ctx, 200)
     finally:
         globalLogPublisher.removeObserver(events.append)  # type: ignore[arg-type]
     assert events[-1]["latency"] == 0.5 and events[-1]["user"] == "alice"

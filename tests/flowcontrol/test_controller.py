@@ -179,7 +179,7 @@ def test_the_filter_names_schema_and_level_and_frees_the_seat() -> None:
     ]
     queues = made.levels["global-default"].queues
     assert queues.executing == 1
-    ctx.finishers[0](200)
+    ctx.finishers[0](ctx, 200)
     assert queues.idle
 
 
@@ -188,9 +188,9 @@ def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
     ctx = request("/api/v1/pods?watch=1", user=ALICE)
     assert check(ctx) is None
-    ctx.extra[WATCH_STARTED]()
+    ctx.extra[WATCH_STARTED](ctx)
     assert made.levels["global-default"].queues.idle
-    ctx.finishers[0](200)
+    ctx.finishers[0](ctx, 200)
     assert check(request("/api/v1/namespaces/x/pods/p/log", user=ALICE)) is None
     assert made.levels["global-default"].queues.idle, "logs are not counted"
 
@@ -220,7 +220,7 @@ def test_waiting_and_being_turned_away() -> None:
     third = check(request("/api/v1/pods", user=ALICE))
     assert isinstance(third, Deferred)
     third.addCallback(answers.append)
-    first.finishers[0](200)
+    first.finishers[0](first, 200)
     assert answers[1] is None
     assert check(request("/api/v1/pods", user=ADMIN)) is None, "admins are exempt"
 
@@ -230,7 +230,7 @@ def test_metrics_have_upstreams_names() -> None:
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
     ctx = request("/api/v1/pods", user=ALICE)
     check(ctx)
-    ctx.finishers[0](200)
+    ctx.finishers[0](ctx, 200)
     families = {family.name: family for family in made.meter.collect()}
     assert families["apiserver_flowcontrol_nominal_limit_seats"].samples[0].labels == {"priority_level": "catch-all"}
     dispatched = families["apiserver_flowcontrol_dispatched_requests"].samples
@@ -251,6 +251,6 @@ def test_max_in_flight() -> None:
     assert check(request("/api/v1/pods?watch=1", user=ALICE)) is None
     assert check(request(method="POST", user=ALICE)) is None
     assert isinstance(check(request(method="DELETE", user=ALICE)), Response)
-    running[0].finishers[0](200)
-    running[1].finishers[0](200)
+    running[0].finishers[0](running[0], 200)
+    running[1].finishers[0](running[1], 200)
     assert check(request(user=ALICE)) is None
