@@ -82,7 +82,8 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", default="100,1000,5000")
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
-    parser.add_argument("--only", default="start,requests,lists,watches", help="more: custom, crds, webhooks")
+    parser.add_argument("--idle", type=int, default=2000, help="watches on which nothing happens (ulimit -n)")
+    parser.add_argument("--only", default="start,requests,lists,watches,idle", help="more: custom, crds, webhooks")
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--json")
     parser.add_argument("--svg")
@@ -135,6 +136,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
             for row in rows:
                 bench.add(row)
             bench.prepare()
+            if "idle" in wanted and target.pids:
+                bench.idle(options.idle, max(10.0, options.seconds))
             if "requests" in wanted:
                 bench.requests()
             if "lists" in wanted:

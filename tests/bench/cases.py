@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.bench.idle import idle
 from tests.bench.load import Connection, Outcome, Target, drive
 from tests.bench.watchers import fan_out
 from tests.bench.webhooks import WebhookServer
@@ -271,6 +272,19 @@ class Bench:
                     note,
                 )
             )
+
+    def idle(self, count: int, seconds: float) -> None:
+        """Memory and CPU of watches on which nothing happens but, a minute after their start, a bookmark."""
+        found = idle(
+            self.target, f"{self.base}/configmaps?watch=1&allowWatchBookmarks=true&timeoutSeconds=3600", count, seconds
+        )
+        missing = count - found["open"]
+        note = f"{found['proportional']:.0f} MB proportional, {found['each']:.1f} kB each"
+        self.add(
+            Row(f"{count} idle watches", found["total"], "MB", note=note + (f", {missing:.0f} LOST" if missing else ""))
+        )
+        note = f"{found['cpu_before']:.1f} without them"
+        self.add(Row(f"{count} idle watches, CPU", found["cpu"], "ms/s", note=note))
 
 
 def _finish(connection: Connection) -> None:

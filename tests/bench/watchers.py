@@ -50,8 +50,8 @@ def receive(target: Target, path: str, count: int, expected: int, pipe: Any) -> 
                     last = time.time()
                     seen += found
                     stamp = _STAMP.search(data)
-                    if stamp and len(delays) < 200_000:
-                        delays.append(last - float(stamp[1]))
+                    if stamp and len(delays) < 200_000 and (sent := float(stamp[1])):  # not of the first state
+                        delays.append(last - sent)
                 if not connection.socket.pending():
                     break
     pipe.send((seen, last, sorted(delays)))
