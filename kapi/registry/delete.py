@@ -44,7 +44,8 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Store
     existing: Object = entry.object
     options = op.options
     context = store.context(op)
-    _check_preconditions(store, options, existing)
+    # upstream names the kind here, not the resource
+    check_preconditions(GroupResource(store.row.group, store.row.kind), options, existing)
     store.row.strategy.admit_delete(existing, context)
     attributes = store.attributes(op, DELETE, None, existing)
     await store.admission.admit(attributes)
@@ -102,11 +103,10 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
     return store.stored(obj, halves, revision)
 
 
-def _check_preconditions(store: ResourceStore, options: Object, existing: Object) -> None:
+def check_preconditions(named: GroupResource, options: Object, existing: Object) -> None:
+    """Raises Conflict, naming the object so, when it is not the one that the options want gone."""
     wanted = options.get("preconditions") or {}
     metadata = existing["metadata"]
-    # upstream names the kind here, not the resource
-    named = GroupResource(store.row.group, store.row.kind)
     uid, version = wanted.get("uid"), wanted.get("resourceVersion")
     if uid is not None and uid != metadata["uid"]:
         why = (

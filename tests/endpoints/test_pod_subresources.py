@@ -96,3 +96,80 @@ def test_a_placed_pod_goes_when_its_node_says_so(api: MemoryAPI) -> None:
     pod(api, "q")
     assert api.ask("DELETE", f"{PODS}/q").code == 200
     assert api.ask("GET", f"{PODS}/q").code == 404
+
+
+def test_a_bound_pod_has_no_nomination(api: MemoryAPI) -> None:
+    pod(api, "p", nominatedNodeName="one")
+    body = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "one"}}
+    assert api.ask("POST", f"{PODS}/p/binding", body).code == 201
+    assert "nominatedNodeName" not in api.ask("GET", f"{PODS}/p").json["status"]
+
+
+def test_a_binding_of_another_revision(api: MemoryAPI) -> None:
+    pod(api, "p")
+    metadata = {"name": "p", "resourceVersion": "999"}
+    body = {"kind": "Binding", "apiVersion": "v1", "metadata": metadata, "target": {"kind": "Node", "name": "one"}}
+    answer = api.ask("POST", f"{PODS}/p/binding", body)
+    version = api.ask("GET", f"{PODS}/p").json["metadata"]["resourceVersion"]
+    assert answer.code == 409 and answer.json["message"].endswith(
+        "Key: /registry/pods/n/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+        f"ResourceVersion in precondition: 999, ResourceVersion in object meta: {version}"
+    )
+
+
+def test_a_pending_pod_on_a_node_is_told_why_it_goes(api: MemoryAPI) -> None:
+    pod(api, "p", node="one")
+    assert evict(api, "p").code == 201
+    marked = api.ask("GET", f"{PODS}/p").json
+    assert marked["metadata"]["deletionTimestamp"]
+    assert [(entry["type"], entry["reason"]) for entry in marked["status"]["conditions"]] == [
+        ("DisruptionTarget", "EvictionByEvictionAPI")
+    ]
+
+
+def test_an_eviction_of_this_very_revision(api: MemoryAPI) -> None:
+    pod(api, "p", node="one", **RUNNING)
+    metadata = api.ask("GET", f"{PODS}/p").json["metadata"]
+    other = evict(api, "p", deleteOptions={"preconditions": {"resourceVersion": "999"}})
+    assert (other.code, other.json["details"]) == (409, {"name": "p", "kind": "Pod"})
+    assert "the ResourceVersion in the precondition (999) does not match" in other.json["message"]
+    other = evict(api, "p", deleteOptions={"preconditions": {"uid": "u"}})
+    assert "the UID in the precondition (u) does not match" in other.json["message"]
+    same = {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
+    assert api.ask("GET", f"{PODS}/p").json["metadata"] == metadata
+    assert evict(api, "p", deleteOptions={"preconditions": same}).code == 201
+    assert api.ask("GET", f"{PODS}/p").json["metadata"]["deletionTimestamp"]
+
+
+def test_an_eviction_reads_what_is_stored(api: MemoryAPI) -> None:
+    pod(api, "p")
+    name = "ignoreStoreReadErrorWithClusterBreakingPotential"
+    answer = evict(api, "p", deleteOptions={name: True})
+    text = "Invalid value: true: can not be set for pod eviction, try after removing the option"
+    cause = {"reason": "FieldValueInvalid", "message": text, "field": f"deleteOptions.{name}"}
+    assert (answer.code, answer.json["details"]["causes"]) == (422, [cause])
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "current", "text"),
+    [
+        ("SyncFailed", "no scale", 0, "does not allow evicting pods currently because it failed sync: no scale"),
+        ("SyncFailed", "", 1, "needs 1 healthy pods and has 1 currently"),
+        ("InsufficientPods", "wait", 2, "does not allow evicting pods currently (InsufficientPods): wait"),
+        ("InsufficientPods", "", 2, "does not allow evicting pods currently"),
+    ],
+)
+def test_why_a_budget_holds_a_pod(api: MemoryAPI, reason: str, message: str, current: int, text: str) -> None:
+    budget(api, "b", 0)
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2024-01-01T00:00:00Z",
+    }
+    state = {"currentHealthy": current, "conditions": [condition]}
+    assert api.ask("PATCH", f"{BUDGETS}/b/status", {"status": state}, type=MERGE).code == 200
+    pod(api, "p", **RUNNING)
+    causes = evict(api, "p").json["details"]["causes"]
+    assert causes == [{"reason": "DisruptionBudget", "message": f"The disruption budget b {text}"}]

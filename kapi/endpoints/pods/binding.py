@@ -62,9 +62,15 @@ class Binding:
 
         def change(pod: Object) -> None:
             meta.check_uid(metadata.get("uid", ""), pod, _PODS, namespace, name)
-            version = metadata.get("resourceVersion", "")
-            if version and version != pod["metadata"]["resourceVersion"]:
-                raise status.conflict(_PODS, name, status.OPTIMISTIC_LOCK)
+            wanted, version = metadata.get("resourceVersion", ""), pod["metadata"]["resourceVersion"]
+            if wanted and wanted != version:
+                raise status.conflict(
+                    _PODS,
+                    name,
+                    f"StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, "
+                    f"AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: {wanted}, "
+                    f"ResourceVersion in object meta: {version}",
+                )
             assign(pod, metadata, node, now)
 
         await modify(self._pods, namespace, name, change, dry_run=dry_run)
@@ -99,8 +105,10 @@ def assign(pod: Object, metadata: Object, node: str, now: str) -> None:
     for field in ("annotations", "labels"):
         if metadata.get(field):
             pod["metadata"].setdefault(field, {}).update(metadata[field])
+    state = pod.setdefault("status", {})
+    state.pop("nominatedNodeName", None)  # what the scheduler had in mind is done
     set_condition(
-        pod.setdefault("status", {}),
+        state,
         {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now},
     )
 

@@ -13,10 +13,11 @@ from kapi.endpoints.options import write_options
 from kapi.endpoints.pods.binding import SUCCESS, set_condition
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
-from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.field import Path, invalid
+from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.selectors import from_label_selector
 from kapi.registry import read
-from kapi.registry.delete import delete
+from kapi.registry.delete import check_preconditions, delete
 from kapi.registry.direct import modify
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
@@ -26,6 +27,9 @@ from kapi.schema.decode import decode
 
 Object = dict[str, Any]
 EVICTION = GroupVersionKind("policy", "v1", "Eviction")
+POD = GroupResource("", "Pod")  # upstream's conflicts name the kind
+_BREAKING = "ignoreStoreReadErrorWithClusterBreakingPotential"
+_NOT_HERE = "can not be set for pod eviction, try after removing the option"
 _MAX_DISRUPTED = 2000
 _ATTEMPTS = 20
 _TOO_MANY = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -51,6 +55,9 @@ class Eviction:
         if (eviction.get("metadata") or {}).get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         delete_options: Object = dict(eviction.get("deleteOptions") or {})
+        if delete_options.get(_BREAKING):
+            cause = invalid(Path("deleteOptions").child(_BREAKING), True, _NOT_HERE)
+            raise status.invalid(EVICTION.group_kind, name, [cause])
         if options.dry_run:
             delete_options["dryRun"] = ["All"]
         dry_run = bool(delete_options.get("dryRun"))
@@ -67,8 +74,8 @@ class Eviction:
                 raise status.generic(_SEVERAL)
             if budgets and not _free_to_go(pod, budgets[0]):
                 await self._take(budgets[0], name, dry_run)
-        if not dry_run and not _ignores_budgets(pod):
-            await self._mark(info.namespace, name)
+        if not dry_run:
+            delete_options = await self._mark(info.namespace, name, delete_options)
         op = scope.operation(ctx, name, {"kind": "DeleteOptions", **delete_options}, "", dry_run)
         op.subresource = None
         await delete(self._pods, op)
@@ -98,8 +105,11 @@ class Eviction:
                 budget = await self._budgets.get(metadata["name"], metadata["namespace"])
         raise status.timeout(f'couldn\'t update PodDisruptionBudget "{metadata["name"]}" due to conflicts', 10)
 
-    async def _mark(self, namespace: str, name: str) -> None:
-        """Tells by a condition why the pod goes."""
+    async def _mark(self, namespace: str, name: str, options: Object) -> Object:
+        """Tells by a condition why the pod goes; the delete options for the pod as it then is.
+
+        Raises Conflict when it is not the pod that the options name.
+        """
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -108,7 +118,17 @@ class Eviction:
             "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",
         }
-        await modify(self._pods, namespace, name, lambda pod: set_condition(pod["status"], dict(condition)))
+
+        def change(pod: Object) -> None:
+            check_preconditions(POD, options, pod)
+            set_condition(pod.setdefault("status", {}), dict(condition))
+
+        marked = await modify(self._pods, namespace, name, change)
+        wanted = options.get("preconditions") or {}
+        if wanted.get("resourceVersion") is None:
+            return options
+        version = marked.obj["metadata"]["resourceVersion"]
+        return {**options, "preconditions": {**wanted, "resourceVersion": version}}
 
 
 def _decoded(ctx: RequestContext, data: bytes, validation: str) -> Object:
@@ -147,6 +167,20 @@ def _too_many(why: str, retry_after: int = 0) -> status.StatusError:
     return status.TooManyRequests(_TOO_MANY, details=details)
 
 
+def _why_none(name: str, state: Object) -> str:
+    """Why a budget allows no disruption, as far as its controller told."""
+    conditions = [entry for entry in state.get("conditions") or () if entry.get("type") == "DisruptionAllowed"]
+    told = conditions[0] if conditions and conditions[0].get("status") == "False" else {}
+    reason, message = told.get("reason", ""), told.get("message", "")
+    refused = f"The disruption budget {name} does not allow evicting pods currently"
+    if message and reason == "SyncFailed":
+        return f"{refused} because it failed sync: {message}"
+    current, desired = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
+    if current <= desired:
+        return f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+    return f"{refused} ({reason}): {message}" if message else refused
+
+
 def decrement(budget: Object, pod: str, now: str) -> Object:
     """A copy of the budget with one disruption less.  Raises TooManyRequests and Forbidden."""
     changed: Object = tree.copy(budget)
@@ -168,10 +202,7 @@ def decrement(budget: Object, pod: str, now: str) -> Object:
             details={"name": name, "kind": resource},
         )
     if allowed == 0:
-        current, desired = state.get("currentHealthy", 0), state.get("desiredHealthy", 0)
-        if current <= desired:
-            raise _too_many(f"The disruption budget {name} needs {desired} healthy pods and has {current} currently")
-        raise _too_many(f"The disruption budget {name} does not allow evicting pods currently")
+        raise _too_many(_why_none(name, state))
     state["disruptionsAllowed"] = allowed - 1
     if allowed == 1:
         condition = {
