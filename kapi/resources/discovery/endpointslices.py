@@ -20,7 +20,6 @@ from kapi.resources.shared.names import (
     subdomain_name,
 )
 from kapi.resources.shared.rules import Errors, Rule, at, check, enum, not_supported, same, struct
-from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy
 
 Object = dict[str, Any]
@@ -81,7 +80,7 @@ def _hints(hints: Object, path: Path, errors: Errors, ctx: Any) -> None:
 _NODE_NAME = at("nodeName", check(subdomain_name))
 _HOSTNAME_AND_HINTS = struct(at("hostname", check(is_dns1123_label)), at("hints", _hints))
 _PORT_TAIL = struct(
-    require("protocol", then=enum("TCP", "UDP", "SCTP")),
+    at("protocol", enum("TCP", "UDP", "SCTP")),  # there is a default for none
     at("appProtocol", check(is_label_key)),
 )
 

@@ -12,7 +12,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.persistent_volumes import check_csi_driver_name
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
 
 Object = dict[str, Any]
@@ -64,8 +64,7 @@ class CSINodeStrategy(PlainStrategy):
             for driver in _drivers(obj):
                 if driver.get("name") != before.get("name"):
                     continue
-                fixed = [{**one, "allocatable": None} for one in (driver, before)]
-                if fixed[0] != fixed[1]:
+                if not all(same(driver.get(part), before.get(part)) for part in ("nodeID", "topologyKeys")):
                     # the internal type's fields, as Go writes a value that has no JSON names
                     shown = {
                         "Name": driver.get("name", ""),

@@ -10,31 +10,10 @@ import pytest
 from kapi.machinery import tree
 from kapi.machinery.status import StatusError
 from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
-from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.scheduling import priorityclasses
+from tests.resources.rooms import CTX, changes, made, problems
 
 Object = dict[str, Any]
-CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
-
-
-def made(row: Resource, **parts: Any) -> Object:
-    obj: Object = {"metadata": {"name": "a"}, **parts}
-    if row.namespaced:
-        obj["metadata"]["namespace"] = "default"
-    row.strategy.default(obj)
-    row.strategy.prepare_for_create(obj, CTX)
-    return obj
-
-
-def problems(row: Resource, **parts: Any) -> list[str]:
-    return [str(error) for error in row.strategy.validate(made(row, **parts), CTX)]
-
-
-def changes(row: Resource, old: Object, **parts: Any) -> list[str]:
-    old = {**tree.copy(old), "metadata": {**old["metadata"], "uid": "u", "resourceVersion": "1"}}
-    new = {**tree.copy(old), **parts}
-    row.strategy.prepare_for_update(new, old, CTX)
-    return [str(error) for error in row.strategy.validate_update(new, old, CTX)]
 
 
 def test_a_namespace_is_active_labelled_and_finalized_by_kubernetes() -> None:

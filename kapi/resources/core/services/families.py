@@ -125,7 +125,7 @@ def decide_families(new: Object, old: Object | None, configured: Sequence[str]) 
         return []
     spec = spec_of(new)
     headless_without_selector = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
-    if not spec.get("ipFamilyPolicy"):
+    if spec.get("ipFamilyPolicy") is None:
         if old is not None and family_policy(old):
             spec["ipFamilyPolicy"] = family_policy(old)
         else:

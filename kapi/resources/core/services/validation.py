@@ -104,7 +104,7 @@ def _validate_type_specifics(service: Object, spec: Object, errors: Errors) -> N
     if kind != EXTERNAL_NAME:
         return
     for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if spec.get(name):
+        if spec.get(name) or (name == "ipFamilyPolicy" and spec.get(name) is not None):
             errors.append(forbidden(_SPEC.child(name), _NOT_EXTERNAL_NAME))
     name = (spec.get("externalName") or "").removesuffix(".")
     if name:
@@ -179,7 +179,7 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
         if family in seen:
             errors.append(duplicate(here, family))
         seen.add(family)
-    if family_policy(service):
+    if spec.get("ipFamilyPolicy") is not None:
         _family_policy(family_policy(service), _SPEC.child("ipFamilyPolicy"), errors, None)
     bad = False
     accepted = cluster_ips(old) if old is not None else ()

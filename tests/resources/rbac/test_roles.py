@@ -1,0 +1,126 @@
+"""Roles and bindings: what their rules, references and subjects must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.resources.rbac import clusterrolebindings, clusterroles, rolebindings, roles
+from tests.resources.rooms import changes, made, problems
+
+Object = dict[str, Any]
+GROUP = "rbac.authorization.k8s.io"
+RULE: Object = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+REFERENCE: Object = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "view"}
+LABEL = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "texts"),
+    [
+        (RULE, []),
+        (
+            {},
+            [
+                "rules[0].verbs: Required value: verbs must contain at least one value",
+                "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+                "rules[0].resources: Required value: resource rules must supply at least one resource",
+            ],
+        ),
+        (
+            {**RULE, "nonResourceURLs": ["/healthz"]},
+            [
+                'rules[0].nonResourceURLs: Invalid value: ["/healthz"]: '
+                "rules cannot apply to both regular resources and non-resource URLs"
+            ],
+        ),
+    ],
+)
+def test_rules_of_a_cluster_role(rule: Object, texts: list[str]) -> None:
+    assert problems(clusterroles.RESOURCE, rules=[rule]) == texts
+
+
+def test_a_role_in_a_namespace_has_no_urls() -> None:
+    assert problems(roles.RESOURCE, rules=[{"verbs": ["get"], "nonResourceURLs": ["/x"]}]) == [
+        'rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs'
+    ]
+
+
+def test_an_aggregated_role_selects_something() -> None:
+    assert problems(clusterroles.RESOURCE, aggregationRule={"clusterRoleSelectors": []}) == [
+        "aggregationRule.clusterRoleSelectors: Required value: "
+        "at least one clusterRoleSelector required if aggregationRule is non-nil"
+    ]
+
+
+def test_a_changed_role_is_judged_as_a_new_one_first() -> None:
+    """The rules come between what is said of the new metadata and what is said of their change."""
+    old = made(roles.RESOURCE, rules=[RULE])
+    metadata = {**old["metadata"], "uid": "u", "resourceVersion": "1", "labels": {"a": "b c"}}
+    label = f'metadata.labels: Invalid value: "b c": {LABEL}'
+    assert changes(roles.RESOURCE, old, metadata=metadata, rules=[{**RULE, "verbs": []}]) == [
+        label,
+        "rules[0].verbs: Required value: verbs must contain at least one value",
+        label,
+    ]
+
+
+def test_references_and_subjects_get_their_group() -> None:
+    obj = made(
+        rolebindings.RESOURCE,
+        roleRef={"kind": "Role", "name": "r"},
+        subjects=[{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}],
+    )
+    assert obj["roleRef"]["apiGroup"] == GROUP
+    assert [subject.get("apiGroup") for subject in obj["subjects"]] == [GROUP, None]
+
+
+@pytest.mark.parametrize(
+    ("reference", "texts"),
+    [
+        ({**REFERENCE, "kind": "Role"}, ['roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"']),
+        ({**REFERENCE, "name": ""}, ["roleRef.name: Required value"]),
+        ({**REFERENCE, "name": "a/b"}, ["roleRef.name: Invalid value: \"a/b\": may not contain '/'"]),
+        (
+            {**REFERENCE, "apiGroup": "x"},
+            [f'roleRef.apiGroup: Unsupported value: "x": supported values: "{GROUP}"'],
+        ),
+    ],
+)
+def test_what_a_cluster_role_binding_refers_to(reference: Object, texts: list[str]) -> None:
+    assert problems(clusterrolebindings.RESOURCE, roleRef=reference) == texts
+
+
+@pytest.mark.parametrize(
+    ("subject", "texts"),
+    [
+        ({"kind": "User"}, ["subjects[0].name: Required value"]),
+        ({"kind": "ServiceAccount", "name": "s"}, ["subjects[0].namespace: Required value"]),
+        (
+            {"kind": "ServiceAccount", "name": "s", "namespace": "n", "apiGroup": "x"},
+            ['subjects[0].apiGroup: Unsupported value: "x": supported values: ""'],
+        ),
+        (
+            {"kind": "Robot", "name": "r"},
+            ['subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"'],
+        ),
+    ],
+)
+def test_subjects_of_a_cluster_role_binding(subject: Object, texts: list[str]) -> None:
+    assert problems(clusterrolebindings.RESOURCE, roleRef=REFERENCE, subjects=[subject]) == texts
+
+
+def test_a_binding_in_a_namespace_needs_no_namespace_for_accounts() -> None:
+    assert problems(rolebindings.RESOURCE, roleRef=REFERENCE, subjects=[{"kind": "ServiceAccount", "name": "s"}]) == []
+
+
+def test_the_reference_of_a_binding_is_fixed() -> None:
+    old = made(rolebindings.RESOURCE, roleRef=REFERENCE)
+    assert changes(rolebindings.RESOURCE, old, roleRef={**REFERENCE, "name": "edit"}) == [
+        f'roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"ClusterRole","Name":"edit"}}: cannot change roleRef'
+    ]
