@@ -13,6 +13,7 @@ from typing import Any
 from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.types import Kind, Type
 
 Object = dict[str, Any]
@@ -72,8 +73,12 @@ def _decode_metadata(metadata: Any, decoder: ExactDecoder) -> Object:
         return {}
     if isinstance(metadata, dict):
         metadata = dict(sorted(metadata.items()))  # the order in which upstream comes upon faults
-    result: Object = decoder.decode(metadata, builtin.definition(_OBJECT_META))
-    return result
+    type_ = builtin.definition(_OBJECT_META)
+    try:
+        return walk_of(type_)(metadata, [0])  # type: ignore[no-any-return]
+    except (Unusual, RecursionError):
+        result: Object = decoder.decode(metadata, type_)
+        return result
 
 
 def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool = False) -> Any:
