@@ -86,7 +86,7 @@ def dedup_owner_references(obj: Object, after_admission: bool) -> str:
     return text.format(", ".join(duplicates))
 
 
-def _any_segment(name: str, prefix: bool = False) -> list[str]:
+def _any_segment(name: str, prefix: bool = False) -> tuple[str, ...]:
     return path_segment(name)
 
 
