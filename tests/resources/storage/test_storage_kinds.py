@@ -1,0 +1,293 @@
+"""Volumes, claims, classes and CSI objects: defaults, what they are refused for, and what may change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery import tree
+from kapi.resources.core import persistentvolumeclaims, persistentvolumes
+from kapi.resources.storage import (
+    csidrivers,
+    csinodes,
+    csistoragecapacities,
+    storageclasses,
+    volumeattachments,
+    volumeattributesclasses,
+)
+from tests.resources.rooms import CTX, changes, made, problems
+
+Object = dict[str, Any]
+VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
+CLAIM: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+CSI: Object = {"driver": "d.example.com", "volumeHandle": "h"}
+
+
+def volume(**parts: Any) -> Object:
+    return {**VOLUME, **parts}
+
+
+def source(**parts: Any) -> Object:
+    """A volume with this source in place of its path."""
+    return {**{name: value for name, value in VOLUME.items() if name != "hostPath"}, **parts}
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        (VOLUME, []),
+        (
+            {},
+            [
+                "spec.accessModes: Required value",
+                "spec.capacity: Required value",
+                'spec.capacity: Unsupported value: null: supported values: "storage"',
+                "spec: Required value: must specify a volume type",
+            ],
+        ),
+        (
+            volume(accessModes=["ReadWriteOncePod", "ReadWriteMany"]),
+            ["spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes"],
+        ),
+        (
+            volume(capacity={"storage": "0"}),
+            ['spec.capacity[storage]: Invalid value: "0": must be greater than zero'],
+        ),
+        (
+            volume(nfs={"server": "s", "path": "/p"}),
+            ["spec.nfs: Forbidden: may not specify more than 1 volume type"],
+        ),
+        (
+            volume(persistentVolumeReclaimPolicy="Keep"),
+            [
+                'spec.persistentVolumeReclaimPolicy: Unsupported value: "Keep": '
+                'supported values: "Delete", "Recycle", "Retain"'
+            ],
+        ),
+        (
+            volume(hostPath={"path": "/x/.."}, persistentVolumeReclaimPolicy="Recycle"),
+            [
+                "spec.hostPath.path: Invalid value: \"/x/..\": must not contain '..'",
+                "spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'",
+            ],
+        ),
+        (
+            source(local={"path": "/d"}),
+            ["spec.nodeAffinity: Required value: Local volume requires node affinity"],
+        ),
+        (
+            source(csi={"driver": "d.example.com"}),
+            ["spec.csi.volumeHandle: Required value"],
+        ),
+        (
+            source(nfs={"server": "s", "path": "p"}),
+            ['spec.nfs.path: Invalid value: "p": must be an absolute path'],
+        ),
+        (
+            volume(volumeMode="Tape", volumeAttributesClassName="gold"),
+            [
+                'spec.volumeMode: Unsupported value: "Tape": supported values: "Block", "Filesystem"',
+                "spec.csi: Required value: has to be specified when using volumeAttributesClassName",
+            ],
+        ),
+    ],
+)
+def test_the_spec_of_a_volume(spec: Object, texts: list[str]) -> None:
+    assert problems(persistentvolumes.RESOURCE, spec=spec) == texts
+
+
+def test_a_volume_has_defaults() -> None:
+    obj = made(persistentvolumes.RESOURCE, spec=VOLUME)
+    assert obj["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert obj["spec"]["volumeMode"] == "Filesystem" and obj["spec"]["hostPath"]["type"] == ""
+    assert obj["status"] == {"phase": "Pending", "lastPhaseTransitionTime": CTX.now}
+
+
+def test_the_source_of_a_volume_is_fixed_but_for_the_secret_to_expand_it() -> None:
+    row = persistentvolumes.RESOURCE
+    old = made(row, spec=source(csi=CSI))
+    spec = tree.copy(old["spec"])
+    spec["csi"]["controllerExpandSecretRef"] = {"name": "s", "namespace": "n"}
+    assert changes(row, old, spec=spec) == []
+    spec["csi"]["volumeHandle"] = "other"
+    (found,) = changes(row, old, spec=spec)
+    assert found.startswith(
+        "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n"
+    )
+
+
+def test_the_phase_of_a_volume_has_its_time() -> None:
+    row = persistentvolumes.RESOURCE
+    status = row.subresource("status")
+    assert status is not None and status.strategy is not None
+    old = made(row, spec=VOLUME)
+    old["status"]["lastPhaseTransitionTime"] = "2020-01-01T00:00:00Z"
+    for phase, time in (("Pending", "2020-01-01T00:00:00Z"), ("Bound", CTX.now)):
+        new = {**tree.copy(old), "status": {"phase": phase}}
+        status.strategy.prepare_for_update(new, old, CTX)
+        assert new["status"] == {"phase": phase, "lastPhaseTransitionTime": time}
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        (CLAIM, []),
+        (
+            {},
+            [
+                "spec.accessModes: Required value: at least 1 access mode is required",
+                "spec.resources[storage]: Required value",
+            ],
+        ),
+        (
+            {**CLAIM, "resources": {"requests": {"storage": "-1"}}},
+            ['spec.resources[storage]: Invalid value: "-1": must be greater than zero'],
+        ),
+        (
+            {**CLAIM, "accessModes": ["RWO"]},
+            [
+                'spec.accessModes: Unsupported value: "RWO": supported values: "ReadOnlyMany", "ReadWriteMany", '
+                '"ReadWriteOnce", "ReadWriteOncePod"'
+            ],
+        ),
+        (
+            {**CLAIM, "volumeMode": ""},
+            ['spec.volumeMode: Unsupported value: "": supported values: "Block", "Filesystem"'],
+        ),
+    ],
+)
+def test_the_spec_of_a_claim(spec: Object, texts: list[str]) -> None:
+    assert problems(persistentvolumeclaims.RESOURCE, spec=spec) == texts
+
+
+def test_what_of_a_claim_may_change() -> None:
+    row = persistentvolumeclaims.RESOURCE
+    old = made(row, spec=CLAIM)
+    assert changes(row, old, spec={**old["spec"], "volumeName": "v"}) == []
+    assert changes(row, old, spec={**old["spec"], "storageClassName": "s"}) == []
+    (found,) = changes(row, old, spec={**old["spec"], "accessModes": ["ReadWriteMany"]})
+    assert found.startswith("spec: Forbidden: spec is immutable after creation except resources.requests and ")
+    bound = {**old, "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+    larger = {**old["spec"], "resources": {"requests": {"storage": "2Gi"}}}
+    assert changes(row, bound, spec=larger) == []
+    assert len(changes(row, old, spec=larger)) == 1
+    smaller = {**old["spec"], "resources": {"requests": {"storage": "1"}}}
+    assert changes(row, bound, spec=smaller) == [
+        "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
+    ]
+
+
+def test_storage_classes() -> None:
+    row = storageclasses.RESOURCE
+    obj = made(row, provisioner="p")
+    assert (obj["reclaimPolicy"], obj["volumeBindingMode"]) == ("Delete", "Immediate")
+    assert problems(row, reclaimPolicy="Recycle", volumeBindingMode="Later") == [
+        "provisioner: Required value",
+        'reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain"',
+        'volumeBindingMode: Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer"',
+    ]
+    term = {"matchLabelExpressions": [{"key": "zone", "values": ["a", "a"]}]}
+    assert problems(row, provisioner="p", allowedTopologies=[term, term]) == [
+        'allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "a"',
+        'allowedTopologies[1].matchLabelExpressions[0].values[1]: Duplicate value: "a"',
+        'allowedTopologies[1].matchLabelExpressions: Duplicate value: ""',
+    ]
+    assert changes(row, obj, provisioner="q", parameters={"a": "b"}) == [
+        'parameters: Invalid value: {"a":"b"}: field is immutable',
+        'provisioner: Invalid value: "q": field is immutable',
+    ]
+    assert changes(row, obj, allowVolumeExpansion=True) == []
+
+
+def test_volume_attributes_classes() -> None:
+    row = volumeattributesclasses.RESOURCE
+    assert problems(row, driverName="d") == ["parameters: Required value: must contain at least one key/value pair"]
+    old = made(row, driverName="d", parameters={"a": "b"})
+    assert changes(row, old, driverName="e", parameters={"a": "c"}) == [
+        "driverName: Forbidden: updates to driverName are forbidden.",
+        "parameters: Forbidden: updates to parameters are forbidden.",
+    ]
+
+
+def test_csi_drivers() -> None:
+    row = csidrivers.RESOURCE
+    obj = made(row)
+    assert obj["spec"] == {
+        "attachRequired": True, "podInfoOnMount": False, "storageCapacity": False, "requiresRepublish": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType", "seLinuxMount": False, "volumeLifecycleModes": ["Persistent"],
+    }  # fmt: skip
+    assert "generation" not in obj["metadata"]
+    requests = [{"audience": "a", "expirationSeconds": 599}, {"audience": "a"}]
+    assert problems(row, spec={"tokenRequests": requests, "nodeAllocatableUpdatePeriodSeconds": 9}) == [
+        "spec.tokenRequests[0].expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes",
+        'spec.tokenRequests[1].audience: Duplicate value: "a"',
+        "spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 9: must be greater than or equal to 10 seconds",
+    ]
+    assert changes(row, obj, spec={**obj["spec"], "attachRequired": False}) == [
+        "spec.attachedRequired: Invalid value: false: field is immutable"
+    ]
+    new = {**tree.copy(obj), "spec": {**obj["spec"], "podInfoOnMount": True}}
+    row.strategy.prepare_for_update(new, obj, CTX)
+    assert new["metadata"]["generation"] == 1
+
+
+def test_csi_nodes() -> None:
+    row = csinodes.RESOURCE
+    driver = {"name": "d", "nodeID": "n", "topologyKeys": None}
+    assert problems(row, spec={"drivers": [driver, {"name": "d", "nodeID": "", "allocatable": {"count": -1}}]}) == [
+        "spec.drivers[1].nodeID: Required value",
+        "spec.drivers[1].allocatable.count: Invalid value: -1: must be greater than or equal to 0",
+        'spec.drivers[1].name: Duplicate value: "d"',
+    ]
+    old = made(row, spec={"drivers": [driver]})
+    assert changes(row, old, spec={"drivers": [{**driver, "topologyKeys": [], "allocatable": {"count": 1}}]}) == []
+    assert changes(row, old, spec={"drivers": [{**driver, "nodeID": "m"}]}) == [
+        'spec.drivers: Invalid value: {"Name":"d","NodeID":"m","TopologyKeys":null,"Allocatable":null}: '
+        "field is immutable"
+    ]
+
+
+def test_storage_capacities() -> None:
+    row = csistoragecapacities.RESOURCE
+    parts = {"storageClassName": "s", "capacity": "1Gi"}
+    assert problems(row, **parts) == []
+    assert problems(row, **{**parts, "capacity": "-1"}) == [
+        'capacity: Invalid value: "-1": must be greater than or equal to 0'
+    ]
+    old = made(row, **parts)
+    assert changes(row, old, storageClassName="t") == ['storageClassName: Invalid value: "t": field is immutable']
+
+
+@pytest.mark.parametrize(
+    ("where", "texts"),
+    [
+        ({"persistentVolumeName": "v"}, []),
+        ({}, ["spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName"]),
+        (
+            {"persistentVolumeName": "v", "inlineVolumeSpec": {}},
+            ["spec.source: Forbidden: must specify exactly one of inlineVolumeSpec and persistentVolumeName"],
+        ),
+        (
+            {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"}, "csi": CSI}},
+            ["spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volumes"],
+        ),
+    ],
+)
+def test_what_an_attachment_attaches(where: Object, texts: list[str]) -> None:
+    spec = {"attacher": "d.example.com", "nodeName": "n", "source": where}
+    assert problems(volumeattachments.RESOURCE, spec=spec) == texts
+
+
+def test_an_attachment_is_fixed_and_its_status_is_not() -> None:
+    row = volumeattachments.RESOURCE
+    spec = {"attacher": "d.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    old = made(row, spec=spec)
+    assert old["status"] == {"attached": False}
+    (found,) = changes(row, old, spec={**spec, "nodeName": "m"})
+    assert found.startswith('spec: Invalid value: {"Attacher":"d.example.com"')
+    assert changes(row, old, subresource="status", status={"attached": True}) == []
+    error = {"errorCode": -1}
+    assert changes(row, old, subresource="status", status={"attached": False, "attachError": error}) == [
+        "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive"
+    ]
