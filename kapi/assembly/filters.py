@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from kapi.assembly.identity import Identity
@@ -27,10 +29,13 @@ from kapi.filters.request_log import request_log
 from kapi.filters.shutdown import retry_after, wait_group, watch_termination
 from kapi.filters.warnings import warnings
 from kapi.flowcontrol.controller import FlowController
+from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.metrics import Meter as FlowMeter
 from kapi.flowcontrol.turn import Turn
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
 from kapi.server.generic import GenericServer
 
 
@@ -57,8 +62,30 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
 
     core.add_post_start_hook("priority-and-fairness-config-consumer", follow)
     core.add_pre_shutdown_hook("priority-and-fairness-config-consumer", stop)
+    _install_dumps(core, controller, reactor)
     caches = made.caches
     return priority_and_fairness(controller, caches.find, reactor, default_wait=generic.request_timeout / 4)
+
+
+def _install_dumps(core: GenericServer, controller: FlowController, reactor: Any) -> None:
+    """What waits and runs, for people who look for the reason of a 429."""
+
+    def wall(seconds: float) -> float:
+        return time.time() - float(reactor.seconds() - seconds)
+
+    def requests(ctx: RequestContext) -> str:
+        return dump_requests(controller, wall, bool(ctx.first("includeRequestDetails")))
+
+    for name, dump in (
+        ("dump_priority_levels", lambda ctx: dump_levels(controller)),
+        ("dump_queues", lambda ctx: dump_queues(controller)),
+        ("dump_requests", requests),
+    ):
+
+        def handler(ctx: RequestContext, dump: Callable[[RequestContext], str] = dump) -> Response:
+            return Response(200, dump(ctx).encode(), b"text/plain; charset=utf-8")
+
+        core.route(f"/debug/api_priority_and_fairness/{name}", handler, listed=False)
 
 
 def filters(

@@ -94,7 +94,7 @@ def priority_and_fairness(
         ctx.response_headers.append((LEVEL_UID, level.uid.encode()))
         work = estimate(ctx, cache_of, level.max_seats)
         meter.estimated(level.name, chosen.schema.name, max(work.seats, work.final_seats))
-        request = controller.request(chosen, *work)
+        request = controller.request(chosen, work, info, user)
         outcome = level.queues.admit(request, patience(ctx))
         if isinstance(outcome, Deferred):
             return Deferred.fromCoroutine(wait(ctx, chosen, request, outcome))

@@ -18,7 +18,8 @@ from kapi.client.interface import Client
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.allocation import Claim, allocate, half_up
 from kapi.flowcontrol.bootstrap import GROUP
-from kapi.flowcontrol.fair_queues import Request
+from kapi.flowcontrol.estimator import Work
+from kapi.flowcontrol.fair_queues import Request, Subject
 from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
 from kapi.flowcontrol.metrics import Meter
@@ -145,6 +146,7 @@ class FlowController:
             name, request.schema, seconds, executed
         )
         level.queues.on_executed = lambda request, seconds: self.meter.executed(name, request, seconds)
+        level.queues.on_queued = lambda request, length: self.meter.queued(name, request.schema, length)
         return level
 
     def _schema(self, obj: Object, levels: set[str]) -> Schema | None:
@@ -203,6 +205,8 @@ class FlowController:
             Claim(low, level.upper, max(low, level.queues.demand.smoothed))
             for level, low in zip(limited, lowest, strict=True)
         ]
+        for level, claim in zip(limited, claims, strict=True):
+            level.target = claim.target
         seats, self.fair_fraction = allocate(rest, claims)
         return [half_up(seat) for seat in seats]
 
@@ -225,7 +229,9 @@ class FlowController:
     def _catch_all(self) -> Schema:
         return next(schema for schema in self.schemas if schema.name == "catch-all")
 
-    def request(self, classification: Classification, seats: int, final_seats: int = 0, extra: float = 0.0) -> Request:
+    def request(
+        self, classification: Classification, work: Work, info: RequestInfo | None = None, user: UserInfo | None = None
+    ) -> Request:
         """A request to be admitted by the level's queues."""
         name, flow = classification.schema.name, classification.flow
         entropy = self._hashes.get((name, flow))
@@ -233,4 +239,4 @@ class FlowController:
             if len(self._hashes) >= _REMEMBERED:
                 self._hashes.clear()
             entropy = self._hashes[name, flow] = flow_hash(name, flow)
-        return Request(name, entropy, seats, final_seats, extra)
+        return Request(name, entropy, *work, subject=Subject(flow, user, info))

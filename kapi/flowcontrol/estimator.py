@@ -68,13 +68,15 @@ def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
         if ctx.first("resourceVersion") not in ("", "0"):
             return _ONE
     cache = cache_of(GroupResource(info.group, info.resource))
-    if cache is None or info.name:
+    if cache is None:
         return _ONE
     count = len(cache)
     if not count:
         return _ONE
     limit = ctx.first("limit")
     read = min(count, int(limit)) if limit.isdigit() and int(limit) else count
+    if info.name:
+        read = 1
     size = min(read * cache.size / count, _STREAMED)
     most = min(max_seats or MOST_LIST_SEATS, MOST_LIST_SEATS)
     return Work(max(1, min(math.ceil(size / _BYTES_PER_SEAT), most)))

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
 
 from kapi.flowcontrol.demand import Demand
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.turn import Turn
+from kapi.request.info import RequestInfo
+from kapi.request.user import UserInfo
 
 GUESS = 0.003  # seconds that a request is expected to take
 
@@ -25,19 +27,49 @@ TIME_OUT = "time-out"
 CANCELLED = "cancelled"
 
 
+class Subject(NamedTuple):
+    """What a request is about: its flow in words, who asks for what, and whether it is a watch."""
+
+    flow: str
+    user: UserInfo | None
+    info: RequestInfo | None
+
+    @property
+    def kind(self) -> str:
+        return "watch" if self.info is not None and self.info.verb == "watch" else "regular"
+
+
+NOBODY = Subject("", None, None)
+
+
 class Request:
-    """One request on its way through a level.  ``seats`` while it runs, ``final_seats`` for ``extra`` seconds after."""
+    """One request on its way through a level.  ``seats`` while it runs, ``final_seats`` for ``extra`` seconds after.
 
-    __slots__ = ("extra", "final_seats", "flow", "queue", "schema", "seats", "started", "state", "timer", "waiting")
+    ``subject`` says what it is, for those who look into the queues.
+    """
 
-    def __init__(self, schema: str, flow: int, seats: int, final_seats: int = 0, extra: float = 0.0) -> None:
+    __slots__ = (
+        "arrived", "extra", "final_seats", "flow", "queue", "schema", "seats", "started", "state", "subject", "timer",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        schema: str,
+        flow: int,
+        seats: int,
+        final_seats: int = 0,
+        extra: float = 0.0,
+        subject: Subject = NOBODY,
+    ) -> None:
         self.schema = schema
         self.flow = flow
         self.seats = seats
         self.final_seats = final_seats
         self.extra = extra
+        self.subject = subject
         self.queue: Queue | None = None
-        self.started = 0.0  # when it arrived, then when it was dispatched
+        self.arrived = self.started = 0.0  # reactor seconds; until it is dispatched it has started when it arrived
         self.state = "new"  # waiting, executing, final, done
         self.timer: Any = None
         self.waiting: Deferred[str] | None = None  # fires with "" to go, or with why not
@@ -81,12 +113,15 @@ class FairQueues:
         self.seats_waiting = 0
         self.executing = 0
         self.waiting = 0
+        self.running: set[Request] = set()  # those that hold seats
         self._round = 0.0  # where the queue stood that was served last
         self._next = 0
         self._dispatching = False
         #: called with a request and the seconds it waited or ran
         self.on_waited: Callable[[Request, float, bool], None] = lambda request, seconds, executed: None
         self.on_executed: Callable[[Request, float], None] = lambda request, seconds: None
+        #: called with a request that had to wait and the length of its queue with it
+        self.on_queued: Callable[[Request, int], None] = lambda request, length: None
 
     @property
     def idle(self) -> bool:
@@ -119,7 +154,7 @@ class FairQueues:
         ``patience``: seconds it may wait.  Cancelling the Deferred takes it out of its queue.
         """
         now = self._reactor.seconds()
-        request.started = now
+        request.arrived = request.started = now
         if self.limit is None:
             self._start(request)
             return ""
@@ -194,6 +229,7 @@ class FairQueues:
         if fresh:
             self.waiting += 1
             self.seats_waiting += request.width
+            self.on_queued(request, len(queue.requests))
             self._note()
 
     def dispatch(self) -> bool:
@@ -265,11 +301,13 @@ class FairQueues:
         request.started = now
         request.state = "executing"
         self.executing += 1
+        self.running.add(request)
         self.seats_in_use += request.width
         self._note()
 
     def _release(self, request: Request) -> None:
         request.state = "done"
+        self.running.discard(request)
         self.seats_in_use -= request.width
         self._note()
         self._dispatch_all()

@@ -26,6 +26,7 @@ class PriorityLevel:
         self.borrowing: int | None = None  # percent; None = without bound
         self.nominal = self.lower = self.upper = self.current = 0
         self.max_seats = 0
+        self.target = 0.0  # seats it would like, as of the last division
         self.retiring = False  # its object is gone; it lives until it is empty
         self.retry_after = RetryAfter()
         self.queues = FairQueues(reactor, 0, turn=turn)

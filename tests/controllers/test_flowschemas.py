@@ -40,6 +40,24 @@ class FlowSchemas(TestCase):
         condition = answer["status"]["conditions"][0]
         self.assertEqual((condition["status"], condition["reason"]), ("True", "NotFound"))
 
+    async def test_what_servers_kept_and_no_server_knows_any_more_goes(self) -> None:
+        api = await MemoryAPI.started()
+        client = api.registry.client
+        levels = client.resource(GROUP, "prioritylevelconfigurations")
+        spec = {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
+        for name, notes in (
+            ("old", {reconcile.AUTO_UPDATE: "true"}),
+            ("own", {}),
+            ("taken", {reconcile.AUTO_UPDATE: "false"}),
+        ):
+            await levels.create({"metadata": {"name": name, "annotations": notes}, "spec": spec})
+        controller = FlowSchemaController(client, client, api.clock, api.environment.now)
+        await controller.start()
+        self.addCleanup(controller.stop)
+        api.turn(0.1)
+        names = {level["metadata"]["name"] for level in await levels.list()}
+        self.assertEqual(names & {"old", "own", "taken"}, {"own", "taken"})
+
 
 class Corrections(TestCase):
     def wanted(self, name: str) -> tuple[Object, bool]:

@@ -12,6 +12,7 @@ from kapi.filters.max_in_flight import max_in_flight
 from kapi.filters.priority_and_fairness import WATCH_STARTED, priority_and_fairness
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
+from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.estimator import Work, estimate
 from kapi.flowcontrol.metrics import Meter
 from kapi.machinery.gvk import GroupResource
@@ -110,7 +111,9 @@ def test_without_objects_the_mandatory_ones_serve() -> None:
 def test_lending_and_borrowing() -> None:
     made = controller()
     low = made.levels["workload-low"]
-    requests = [made.request(made.classify(request("/api/v1/pods").info, account("n", "a")), 1) for _ in range(300)]  # type: ignore[arg-type]
+    requests = [
+        made.request(made.classify(request("/api/v1/pods").info, account("n", "a")), Work()) for _ in range(300)
+    ]  # type: ignore[arg-type]
     outcomes = [low.queues.admit(item, 60) for item in requests]
     before = sum(1 for outcome in outcomes if outcome == "")
     made._reactor.advance(10)
@@ -127,7 +130,7 @@ def test_a_level_that_is_gone_drains() -> None:
     level = made.levels["workload-low"]
     info = request("/api/v1/pods").info
     assert info is not None
-    running = made.request(made.classify(info, account("n", "a")), 1)
+    running = made.request(made.classify(info, account("n", "a")), Work())
     level.queues.admit(running, 9)
     gone = next(obj for obj in bootstrap.levels(mandatory=False) if obj["metadata"]["name"] == "workload-low")
     made.level_changed("DELETED", gone)
@@ -238,6 +241,83 @@ def test_metrics_have_upstreams_names() -> None:
         ({"priority_level": "global-default", "flow_schema": "global-default"}, 1)
     ]
     assert families["apiserver_flowcontrol_request_wait_duration_seconds"].samples[-1].value == 0
+
+
+def samples(made: FlowController, name: str) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in made.meter.collect()
+        for sample in family.samples
+        if sample.name == "apiserver_flowcontrol_" + name
+    }
+
+
+def crowded() -> FlowController:
+    """One runs, one watch begins, one waits."""
+    made = controller()
+    made._reactor.advance(1_700_000_000.25)
+    made.levels["global-default"].set_current(1)
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    assert check(request("/api/v1/namespaces/x/pods/p", user=ALICE)) is None
+    waiting = check(request("/apis/apps/v1/deployments", user=ALICE))
+    assert isinstance(waiting, Deferred)
+    assert check(request("/api/v1/pods?watch=1", user=ADMIN)) is None
+    return made
+
+
+def test_what_waits_and_runs_is_told_by_level_and_schema() -> None:
+    made = crowded()
+    here = ("global-default", "global-default")
+    assert samples(made, "current_executing_requests") == {("exempt", "exempt"): 1, here: 1}
+    assert samples(made, "current_executing_seats") == {("exempt", "exempt"): 1, here: 1}
+    assert samples(made, "current_inqueue_requests") == {here: 1}
+    assert samples(made, "request_queue_length_after_enqueue_count") == {here: 1}
+    made.adjust()
+    assert samples(made, "target_seats")[("global-default",)] == made.levels["global-default"].lower
+
+
+def test_the_kind_of_a_request_is_told_when_it_ends() -> None:
+    made = crowded()
+    for level in made.levels.values():
+        for running in list(level.queues.running):
+            level.queues.finish(running)
+    assert samples(made, "request_execution_seconds_count") == {
+        ("exempt", "exempt", "watch"): 1,
+        ("global-default", "global-default", "regular"): 1,
+    }
+
+
+def test_a_look_into_the_queues() -> None:
+    made = crowded()
+    levels = dump_levels(made).splitlines()
+    assert levels[0].split() == [
+        "PriorityLevelName,", "ActiveQueues,", "IsIdle,", "IsQuiescing,", "WaitingRequests,", "ExecutingRequests,",
+        "DispatchedRequests,", "RejectedRequests,", "TimedoutRequests,", "CancelledRequests",
+    ]  # fmt: skip
+    rows = {line.split(",")[0]: [cell.strip() for cell in line.split(",")[1:]] for line in levels[1:]}
+    assert rows["global-default"] == ["1", "false", "false", "1", "1", "1", "0", "0", "0"]
+    assert rows["catch-all"] == ["0", "true", "false", "0", "0", "0", "0", "0", "0"]
+    queues = [line for line in dump_queues(made).splitlines() if line.startswith("global-default,")]
+    assert len(queues) == 128
+    assert sum(int(line.split(",")[2]) for line in queues) == 1
+    assert sum(int(line.split(",")[4]) for line in queues) == 1
+
+
+def test_a_look_at_the_requests() -> None:
+    made = crowded()
+    plain = dump_requests(made, lambda seconds: seconds, False).splitlines()
+    assert plain[0].endswith("StartTime") and len(plain) == 4
+    head, *rows = dump_requests(made, lambda seconds: seconds, True).splitlines()
+    assert head.endswith("SubResource")
+    cells = [[cell.strip() for cell in row.split(",")] for row in rows]
+    by_verb = {row[11]: row for row in cells}
+    assert sorted(by_verb) == ["get", "list", "watch"]
+    waiting = by_verb["list"]
+    assert waiting[0] == waiting[1] == "global-default" and int(waiting[2]) >= 0 and waiting[3] == "0"
+    assert waiting[5:10] == ["2023-11-14T22:13:20.25Z", "1", "0", "0s", "0001-01-01T00:00:00Z"]
+    assert waiting[10:] == ["alice", "list", "/apis/apps/v1/deployments", "", "", "apps/v1", "deployments", ""]
+    assert by_verb["get"][3] == "-1" and by_verb["get"][12:15] == ["/api/v1/namespaces/x/pods/p", "x", "p"]
+    assert by_verb["watch"][2] == "-1", "the exempt level has no queues"
 
 
 def test_max_in_flight() -> None:

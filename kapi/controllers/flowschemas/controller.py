@@ -6,6 +6,7 @@ Part of the API server: ``--controllers`` does not switch it off.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
@@ -76,6 +77,13 @@ class FlowSchemaController:
             await self._ensure(self._levels, wanted, mandatory)
         for wanted, mandatory in reconcile.wanted_schemas():
             await self._ensure(self._schemas, wanted, mandatory)
+        for resource, known in (
+            (self._schemas, reconcile.wanted_schemas()),
+            (self._levels, reconcile.wanted_levels()),
+        ):
+            for name in reconcile.unwanted(resource.lister.list(), known):
+                with suppress(status.NotFound):
+                    await resource.delete(name)
 
     async def _ensure(self, resource: ResourceClient, wanted: Any, mandatory: bool) -> None:
         name = wanted["metadata"]["name"]

@@ -6,7 +6,7 @@ Upstream: ``pkg/registry/flowcontrol/{rest,ensurer}``, apiserver ``pkg/apis/flow
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 from kapi.resources.flowcontrol import mandatory, suggested
@@ -31,6 +31,16 @@ def _wanted(must: dict[str, Object], may: dict[str, Object]) -> list[tuple[Objec
     return [
         ({"metadata": {"name": name, "annotations": {AUTO_UPDATE: "true"}}, "spec": spec}, is_mandatory)
         for name, spec, is_mandatory in specs
+    ]
+
+
+def unwanted(objects: Iterable[Object], wanted: Iterable[tuple[Object, bool]]) -> list[str]:
+    """Names of objects that servers keep up to date (so says their annotation) but that no server knows any more."""
+    known = {obj["metadata"]["name"] for obj, _ in wanted}
+    return [
+        obj["metadata"]["name"]
+        for obj in objects
+        if obj["metadata"]["name"] not in known and (obj["metadata"].get("annotations") or {}).get(AUTO_UPDATE) in _TRUE
     ]
 
 
