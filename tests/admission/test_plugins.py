@@ -10,7 +10,9 @@ from kapi.admission import catalogue
 from kapi.admission.chain import build_chain
 from kapi.admission.interface import DELETE, UPDATE, Attributes, Plugin
 from kapi.admission.plugins import (
+    always_pull_images,
     event_rate_limit,
+    extended_resource_toleration,
     limit_ranger,
     namespace_lifecycle,
     node_restriction,
@@ -286,6 +288,55 @@ class TestPodNodeSelector:
         configuration = {"podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": "a=b"}}
         request = admit(pod_node_selector.make(initializer(cluster()), configuration), attributes(pod()))
         assert request.obj is not None and request.obj["spec"]["nodeSelector"] == {"a": "b"}
+
+    @pytest.mark.parametrize(
+        ("selector", "said"),
+        [
+            ("a", "invalid selector: [a]"),
+            ("a=b=c", "invalid selector: [a b c]"),
+            ("a b=c", '<nil>: Invalid value: "a b": name part must consist of'),
+            ("a=b c", '[a]: Invalid value: "b c": a valid label must be'),
+        ],
+    )
+    def test_a_selector_nobody_understands_fails_what_needs_it(self, selector: str, said: str) -> None:
+        client = cluster(namespace(annotations={"scheduler.alpha.kubernetes.io/node-selector": selector}))
+        with pytest.raises(StatusError) as caught:
+            admit(pod_node_selector.make(initializer(client), None), attributes(pod()))
+        assert (caught.value.code, caught.value.message[: len(said)]) == (500, said)
+
+
+class TestAlwaysPullImages:
+    def test_images_are_pulled_whatever_a_pod_says(self) -> None:
+        volumes = [{"name": "v", "image": {"reference": "r", "pullPolicy": "Never"}}]
+        never = {"name": "c", "image": "i", "imagePullPolicy": "Never"}
+        request = attributes(pod(containers=[never], initContainers=[{"name": "d", "image": "j"}], volumes=volumes))
+        spec = (admit(always_pull_images.make(initializer(), None), request).obj or {})["spec"]
+        assert [c["imagePullPolicy"] for c in (*spec["containers"], *spec["initContainers"])] == ["Always"] * 2
+        assert spec["volumes"][0]["image"]["pullPolicy"] == "Always"
+
+    def test_who_changes_that_later_is_refused_with_all_that_is_wrong(self) -> None:
+        plugin = always_pull_images.make(initializer(), None)
+        one = {"name": "c", "image": "i", "imagePullPolicy": "Never"}
+        wrong = 'imagePullPolicy: Unsupported value: "Never": supported values: "Always"'
+        text = 'pods "p" is forbidden: spec.containers[{}].' + wrong
+        for containers, said in (([one], text.format(0)), ([one, one], f"[{text.format(0)}, {text.format(1)}]")):
+            with pytest.raises(StatusError) as caught:
+                finish(plugin.validate(attributes(pod(containers=containers))))
+            assert (caught.value.code, caught.value.reason, caught.value.message) == (500, "", said)
+
+    def test_an_update_without_new_images_stays_as_it_is(self) -> None:
+        old = pod(containers=[{"name": "c", "image": "i", "imagePullPolicy": "Never"}])
+        admit(always_pull_images.make(initializer(), None), attributes(old, old, operation=UPDATE))
+        assert old["spec"]["containers"][0]["imagePullPolicy"] == "Never"
+
+
+class TestExtendedResourceToleration:
+    def test_pods_tolerate_the_nodes_that_have_what_they_ask_for(self) -> None:
+        names = ("example.com/gpu", "cpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.example.com/x")
+        resources = {"requests": dict.fromkeys(names, "1")}
+        request = attributes(pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
+        spec = (admit(extended_resource_toleration.make(initializer(), None), request).obj or {})["spec"]
+        assert spec["tolerations"] == [{"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
 class TestPodTolerationRestriction:

@@ -8,7 +8,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import containers, is_pod
 from kapi.machinery.field import Path, not_supported
-from kapi.machinery.status import StatusError
+from kapi.machinery.status import generic
 
 
 class AlwaysPullImages(Plugin):
@@ -43,11 +43,9 @@ class AlwaysPullImages(Plugin):
             if image is not None and image.get("pullPolicy") != "Always":
                 where = path.child("volumes").index(i).child("image").child("pullPolicy")
                 wrong.append(not_supported(where, image.get("pullPolicy", ""), ["Always"]))
-        if len(wrong) == 1:
-            raise denied(attributes, str(wrong[0]))
-        if wrong:
-            texts = dict.fromkeys(denied(attributes, str(error)).message for error in wrong)
-            raise StatusError("[" + ", ".join(texts) + "]")
+        if wrong:  # even one is a list of errors to upstream, which has no status of its own
+            texts = list(dict.fromkeys(denied(attributes, str(error)).message for error in wrong))
+            raise generic(texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]")
 
 
 def _ignored(attributes: Attributes) -> bool:

@@ -58,7 +58,7 @@ class EventRateLimit(Plugin):
 
     def validate(self, attributes: Attributes) -> None:
         kind = attributes.kind
-        if kind.kind != "Event" or kind.group not in ("", "events.k8s.io") or attributes.dry_run:
+        if kind.kind != "Event" or kind.group or attributes.dry_run:  # as upstream: not those of events.k8s.io
             return
         problems = [problem for limit in self._limits if (problem := limit.take(attributes))]
         if problems:

@@ -37,12 +37,7 @@ class ExtendedResourceToleration(Plugin):
 
 def is_extended(name: str) -> bool:
     """A resource with a domain that is not Kubernetes' own."""
-    domain, slash, _ = name.partition("/")
-    return (
-        bool(slash)
-        and not name.startswith("requests.")
-        and not (domain == "kubernetes.io" or domain.endswith(".kubernetes.io"))
-    )
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def make(initializer: Initializer, configuration: Any) -> Plugin:

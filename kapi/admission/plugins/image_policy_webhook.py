@@ -111,6 +111,8 @@ def _seconds(given: Object, name: str, default: float, most: float) -> float:
     value = given.get(name)
     if value in (None, 0):
         return default
+    if value == -1:  # none at all
+        return 0.0
     if not isinstance(value, (int, float)) or not 0 < value <= most:
         raise ValueError(f"ImagePolicyWebhook: valid value is between 1 and {int(most)}, got {name}={value}")
     return float(value)

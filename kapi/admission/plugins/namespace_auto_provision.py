@@ -16,7 +16,7 @@ class NamespaceAutoProvision(Plugin):
         self.initializer = initializer
 
     def admit(self, attributes: Attributes) -> Any:
-        if attributes.dry_run or not attributes.namespace or attributes.resource.resource == "namespaces":
+        if attributes.dry_run or not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):
             return None
         if self.initializer.lister("", "namespaces").get("", attributes.namespace) is not None:
             return None

@@ -15,7 +15,7 @@ class NamespaceExists(Plugin):
         self.initializer = initializer
 
     def validate(self, attributes: Attributes) -> Any:
-        if not attributes.namespace or attributes.resource.resource == "namespaces":
+        if not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):
             return None
         if self.initializer.lister("", "namespaces").get("", attributes.namespace) is not None:
             return None

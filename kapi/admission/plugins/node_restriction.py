@@ -10,6 +10,8 @@ from cryptography import x509
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.plugins.node_audiences import check_audience
+from kapi.admission.plugins.node_pod_certificates import check_pod_certificate
 from kapi.admission.pods import secret_names
 from kapi.authorization.node.identity import node_identity
 from kapi.authorization.node.references import pod_config_maps
@@ -64,6 +66,7 @@ class NodeRestriction(Plugin):
             GroupResource("storage.k8s.io", "csinodes"): self._csi_node,
             GroupResource("resource.k8s.io", "resourceslices"): self._slice,
             GroupResource("certificates.k8s.io", "certificatesigningrequests"): self._signing_request,
+            GroupResource("certificates.k8s.io", "podcertificaterequests"): self._pod_certificate,
         }
 
     def admit(self, attributes: Attributes) -> Any:
@@ -105,7 +108,7 @@ class NodeRestriction(Plugin):
     def _stored_pod(self, namespace: str, name: str) -> Object:
         pod = self.initializer.lister("", "pods").get(namespace, name)
         if pod is None:
-            raise not_found(GroupResource("", "pods"), name)
+            raise not_found(GroupResource("", "pod"), name)
         return pod
 
     def _new_pod(self, attributes: Attributes, node: str) -> None:
@@ -129,7 +132,7 @@ class NodeRestriction(Plugin):
             raise denied(attributes, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
         stored = self.initializer.lister("", "nodes").get("", node)
         if stored is None:
-            raise not_found(GroupResource("", "nodes"), node)
+            raise not_found(GroupResource("", "node"), node)
         uid, given = stored["metadata"].get("uid", ""), owner.get("uid", "")
         if given != uid:
             raise denied(attributes, f"node {node} UID mismatch: expected {given} got {uid}")
@@ -209,59 +212,8 @@ class NodeRestriction(Plugin):
         if _node_of(pod) != node:
             raise denied(attributes, "node requested token bound to a pod scheduled on a different node")
         if self.initializer.feature("ServiceAccountNodeAudienceRestriction", True):
-            return self._audience(attributes, spec.get("audiences") or [], pod)
+            return check_audience(self.initializer, attributes, spec.get("audiences") or [], pod)
         return None
-
-    async def _audience(self, attributes: Attributes, audiences: list[str], pod: Object) -> None:
-        if len(audiences) > 1:
-            raise denied(attributes, "node may only request 0 or 1 audiences")
-        audience = audiences[0] if audiences else ""
-        if audience in self._audiences_of(pod):
-            return
-        allowed = await self.initializer.allowed(
-            attributes.user,
-            "request-serviceaccounts-token-audience",
-            namespace=attributes.namespace,
-            version="v1",
-            resource=audience,
-            name=attributes.name,
-        )
-        if not allowed:
-            why = (
-                f'audience "{audience}" not found in pod spec volume, {attributes.user.name} is not authorized to request '
-                "tokens for this audience"
-            )
-            raise denied(attributes, why)
-
-    def _audiences_of(self, pod: Object) -> set[str]:
-        """Audiences for which the pod's volumes want tokens."""
-        found: set[str] = set()
-        for volume in (pod.get("spec") or {}).get("volumes") or ():
-            for source in (volume.get("projected") or {}).get("sources") or ():
-                token = source.get("serviceAccountToken")
-                if token is not None:
-                    found.add(token.get("audience", ""))
-            driver = self._driver_of(pod, volume)
-            if driver:
-                known = self.initializer.lister("storage.k8s.io", "csidrivers").get("", driver) or {}
-                for request in (known.get("spec") or {}).get("tokenRequests") or ():
-                    found.add(request.get("audience", ""))
-        return found
-
-    def _driver_of(self, pod: Object, volume: Object) -> str:
-        if volume.get("csi") is not None:
-            return str(volume["csi"].get("driver", ""))
-        if (volume.get("ephemeral") or {}).get("volumeClaimTemplate") is not None:
-            name = f"{pod['metadata']['name']}-{volume.get('name', '')}"
-        elif volume.get("persistentVolumeClaim") is not None:
-            name = volume["persistentVolumeClaim"].get("claimName", "")
-        else:
-            return ""
-        lister = self.initializer.lister
-        claim = lister("", "persistentvolumeclaims").get(pod["metadata"].get("namespace", ""), name) or {}
-        bound = (claim.get("spec") or {}).get("volumeName") or ""
-        disk = (lister("", "persistentvolumes").get("", bound) or {}) if bound else {}
-        return str(((disk.get("spec") or {}).get("csi") or {}).get("driver", ""))
 
     @staticmethod
     def _lease(attributes: Attributes, node: str) -> None:
@@ -284,6 +236,9 @@ class NodeRestriction(Plugin):
         if spec.get("nodeName") != node:
             verb = "create" if creating else "delete"
             raise denied(attributes, f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+
+    def _pod_certificate(self, attributes: Attributes, node: str) -> None:
+        check_pod_certificate(self.initializer, attributes, node)
 
     def _signing_request(self, attributes: Attributes, node: str) -> None:
         if attributes.operation != CREATE or self.initializer.feature("AllowInsecureKubeletCertificateSigningRequests"):

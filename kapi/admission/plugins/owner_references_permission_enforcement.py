@@ -82,7 +82,8 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         for definition in self.initializer.lister("apiextensions.k8s.io", "customresourcedefinitions").list():
             spec = definition.get("spec") or {}
             names = spec.get("names") or {}
-            if spec.get("group") == kind.group and names.get("kind") == kind.kind:
+            served = any(v.get("name") == kind.version and v.get("served") for v in spec.get("versions") or ())
+            if spec.get("group") == kind.group and names.get("kind") == kind.kind and served:
                 return names.get("plural", ""), spec.get("scope") == "Namespaced"
         return None
 

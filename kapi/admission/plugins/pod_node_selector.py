@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.admission.initializer import Initializer
-from kapi.admission.interface import CREATE, Attributes, Plugin, denied
-from kapi.admission.pods import is_pod
-from kapi.machinery.gvk import GroupResource
-from kapi.machinery.status import internal, not_found
+from kapi.admission.interface import CREATE, Attributes, Plugin
+from kapi.admission.pods import PODS, is_pod
+from kapi.machinery.names import label_value, qualified_name
+from kapi.machinery.status import Forbidden, forbidden, generic, internal
+from kapi.schema.gotext import quote
 
 Object = dict[str, Any]
 _ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
@@ -20,7 +21,7 @@ class PodNodeSelector(Plugin):
 
     def __init__(self, initializer: Initializer, selectors: dict[str, str]) -> None:
         self.initializer = initializer
-        self.selectors = {name: _labels(text) for name, text in selectors.items()}
+        self.selectors = selectors
 
     def admit(self, attributes: Attributes) -> Any:
         return self._check(attributes, change=True) if is_pod(attributes) else None
@@ -32,37 +33,40 @@ class PodNodeSelector(Plugin):
         assert attributes.obj is not None
         namespace = await self.initializer.live("", "namespaces", attributes.namespace)
         if namespace is None:
-            raise not_found(GroupResource("", "namespaces"), attributes.namespace)
+            raise internal(f"namespace {attributes.namespace} does not exist")
         wanted = self._selector_of(namespace)
         spec = attributes.obj.setdefault("spec", {})
         own: dict[str, str] = spec.get("nodeSelector") or {}
         if any(key in wanted and wanted[key] != value for key, value in own.items()):
-            raise denied(attributes, "pod node label selector conflicts with its namespace node label selector")
+            raise _refused(attributes, "pod node label selector conflicts with its namespace node label selector")
         if change and wanted:
             own = spec["nodeSelector"] = {**wanted, **own}
-        allowed = self.selectors.get(attributes.namespace)
+        allowed = _labels(self.selectors.get(attributes.namespace) or "")
         if allowed and any(allowed.get(key) != value for key, value in own.items()):
-            raise denied(attributes, "pod node label selector labels conflict with its namespace whitelist")
+            raise _refused(attributes, "pod node label selector labels conflict with its namespace whitelist")
 
     def _selector_of(self, namespace: Object) -> dict[str, str]:
         text = (namespace["metadata"].get("annotations") or {}).get(_ANNOTATION)
-        if text is None:
-            return self.selectors.get(_DEFAULT) or {}
-        try:
-            return _labels(text)
-        except ValueError as error:
-            raise internal(error) from None
+        return _labels(self.selectors.get(_DEFAULT) or "" if text is None else text)
+
+
+def _refused(attributes: Attributes, why: str) -> Forbidden:
+    return forbidden(PODS, ((attributes.obj or {}).get("metadata") or {}).get("name") or "", why)
 
 
 def _labels(text: str) -> dict[str, str]:
-    """``a=b,c=d`` as a mapping.  Raises ValueError."""
+    """``a=b,c=d`` as a mapping.  Raises an error without a reason, as upstream does."""
     found: dict[str, str] = {}
-    for term in text.split(","):
-        key, sign, value = term.partition("=")
-        if text and (not sign or "=" in value):
-            raise ValueError(f"invalid selector: {text}")
-        if sign:
-            found[key.strip()] = value.strip()
+    for term in text.split(",") if text else ():
+        parts = term.split("=")
+        if len(parts) != 2:
+            raise generic(f"invalid selector: [{' '.join(parts)}]")
+        key, value = parts[0].strip(), parts[1].strip()
+        if wrong := qualified_name(key):
+            raise generic(f"<nil>: Invalid value: {quote(key)}: {'; '.join(wrong)}")
+        if wrong := label_value(value):
+            raise generic(f"[{key}]: Invalid value: {quote(value)}: {'; '.join(wrong)}")
+        found[key] = value
     return found
 
 

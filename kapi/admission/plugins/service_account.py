@@ -10,6 +10,7 @@ from twisted.internet.task import deferLater
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import secret_names
+from kapi.machinery.status import generic
 
 Object = dict[str, Any]
 _MIRROR = "kubernetes.io/config.mirror"
@@ -108,6 +109,8 @@ class ServiceAccount(Plugin):
             return
         if attributes.subresource == "ephemeralcontainers":
             problem = _unlisted_in(spec.get("ephemeralContainers"), "ephemeral container", account)
+            if problem:
+                raise generic(problem)  # upstream gives this one no status
         else:
             problem = _unlisted(spec, account)
         if problem:

@@ -1,0 +1,162 @@
+"""ImagePolicyWebhook against a server of its own over HTTPS."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock, deferLater
+from twisted.trial.unittest import TestCase
+from twisted.web.resource import Resource
+from twisted.web.server import Site
+
+from kapi.admission.interface import UPDATE, Attributes, Plugin
+from kapi.admission.plugins import image_policy_webhook
+from kapi.machinery.status import StatusError
+from tests.admission.certificates import make_certificate
+from tests.admission.fakes import attributes, initializer, pod
+
+Object = dict[str, Any]
+CERTIFICATE, KEY = make_certificate("127.0.0.1")
+
+
+class Judge(Resource):
+    """Answers reviews with ``verdict``, or with ``codes`` as long as there are any."""
+
+    isLeaf = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verdict: Object = {"allowed": True}
+        self.codes: list[int] = []
+        self.asked: list[Object] = []
+
+    def render_POST(self, request: Any) -> bytes:
+        review = orjson.loads(request.content.read())
+        self.asked.append(review)
+        assert request.getHeader("authorization") == "Bearer secret"
+        if self.codes:
+            request.setResponseCode(self.codes.pop(0))
+            return b"no"
+        return orjson.dumps({**review, "status": self.verdict})
+
+
+class ImagePolicyCase(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.judge = Judge()
+        pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
+        self.port = reactor.listenSSL(0, Site(self.judge), pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.clock = Clock()
+        self.plugin: Any = None
+
+    async def tearDown(self) -> None:
+        if self.plugin is not None:
+            await self.plugin._client.close()
+        await self.port.stopListening()
+        await deferLater(reactor, 0.02)
+        for warning in self.flushWarnings():
+            self.assertIn("pyOpenSSL", str(warning["message"]))
+
+    def make(self, **settings: Any) -> Plugin:
+        cluster = {
+            "server": f"https://127.0.0.1:{self.port.getHost().port}/judge",
+            "certificate-authority-data": base64.b64encode(CERTIFICATE).decode(),
+        }
+        kubeconfig = self.mktemp()
+        document = {
+            "current-context": "c",
+            "clusters": [{"name": "k", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": "secret"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        }
+        with open(kubeconfig, "w") as file:
+            yaml.safe_dump(document, file)
+        given = {"kubeConfigFile": kubeconfig, "retryBackoff": 1, **settings}
+        made = image_policy_webhook.make(initializer(reactor=reactor, clock=self.clock.seconds), {"imagePolicy": given})
+        self.plugin = made
+        return made
+
+    async def ask(self, request: Attributes | None = None) -> Attributes:
+        request = request or attributes(pod(containers=[{"name": "c", "image": "one"}]))
+        await self.plugin.validate(request)
+        return request
+
+    async def refusal(self, request: Attributes | None = None) -> str:
+        with pytest.raises(StatusError) as caught:
+            await ensureDeferred(self.ask(request))
+        assert caught.value.code == 403
+        return caught.value.message
+
+    async def test_the_question(self) -> None:
+        self.make()
+        asked = pod(
+            containers=[{"name": "c", "image": "one"}], initContainers=[{"name": "i", "image": "two"}],
+            ephemeralContainers=[{"name": "e", "image": "three"}],
+        )  # fmt: skip
+        asked["metadata"]["annotations"] = {"team.image-policy.k8s.io/x": "y", "other": "z"}
+        self.judge.verdict = {"allowed": True, "auditAnnotations": {"who": "me"}}
+        request = await self.ask(attributes(asked))
+        self.assertEqual(request.annotations["imagepolicywebhook.image-policy.k8s.io/who"], "me")
+        review = self.judge.asked[0]
+        self.assertEqual((review["kind"], review["apiVersion"]), ("ImageReview", "imagepolicy.k8s.io/v1alpha1"))
+        self.assertEqual(
+            review["spec"],
+            {
+                "containers": [{"image": "one"}, {"image": "two"}],
+                "annotations": {"team.image-policy.k8s.io/x": "y"},
+                "namespace": "n",
+            },
+        )
+        await self.ask(attributes(asked, asked, operation=UPDATE, subresource="ephemeralcontainers"))
+        self.assertEqual(self.judge.asked[1]["spec"]["containers"], [{"image": "three"}])
+        self.assertIsNone(self.plugin.validate(attributes(asked, subresource="status")))
+
+    async def test_a_refusal_says_why(self) -> None:
+        self.make()
+        self.judge.verdict = {"allowed": False, "reason": "too old"}
+        self.assertIn("image policy webhook backend denied one or more images: too old", await self.refusal())
+        self.judge.verdict = {"allowed": False}
+        other = attributes(pod(containers=[{"name": "c", "image": "other"}]))
+        self.assertIn("one or more images rejected by webhook backend", await self.refusal(other))
+
+    async def test_verdicts_are_remembered_for_their_time(self) -> None:
+        self.make(allowTTL=10, denyTTL=-1)
+        for _ in range(2):
+            await self.ask()
+        self.assertEqual(len(self.judge.asked), 1)
+        self.clock.advance(11)
+        self.judge.verdict = {"allowed": False}
+        for _ in range(2):
+            await self.refusal()
+        self.assertEqual(len(self.judge.asked), 3)
+
+    async def test_failures_are_tried_again(self) -> None:
+        self.make()
+        self.judge.codes = [500, 429]
+        await self.ask()
+        self.assertEqual(len(self.judge.asked), 3)
+
+    async def test_a_judge_that_fails_refuses_or_allows_as_configured(self) -> None:
+        self.make()
+        self.judge.codes = [400]
+        self.assertIn("Error contacting webhook: 400", await self.refusal())
+        await self.plugin._client.close()
+        self.make(defaultAllow=True)
+        self.judge.codes = [400]
+        request = await self.ask()
+        self.assertEqual(request.annotations["imagepolicywebhook.image-policy.k8s.io/failed-open"], "true")
+        self.assertEqual(request.obj["metadata"]["annotations"], {"alpha.image-policy.k8s.io/failed-open": "true"})
+
+    def test_a_configuration_is_checked(self) -> None:
+        for wrong in ({"allowTTL": 3600}, {"denyTTL": -2}, {"retryBackoff": 10**9}, {"kubeConfigFile": "/nowhere"}):
+            with self.assertRaises(ValueError):
+                self.make(**wrong)
+        with self.assertRaises(ValueError):
+            image_policy_webhook.make(initializer(reactor=reactor), None)
