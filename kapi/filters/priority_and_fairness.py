@@ -61,7 +61,7 @@ def priority_and_fairness(
         running = ctx.extra.pop(_RUNNING, None)
         if running is not None:
             queues, request = running
-            queues.finish(request)
+            queues.finish(request, ctx.worked())
 
     def reject(chosen: Classification, why: str) -> Response:
         level = chosen.level

@@ -1,8 +1,13 @@
 """Fair queuing of one priority level's requests (KEP-1040; upstream: ``fairqueuing/queueset``).
 
 Each queue has a clock of the seat-seconds it was served; the next request comes from the queue that would be least
-ahead after it. A queue that was empty starts at the present round, so that nobody saves up. The time a request takes
-is guessed when it is dispatched and put right when it ends.
+ahead after it. A queue that was empty starts where the least served of those stands in which somebody waits, so that
+nobody saves up and nobody has to catch up. The time a request takes is guessed when it is dispatched and put right when
+it ends.
+
+What is shared out is what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
+there are seats enough, requests wait for the one thread they all run on (``turn.py``), and one that itself waits for the
+store or a webhook takes nothing from anybody: it counts for the time it has worked.
 """
 
 from __future__ import annotations
@@ -81,13 +86,19 @@ class Request:
 
 
 class Queue:
-    __slots__ = ("executing", "requests", "served", "waiting_seats")
+    __slots__ = ("executing", "guessed", "requests", "served", "waiting_seats")
 
     def __init__(self) -> None:
         self.requests: deque[Request] = deque()
         self.executing = 0  # requests
         self.waiting_seats = 0
-        self.served = 0.0  # seat-seconds, on the scale of the rounds
+        self.served = 0.0  # seat-seconds of those that have ended, on the scale of the rounds
+        self.guessed = 0.0  # seat-seconds that those that run are taken to need
+
+    @property
+    def next_stand(self) -> float:
+        """Where it stands when its first request is dispatched."""
+        return self.served + self.guessed + self.requests[0].width * GUESS
 
 
 class FairQueues:
@@ -106,6 +117,7 @@ class FairQueues:
         self._turn = turn or Turn(reactor, 0.0)
         self.limit = limit
         self.queues = [Queue() for _ in range(queues)]
+        self._backlogged: dict[Queue, None] = {}  # those in which somebody waits; the one served last is at the end
         self._hand = hand
         self._length = length
         self.demand = Demand(reactor.seconds)
@@ -115,7 +127,6 @@ class FairQueues:
         self.waiting = 0
         self.running: set[Request] = set()  # those that hold seats
         self._round = 0.0  # where the queue stood that was served last
-        self._next = 0
         self._dispatching = False
         #: called with a request and the seconds it waited or ran
         self.on_waited: Callable[[Request, float, bool], None] = lambda request, seconds, executed: None
@@ -134,6 +145,7 @@ class FairQueues:
             return
         left = [request for queue in self.queues for request in queue.requests]
         self.queues = [Queue() for _ in range(queues)]
+        self._backlogged.clear()
         for queue in self.queues:
             queue.served = self._round
         for request in left:
@@ -166,8 +178,8 @@ class FairQueues:
         queue = self._pick(request.flow)
         if len(queue.requests) >= self._length:
             return QUEUE_FULL
-        if not self.waiting and self._fits(request) and not self._turn.spent():
-            self._touch(queue)
+        self._touch(queue)
+        if self._fits(request) and self._may_go(queue, request):
             request.queue = queue
             self._dispatch(request)
             return ""
@@ -178,8 +190,8 @@ class FairQueues:
         self._dispatch_all()
         return waiting
 
-    def finish(self, request: Request) -> None:
-        """The request is answered (or, for a watch, under way)."""
+    def finish(self, request: Request, worked: float | None = None) -> None:
+        """The request is answered (or, for a watch, under way).  ``worked``: seconds of its time that it did not wait."""
         if request.state != "executing":
             return
         now = self._reactor.seconds()
@@ -187,7 +199,9 @@ class FairQueues:
         self.executing -= 1
         if request.queue is not None:
             request.queue.executing -= 1
-            request.queue.served += request.width * (took - GUESS)
+            counted = took if worked is None or self._full else worked
+            request.queue.guessed -= request.width * GUESS
+            request.queue.served += request.width * counted
         self.on_executed(request, took)
         if request.final_seats and request.extra > 0:
             request.state = "final"
@@ -203,6 +217,19 @@ class FairQueues:
             return self.seats_in_use == 0
         return self.seats_in_use + request.width <= self.limit
 
+    @property
+    def _full(self) -> bool:
+        """No seat is free."""
+        return self.limit is not None and self.seats_in_use >= self.limit
+
+    def _may_go(self, queue: Queue, request: Request) -> bool:
+        """Whether it is a request's turn as it comes: nobody waits, or all wait for a new turn and it would be the first."""
+        first = self._least_served()
+        if first is None:
+            return not self._turn.spent()
+        here = queue.served + queue.guessed + request.width * GUESS
+        return not queue.requests and here <= first.next_stand and self._fits(first.requests[0])
+
     def _pick(self, flow: int) -> Queue:
         """The shortest queue of the flow's hand, by the work that waits and runs in it."""
         best: Queue | None = None
@@ -216,8 +243,11 @@ class FairQueues:
         return best
 
     def _touch(self, queue: Queue) -> None:
-        if not queue.requests and not queue.executing and queue.served < self._round:
-            queue.served = self._round
+        if queue.requests or queue.executing:
+            return
+        start = min((other.served for other in self._backlogged), default=self._round)
+        if queue.served < start:
+            queue.served = start
 
     def _enqueue(self, request: Request, queue: Queue) -> None:
         self._touch(queue)
@@ -225,6 +255,7 @@ class FairQueues:
         request.queue = queue
         request.state = "waiting"
         queue.requests.append(request)
+        self._backlogged[queue] = None
         queue.waiting_seats += request.width
         if fresh:
             self.waiting += 1
@@ -252,6 +283,9 @@ class FairQueues:
                     return
                 request = queue.requests.popleft()
                 queue.waiting_seats -= request.width
+                del self._backlogged[queue]
+                if queue.requests:
+                    self._backlogged[queue] = None
                 self._leave(request)
                 self._go(request)
         finally:
@@ -267,16 +301,10 @@ class FairQueues:
     def _least_served(self) -> Queue | None:
         best: Queue | None = None
         least = 0.0
-        count = len(self.queues)
-        for offset in range(count):  # from the one after the last: equals take turns
-            number = (self._next + offset) % count
-            queue = self.queues[number]
-            if queue.requests:
-                after = queue.served + queue.requests[0].width * GUESS
-                if best is None or after < least:
-                    best, least, chosen = queue, after, number
-        if best is not None:
-            self._next = chosen + 1
+        for queue in self._backlogged:  # equals take turns
+            stand = queue.next_stand
+            if best is None or stand < least:
+                best, least = queue, stand
         return best
 
     def _leave(self, request: Request) -> None:
@@ -292,7 +320,7 @@ class FairQueues:
         if queue is not None:
             queue.executing += 1
             self._round = max(self._round, queue.served)
-            queue.served += request.width * GUESS
+            queue.guessed += request.width * GUESS
         self._start(request)
 
     def _start(self, request: Request) -> None:
@@ -327,6 +355,8 @@ class FairQueues:
         if request.state != "waiting" or request.queue is None:
             return False
         request.queue.requests.remove(request)
+        if not request.queue.requests:
+            del self._backlogged[request.queue]
         request.queue.waiting_seats -= request.width
         request.state = "done"
         self._leave(request)

@@ -3,7 +3,7 @@
 Upstream's seats are threads of the scheduler; here all requests run on one thread, one after the other, and a turn takes
 as long as everything that was ready in it.  So a turn has a budget of time: what comes after it is spent waits in the fair
 queues like a request without a seat, and the next turn takes from each flow in its turn.  A client with a hundred
-connections thus fills its own queues, and not everybody's turn.
+connections thus fills its own queues, and not everybody's turn; one that has had less than all who wait goes at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-BUDGET = 0.002  # seconds
+BUDGET = 0.001  # seconds
 
 
 class Turn:

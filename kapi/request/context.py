@@ -6,6 +6,7 @@ It is the only thing that travels with a request: no thread locals, no service l
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import thread_time
 from typing import Any
 
 from kapi.request.info import RequestInfo
@@ -30,6 +31,8 @@ class RequestContext:
         "warnings",
         "received",
         "deadline",
+        "_worked",
+        "_resumed",
         "response_headers",
         "finishers",
         "annotations",
@@ -50,12 +53,26 @@ class RequestContext:
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
+        self._worked = 0.0
+        self._resumed = thread_time()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
         #: called once with this and the status code when the answer is out; shared functions, as a watch keeps them long
         self.finishers: list[Finisher] = []
         self.annotations: dict[str, str] = {}  # audit annotations
         self.connection_closing = False
         self.extra: dict[str, Any] = {}
+
+    def pause(self) -> None:
+        """The request begins to wait."""
+        self._worked += thread_time() - self._resumed
+
+    def resume(self) -> None:
+        """The request goes on."""
+        self._resumed = thread_time()
+
+    def worked(self) -> float:
+        """Seconds of CPU that the request has had, asked while it is at work."""
+        return self._worked + thread_time() - self._resumed
 
     def header(self, name: str) -> str | None:
         """The last value of a request header, or None."""

@@ -27,23 +27,27 @@ from kapi.request.parse import split_uri
 from kapi.request.response import Response
 
 
-async def _rest(coroutine: Coroutine[Any, Any, Response], first: Any) -> Response:
+async def _rest(ctx: RequestContext, coroutine: Coroutine[Any, Any, Response], first: Any) -> Response:
     """Goes on with a coroutine that has stopped at ``first``."""
-    return await _driven(coroutine, first)
+    return await _driven(ctx, coroutine, first)
 
 
 @types.coroutine
-def _driven(coroutine: Coroutine[Any, Any, Response], first: Any) -> Generator[Any, Any, Response]:
+def _driven(ctx: RequestContext, coroutine: Coroutine[Any, Any, Response], first: Any) -> Generator[Any, Any, Response]:
+    """Notes in ``ctx`` how long the coroutine works, its waits left out."""
     waiting = first
     while True:
+        ctx.pause()
         try:
             value = yield waiting
         except GeneratorExit:
             coroutine.close()
             raise
         except BaseException as error:
+            ctx.resume()
             step = functools.partial(coroutine.throw, error)
         else:
+            ctx.resume()
             step = functools.partial(coroutine.send, value)
         try:
             waiting = step()
@@ -91,7 +95,7 @@ class RequestRunner:
                 if refusal is not None:
                     self._write(ctx, refusal)
                 return
-            answer = _rest(answer, first)
+            answer = _rest(ctx, answer, first)
         self._wait(ctx, answer)
 
     @staticmethod

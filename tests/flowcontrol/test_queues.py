@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from typing import Any
 
 from hypothesis import given
@@ -17,6 +18,16 @@ from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues, Request
 from kapi.flowcontrol.sharding import deal, flow_hash
 from kapi.flowcontrol.turn import Turn
+
+
+class OneByOne:
+    """Calls that are due at once come with the next second of a clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def callLater(self, delay: float, function: Any) -> Any:
+        return self._clock.callLater(1, function)
 
 
 class Queues(SynchronousTestCase):
@@ -206,6 +217,83 @@ class Queues(SynchronousTestCase):
             self.clock.advance(0.01)
         self.assertLess(abs(served["a"] / served["b"] - 1), 0.1)
 
+    def test_waiting_for_the_store_is_held_against_nobody_while_seats_are_free(self) -> None:
+        """A quiet client's writes take long and work little: a flood of short reads does not get ahead by that."""
+        now, turns = [0.0], Clock()
+        turn = Turn(OneByOne(turns), 0.001, lambda: now[0])
+        queues = FairQueues(self.clock, 100, 16, 1, 5000, turn)
+        turn.on_turn = queues.dispatch
+        reads: list[int] = []
+
+        def read(why: str = "") -> None:
+            now[0] += 0.0002
+            reads.append(1)
+            queues.finish(flood.popleft(), 0.0002)
+
+        flood: deque[Request] = deque()
+        for _ in range(4000):
+            request = Request("s", flow_hash("s", "noisy"), 1)
+            flood.append(request)
+            outcome = queues.admit(request, 600)
+            if isinstance(outcome, Deferred):
+                outcome.addCallback(read)
+            else:
+                read()
+        for _ in range(20):
+            write = Request("s", flow_hash("s", "quiet"), 1)
+            before = len(reads)
+            outcome = queues.admit(write, 600)
+            while isinstance(outcome, Deferred) and not outcome.called:
+                turns.advance(1)
+            self.assertLessEqual(len(reads) - before, 10, "reads that went before the write")
+            self.clock.advance(0.05)  # the store
+            queues.finish(write, 0.0003)
+        self.assertGreater(len(flood), 0, "it was a flood all the time")
+
+    def test_while_seats_are_scarce_a_request_counts_for_as_long_as_it_has_one(self) -> None:
+        """A client whose requests hold the only seat for a second each lets the other one go ten times between."""
+        queues = self.make(limit=1, queues=16, hand=1, length=50)
+        order: list[str] = []
+        running: list[tuple[Request, str]] = []
+
+        def start(flow: str) -> None:
+            request = self.request(flow)
+
+            def go(why: str) -> None:
+                order.append(flow)
+                running.append((request, flow))
+
+            outcome = queues.admit(request, 600)
+            if isinstance(outcome, Deferred):
+                outcome.addCallback(go)
+            else:
+                go(outcome)
+
+        for _ in range(20):
+            start("slow")
+            start("fast")
+        while running:
+            request, flow = running.pop()
+            self.clock.advance(1.0 if flow == "slow" else 0.1)
+            queues.finish(request, 0.0001)
+        self.assertGreaterEqual(order[:12].count("fast"), 9)
+        self.assertEqual(len(order), 40)
+
+    def test_who_comes_while_others_wait_for_a_new_turn_goes_at_once(self) -> None:
+        now = [0.0]
+        turn = Turn(self.clock, 0.001, lambda: now[0])
+        queues = FairQueues(self.clock, 4, 16, 1, 50, turn)
+        turn.on_turn = queues.dispatch
+        for _ in range(20):
+            request = Request("s", flow_hash("s", "noisy"), 1)
+            if not queues.admit(request, 60):
+                now[0] += 0.0004
+                queues.finish(request, 0.0004)
+        self.assertGreater(queues.waiting, 0)
+        quiet = Request("s", flow_hash("s", "quiet"), 1)
+        self.assertEqual(queues.admit(quiet, 60), "")
+        self.assertIsInstance(queues.admit(Request("s", flow_hash("s", "quiet"), 1), 60), Deferred)
+
 
 class Parts(SynchronousTestCase):
     def test_demand(self) -> None:
@@ -297,8 +385,8 @@ class Turns(SynchronousTestCase):
         for _ in range(100):
             send("noisy")
         self.assertLessEqual(len(order), 6, "the budget is spent")
-        send("quiet")
         before = len(order)
+        send("quiet")
         clock.advance(0)
         self.assertIn("quiet", order[before : before + 3])
         self.assertEqual(len(order), 101)
