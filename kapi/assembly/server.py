@@ -26,6 +26,7 @@ from kapi.filters.chain import FilterChain
 from kapi.machinery import status
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
+from kapi.registry.claim_status import install_claim_checks
 from kapi.registry.environment import Environment
 from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.registry import Registry
@@ -81,6 +82,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     ranges = [str(network) for network in options.misc.service_ranges]
     node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
     install_escalation_checks(registry, policy.escalation)
+    install_claim_checks(registry)
     plugins = admission(options, registry, environment, settings, reactor, made.metrics)
     identity = authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
     handlers.update(built_in_handlers(registry, reactor, options.kubelet.settings()))

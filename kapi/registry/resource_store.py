@@ -25,6 +25,7 @@ from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
 
 Object = dict[str, Any]
+_VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
 Convert = Callable[[Object], Object]
 
 
@@ -78,6 +79,7 @@ class ResourceStore:
             options=env.options,
             listers=env.listers,
             authorize=env.authorizer.authorize if env.authorizer is not None else None,
+            verb=_VERBS.get(op.options.get("kind", ""), ""),
         )
 
     def attributes(self, op: Operation, operation: str, obj: Object | None, old: Object | None) -> Attributes:

@@ -80,8 +80,9 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         attributes = store.attributes(op, UPDATE, None, view(existing))
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     metadata = obj.setdefault("metadata", {})
+    context = store.context(op)
     if store.row.guard is not None:
-        await store.row.guard(obj, existing, store.context(op))
+        await store.row.guard(obj, existing, context)
 
     wanted = metadata.get("resourceVersion", "")
     if wanted in ("", "0"):
@@ -94,7 +95,6 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             raise status.generic(f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
         raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK)
 
-    context = store.context(op)
     context.stored = entry.data
     lifecycle = store.row.lifecycle
     finish = await lifecycle.begin_update(obj, existing, context) if lifecycle is not None else None

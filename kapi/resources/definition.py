@@ -44,6 +44,8 @@ class StrategyContext:
     authorize: Callable[..., Any] | None = None  # set by the registry for escalation checks
     #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes
     patience: float = 0.0
+    verb: str = ""  # of the request: "create", "update" or "patch"
+    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     stored: bytes = b""  # the object that an update changes, as it is stored
     warnings: list[str] = field(default_factory=list)  # what validation lets through but wants said
 

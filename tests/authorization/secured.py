@@ -20,6 +20,7 @@ from kapi.filters.chain import FilterChain
 from kapi.filters.impersonation import impersonation
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
+from kapi.registry.claim_status import install_claim_checks
 from kapi.registry.escalation import install_escalation_checks
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
@@ -38,6 +39,7 @@ class SecuredAPI(MemoryAPI):
         self.policy = build_authorization(AuthorizationSettings())
         self.environment.authorizer = self.policy.authorizer
         install_escalation_checks(self.registry, self.policy.escalation)
+        install_claim_checks(self.registry)
         issuer = TokenIssuer(ISSUER, _KEY, self.clock.seconds)
         identity = build_authentication(
             AuthenticationSettings(

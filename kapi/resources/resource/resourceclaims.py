@@ -42,7 +42,7 @@ _UUID = (
 class ResourceClaimStrategy(PlainStrategy):
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
-    create_rules_on_update = "before"
+    on_update = ("new", "changed", "room")
 
     def default(self, obj: Object) -> None:
         default_claim_spec(obj.get("spec") or {})
@@ -69,7 +69,7 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
         """What was reported of devices that the claim gave back is dropped."""
         status = obj.get("status") or {}
         gone = allocated(old.get("status") or {}) - allocated(status)
-        kept = [device for device in status.get("devices") or [] if _id(device) not in gone]
+        kept = [device for device in status.get("devices") or [] if device_id(device) not in gone]
         status.pop("devices", None)
         if kept:
             status["devices"] = kept
@@ -80,7 +80,7 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
             path = _admin_result(obj.get("status") or {})
             if path is not None:
                 check_admin_namespace(path, ctx, errors)
-        return errors + super().validate_update(obj, old, ctx)
+        return errors + ctx.refused + super().validate_update(obj, old, ctx)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, before = obj.get("status") or {}, old.get("status") or {}
@@ -94,7 +94,7 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
             status.get("devices") or [],
             -1,
             lambda device, at: _device(device, known, at, errors),
-            _id,
+            device_id,
             _STATUS.child("devices"),
             errors,
         )
@@ -125,14 +125,15 @@ def _admin_result(status: Object) -> Path | None:
     return None
 
 
-def _id(device: Object) -> DeviceID:
+def device_id(device: Object) -> DeviceID:
+    """What tells a device, or a share of one, from all others."""
     driver, pool, name = (device.get(part, "") for part in ("driver", "pool", "device"))
     return driver, pool, name, device.get("shareID") or ""
 
 
 def allocated(status: Object) -> set[DeviceID]:
     """The devices that the claim has."""
-    return {_id(result) for result in _results(status)}
+    return {device_id(result) for result in _results(status)}
 
 
 def _user(user: Object, path: Path, errors: Errors) -> None:
@@ -182,8 +183,8 @@ def _device(device: Object, known: set[DeviceID], path: Path, errors: Errors) ->
     devices.check_pool(device.get("pool", ""), path.child("pool"), errors)
     devices.check_label(device.get("device", ""), path.child("device"), errors)
     _share(device.get("shareID"), path.child("shareID"), errors)
-    if _id(device) not in known:
-        shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), _id(device), strict=True))
+    if device_id(device) not in known:
+        shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), device_id(device), strict=True))
         errors.append(invalid(path, shown, "must be an allocated device in the claim"))
     conditions = device.get("conditions") or []
     if len(conditions) > _CONDITIONS:
@@ -216,6 +217,7 @@ def _state(obj: Object, now: float) -> str:
 
 
 _STRATEGY = ResourceClaimStrategy()
+STATUS_STRATEGY = ResourceClaimStatusStrategy(_STRATEGY)
 
 RESOURCE = Resource(
     group="resource.k8s.io",
@@ -226,11 +228,7 @@ RESOURCE = Resource(
     namespaced=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="wgAZaHcZxUg=",
-    subresources=(
-        Subresource(
-            "status", ("get", "patch", "update"), kind="ResourceClaim", strategy=ResourceClaimStatusStrategy(_STRATEGY)
-        ),
-    ),
+    subresources=(Subresource("status", ("get", "patch", "update"), kind="ResourceClaim", strategy=STATUS_STRATEGY),),
     returns_deleted=True,
     strategy=_STRATEGY,
     table=printing.table("ResourceClaim", printing.name, _state, printing.age),

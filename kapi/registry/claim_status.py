@@ -1,0 +1,119 @@
+"""Who may say what in the status of a ResourceClaim (upstream: ``pkg/registry/resource/utils.go``, KEP-4817).
+
+Allocating a claim and reserving it is asked as ``resourceclaims/binding``; the state of a driver's devices as
+``resourceclaims/driver`` with the driver's name, by another verb for those who run on the claim's own node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from inspect import isawaitable
+from typing import Any
+
+from kapi.authorization.forbidden import forbidden_error
+from kapi.authorization.interface import Attributes, Decision
+from kapi.machinery import tree
+from kapi.machinery.field import Path, forbidden
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.registry import Registry
+from kapi.resources.definition import StrategyContext
+from kapi.resources.resource.resourceclaims import STATUS_STRATEGY, device_id
+from kapi.resources.shared.features import gate
+from kapi.resources.shared.names import subdomain_name
+from kapi.resources.shared.rules import same
+
+Object = dict[str, Any]
+CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
+_STATUS = Path("status")
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+_GATE = "DRAResourceClaimGranularStatusAuthorization"
+
+
+async def guard_claim_status(obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+    """Leaves in ``ctx.refused`` what the user may not change; validation tells it with the rest."""
+    if ctx.subresource != "status" or old is None or not gate(ctx, _GATE):
+        return
+    obj = tree.copy(obj)
+    STATUS_STRATEGY.prepare_for_update(obj, old, ctx)
+    status, before = obj.get("status") or {}, old.get("status") or {}
+    if not all(same(status.get(part), before.get(part)) for part in ("allocation", "reservedFor")):
+        refusal = await _refusal(ctx, ctx.verb, "binding")
+        if refusal:
+            text = "changing status.allocation or status.reservedFor requires "
+            text += f'resource="resourceclaims/binding", verb="{ctx.verb}" permission: {refusal}'
+            ctx.refused.append(forbidden(_STATUS.child("allocation"), text))
+    if status.get("allocation") is None:
+        return
+    verbs = [f"arbitrary-node:{ctx.verb}"]
+    if _runs_on(ctx, allocated_node(status["allocation"])):
+        verbs.insert(0, f"associated-node:{ctx.verb}")
+    for driver in sorted(_changed_drivers(obj, old)):
+        refusals = []
+        for verb in verbs:
+            refusals.append(await _refusal(ctx, verb, "driver", ctx.namespace, driver))
+            if not refusals[-1]:
+                break
+        else:
+            text = 'changing status.devices requires resource="resourceclaims/driver", '
+            text += f'verb="[{" ".join(verbs)}]" permission: {refusals[0]}'
+            ctx.refused.append(forbidden(_STATUS.child("devices"), text))
+
+
+async def _refusal(ctx: StrategyContext, verb: str, subresource: str, namespace: str = "", name: str = "") -> str:
+    """Why the user may not; "" when they may."""
+    if ctx.authorize is None or ctx.user is None:
+        return ""
+    asked = Attributes(
+        ctx.user,
+        verb,
+        group=CLAIMS.group,
+        version="v1",
+        resource=CLAIMS.resource,
+        subresource=subresource,
+        namespace=namespace,
+        name=name,
+    )
+    verdict = ctx.authorize(asked)
+    if isawaitable(verdict):
+        verdict = await verdict
+    if verdict.decision is Decision.ALLOW:
+        return ""
+    return forbidden_error(asked, ": ".join(part for part in (verdict.error, verdict.reason) if part)).message
+
+
+def allocated_node(allocation: Object) -> str:
+    """The one node of an allocation that names it; else ""."""
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions") or len(terms[0].get("matchFields") or []) != 1:
+        return ""
+    field = terms[0]["matchFields"][0]
+    values = field.get("values") or []
+    if field.get("key") != "metadata.name" or field.get("operator") != "In" or len(values) != 1:
+        return ""
+    return str(values[0])
+
+
+def _runs_on(ctx: StrategyContext, node: str) -> bool:
+    """Whether the user is a service account whose token is bound to a pod on the node."""
+    user = ctx.user
+    if not node or user is None:
+        return False
+    parts = user.name.split(":")
+    if len(parts) != 4 or parts[:2] != ["system", "serviceaccount"]:
+        return False
+    names = user.extra.get(_NODE_NAME, ())
+    return len(names) == 1 and not subdomain_name(names[0]) and names[0] == node
+
+
+def _changed_drivers(obj: Object, old: Object) -> set[str]:
+    """The drivers of devices whose state was added, changed or taken away; what goes with the allocation does not count."""
+    now = {device_id(device): device for device in (obj.get("status") or {}).get("devices") or ()}
+    before = {device_id(device): device for device in (old.get("status") or {}).get("devices") or ()}
+    return {key[0] for key in now.keys() | before.keys() if not same(now.get(key), before.get(key))}
+
+
+def install_claim_checks(registry: Registry) -> None:
+    """Call it once, after the built-in rows were added."""
+    store = registry.stores.get(CLAIMS)
+    if store is not None:
+        store.row = dataclasses.replace(store.row, guard=guard_claim_status)
