@@ -55,6 +55,11 @@ def _clauses(accept: str) -> list[_Clause]:
     return sorted(found, key=lambda clause: -clause.quality)
 
 
+def accepted(accept: str) -> list[str]:
+    """The media types of an Accept header, best liked first, without parameters."""
+    return [clause.media for clause in _clauses(accept)]
+
+
 def _not_on_route(verb: str) -> status.StatusError:
     known = _SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
     return status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={})

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from kapi.endpoints.discovery.groups import groups_of
-from kapi.endpoints.openapi import documents
+from kapi.endpoints.openapi import documents, protobuf
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import definition_v3
 from kapi.resources.catalogue import BUILT_IN
+from kapi.schema.protobuf import fields
 from tests.endpoints.test_discovery import context
 
 GROUPS = groups_of(BUILT_IN)
@@ -107,9 +111,116 @@ def test_unknown_documents_are_not_found(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/apis/apps/v1"])
-def test_only_json_is_offered(path: str) -> None:
+def test_what_is_not_offered_is_refused(path: str) -> None:
     response = handler().handle(context(path, accept="application/xml"))
     assert response is not None and response.status == 406
+    assert dict(response.headers)[b"vary"] == b"Accept"
+
+
+OLD = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+NEW = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (OLD, NEW),
+        (NEW, NEW),
+        (f"{OLD}, application/json", NEW),
+        (f"{OLD};q=0.5, application/json", "application/json"),
+        ("*/*", "application/json"),
+        ("", "application/json"),
+    ],
+)
+def test_version_2_comes_as_its_client_likes_it(accept: str, content_type: str) -> None:
+    response = handler().handle(context("/openapi/v2", accept=accept))
+    assert response is not None and response.content_type == content_type.encode()
+    assert dict(response.headers)[b"vary"] == b"Accept"
+
+
+def test_both_forms_of_version_2_have_one_hash_until_the_groups_change() -> None:
+    groups = groups_of(BUILT_IN)
+    server = OpenAPIHandler(lambda: groups)
+    tags = []
+    for accept in ("application/json", NEW):
+        response = server.handle(context("/openapi/v2", accept=accept))
+        assert response is not None
+        tags.append(dict(response.headers)[b"etag"])
+    plain = server.handle(context("/openapi/v2"))
+    assert plain is not None
+    assert tags == [f'"{hashlib.sha512(plain.body).hexdigest().upper()}"'.encode()] * 2
+    again = server.handle(context("/openapi/v2", accept=NEW, if_none_match=tags[0].decode()))
+    assert again is not None and again.status == 304 and not again.body
+    del groups[-1]
+    server.invalidate()
+    changed = server.handle(context("/openapi/v2", accept=NEW, if_none_match=tags[0].decode()))
+    assert changed is not None and changed.status == 200 and dict(changed.headers)[b"etag"] != tags[0]
+
+
+class Packed:
+    """A protobuf message, read by field numbers."""
+
+    def __init__(self, data: bytes) -> None:
+        self.found: dict[int, list[Any]] = {}
+        for number, _, value in fields(data):
+            self.found.setdefault(number, []).append(value)
+
+    def all(self, *path: int) -> list[Any]:
+        """The values at a path of field numbers."""
+        values = self.found.get(path[0], [])
+        return values if len(path) == 1 else [found for value in values for found in Packed(value).all(*path[1:])]
+
+    def named(self, *path: int) -> dict[str, Packed]:
+        """The entries at a path as names (1) and messages (2)."""
+        entries = [Packed(entry) for entry in self.all(*path)]
+        return {entry.all(1)[0].decode(): Packed(entry.all(2)[0]) for entry in entries}
+
+
+def test_protobuf_says_what_json_says() -> None:
+    tree = documents.document_v2(VERSIONS)
+    packed = Packed(protobuf.document(tree))
+    assert packed.all(1) == [b"2.0"]
+    assert packed.all(2, 1) == [tree["info"]["title"].encode()]
+    definitions = packed.named(9, 1)
+    assert list(definitions) == list(tree["definitions"])
+    pod, known = definitions["io.k8s.api.core.v1.Pod"], tree["definitions"]["io.k8s.api.core.v1.Pod"]
+    assert pod.all(4) == [known["description"].encode()]
+    assert pod.all(22, 1) == [b"object"]
+    assert list(pod.named(25, 1)) == list(known["properties"])
+    assert pod.named(25, 1)["spec"].all(1) == [b"#/definitions/io.k8s.api.core.v1.PodSpec"]
+    extension = pod.named(31)["x-kubernetes-group-version-kind"].all(2)[0]
+    assert yaml.safe_load(extension) == [{"group": "", "kind": "Pod", "version": "v1"}]
+    paths = packed.named(8, 2)
+    assert list(paths) == list(tree["paths"])
+    item = "/api/v1/namespaces/{namespace}/configmaps"
+    post, said = Packed(paths[item].all(4)[0]), tree["paths"][item]["post"]
+    assert post.all(5) == [said["operationId"].encode()]
+    bodies = [place for place in said["parameters"] if place["in"] == "body"]
+    assert [schema.decode() for schema in post.all(8, 1, 1, 5, 1)] == [body["schema"]["$ref"] for body in bodies]
+    asked = [place["name"].encode() for place in said["parameters"] if place["in"] == "query"]
+    assert post.all(8, 1, 2, 3, 4) == asked and asked
+    assert list(post.named(9, 1)) == list(said["responses"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "values"),
+    [
+        ({"additionalProperties": True}, (21, 2), [1]),
+        ({"additionalProperties": False}, (21, 2), [0]),
+        ({"additionalProperties": {"type": "string"}}, (21, 1, 22, 1), [b"string"]),
+        ({"items": {"type": "integer", "format": "int32"}}, (23, 1, 2), [b"int32"]),
+        ({"enum": ["a", 1]}, (20, 2), [b'"a"\n', b"1\n"]),
+        ({"default": {}}, (5, 2), [b"{}\n"]),
+        ({"minLength": 300, "maxLength": 0}, (12,), [300]),
+        ({"minLength": 300, "maxLength": 0}, (11,), []),
+        ({"maximum": 1.5}, (7,), [struct.pack("<d", 1.5)]),
+        ({"minItems": -1}, (15,), [2**64 - 1]),
+        ({"allOf": [{"$ref": "#/a"}, {"title": "é"}]}, (24, 3), ["é".encode()]),
+        ({"nullable": True, "oneOf": []}, (31,), []),
+    ],
+)
+def test_schemas_in_protobuf(schema: Any, path: tuple[int, ...], values: list[Any]) -> None:
+    assert Packed(protobuf.schema(schema)).all(*path) == values
 
 
 def test_other_paths_are_passed_on() -> None:

@@ -135,6 +135,20 @@ def test_validation_refuses_an_unknown_field(kubectl: Kubectl) -> None:
     assert 'unknown field "spec.containers[0].imagine"' in error
 
 
+REVIEW = """
+apiVersion: authorization.k8s.io/v1
+kind: SubjectAccessReview
+spec: {user: nobody, resourceAttributes: {verb: get, resource: pods}%s}
+"""
+
+
+def test_validation_of_what_cannot_be_patched(kubectl: Kubectl) -> None:
+    """kubectl checks such kinds itself, by version 2 of OpenAPI in protobuf."""
+    assert kubectl.run("create", "-f", "-", "-o", "jsonpath={.status.allowed}", stdin=REVIEW % "") == "false"
+    kubectl.run("create", "-f", "-", stdin=REVIEW % ", nosuch: 1", ok=(1,))
+    assert 'unknown field "nosuch" in io.k8s.api.authorization.v1.SubjectAccessReviewSpec' in kubectl.stderr
+
+
 def test_diff(kubectl: Kubectl) -> None:
     kubectl.run("apply", "-f", "-", stdin=DEPLOYMENT)
     assert kubectl.run("diff", "-f", "-", stdin=DEPLOYMENT) == ""
@@ -267,6 +281,11 @@ def test_explain_recursive(kubectl: Kubectl) -> None:
     text = kubectl.run("explain", "deployment.spec.template", "--recursive")
     assert "containers" in text and "livenessProbe" in text
     assert "Pod is a collection of containers" in kubectl.run("explain", "pod")
+
+
+def test_explain_by_version_2(kubectl: Kubectl) -> None:
+    said = kubectl.run("explain", "pod.spec.containers", "--output=plaintext-openapiv2")
+    assert "RESOURCE: containers <[]Object>" in said and "image\t<string>" in said
 
 
 def test_events(kubectl: Kubectl) -> None:

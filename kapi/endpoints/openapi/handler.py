@@ -13,8 +13,9 @@ from typing import Any
 
 import orjson
 
+from kapi.codecs.negotiation import accepted
 from kapi.endpoints.discovery.groups import GroupEntry
-from kapi.endpoints.openapi import documents
+from kapi.endpoints.openapi import documents, protobuf
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
@@ -25,6 +26,16 @@ Build = Callable[[], Object]
 _RANGES = (b"accept-ranges", b"bytes")
 _TEXT = b"text/plain; charset=utf-8"
 _JSON = b"application/json"
+_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_VARY = (b"vary", b"Accept")
+#: what clients may ask of v2 -> what they get; the name with "@" is the older one
+_FORMS_OF_V2 = {
+    "application/json": _JSON,
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": _PROTOBUF,
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf": _PROTOBUF,
+    "application/*": _JSON,
+    "*/*": _JSON,
+}
 
 
 @functools.cache
@@ -43,14 +54,15 @@ class OpenAPIHandler:
     def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
         self._source = source
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
-        self._bodies: dict[str, bytes] = {}  # hash -> body; under "" the document of v2
+        self._bodies: dict[str, bytes] = {}  # hash -> body
+        self._v2_document: tuple[str, dict[bytes, bytes]] | None = None  # its hash, content type -> body
         #: documents of other servers: key in the index -> (hash, body); kept up to date by the aggregator
         self.remote: dict[str, tuple[str, bytes]] = {}
 
     def invalidate(self) -> None:
         """The groups changed.  What did not change keeps its hash and with it its body."""
         self._builds = None
-        self._bodies.pop("", None)
+        self._v2_document = None
 
     def handle(self, ctx: RequestContext) -> Response | None:
         """The answer, or None for paths that are not OpenAPI's."""
@@ -69,7 +81,7 @@ class OpenAPIHandler:
             for group in self._source():
                 self._builds.update(_of_group(group))
             current = {digest for digest, _ in self._builds.values()}
-            self._bodies = {key: body for key, body in self._bodies.items() if key in current or not key}
+            self._bodies = {key: body for key, body in self._bodies.items() if key in current}
         return self._builds
 
     def _index(self) -> Object:
@@ -84,8 +96,8 @@ class OpenAPIHandler:
         remote = self.remote.get(key)
         if known is None and remote is None:
             return Response(404, b"", b"")
-        if not _acceptable(ctx, "openapi.v3"):
-            return Response(406, b"", b"")
+        if not _acceptable(ctx):
+            return Response(406, b"", b"", (_VARY,))
         digest = known[0] if known is not None else remote[0]  # type: ignore[index]
         wanted = ctx.query.get("hash")
         if wanted and wanted[0] and wanted[0] != digest:
@@ -102,18 +114,22 @@ class OpenAPIHandler:
         return body
 
     def _v2(self, ctx: RequestContext) -> Response:
-        if not _acceptable(ctx, "openapi.v2"):
-            return Response(406, b"", b"")
-        versions = [
-            (group.name, entry.version, entry.resources)
-            for group in self._source()
-            for entry in group.versions
-            if entry.remote is None
-        ]
-        body = self._bodies.get("")
-        if body is None:
-            body = self._bodies[""] = orjson.dumps(documents.document_v2(versions))
-        return _document(ctx, body, hashlib.sha512(body).hexdigest().upper())
+        form = _form_of_v2(ctx.header("accept") or "*/*")
+        if not form:
+            return Response(406, b"", b"", (_VARY,))
+        if self._v2_document is None:
+            versions = [
+                (group.name, entry.version, entry.resources)
+                for group in self._source()
+                for entry in group.versions
+                if entry.remote is None
+            ]
+            made = orjson.dumps(documents.document_v2(versions))
+            self._v2_document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: made})
+        digest, bodies = self._v2_document  # one hash for both forms: Vary tells them apart
+        if form not in bodies:
+            bodies[form] = protobuf.document(orjson.loads(bodies[_JSON]))
+        return _document(ctx, bodies[form], digest, content_type=form)
 
 
 @functools.cache
@@ -151,23 +167,27 @@ def _hash(key: str, resources: Sequence[Resource]) -> str:
     return digest.hexdigest().upper()
 
 
-def _acceptable(ctx: RequestContext, flavour: str) -> bool:
-    """JSON is what there is; a client that takes only something else gets 406."""
-    accept = ctx.header("accept")
-    if not accept:
-        return True
-    names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
+def _form_of_v2(accept: str) -> bytes:
+    """The content type of the answer: what the client likes best; empty when there is nothing for it."""
+    return next((_FORMS_OF_V2[name] for name in accepted(accept) if name in _FORMS_OF_V2), b"")
+
+
+def _acceptable(ctx: RequestContext) -> bool:
+    """Of version 3 there is JSON; a client that takes only something else gets 406."""
+    names = accepted(ctx.header("accept") or "*/*")
     return any(name in ("application/json", "application/*", "*/*") for name in names)
 
 
-def _document(ctx: RequestContext, body: bytes, digest: str, *, immutable: bool = False) -> Response:
+def _document(
+    ctx: RequestContext, body: bytes, digest: str, *, immutable: bool = False, content_type: bytes = _JSON
+) -> Response:
     etag = f'"{digest}"'.encode()
     caching = b"public, immutable" if immutable else b"no-cache, private"
-    headers = (_RANGES, (b"etag", etag), (b"vary", b"Accept"), (b"cache-control", caching))
+    headers = (_RANGES, (b"etag", etag), _VARY, (b"cache-control", caching))
     tags = [
         tag.strip().removeprefix("W/").encode("utf-8", "replace")
         for tag in (ctx.header("if-none-match") or "").split(",")
     ]
     if etag in tags:
         return Response(304, b"", b"", headers)
-    return Response(200, body, _JSON, headers)
+    return Response(200, body, content_type, headers)
