@@ -5,6 +5,7 @@ Upstream: ``pkg/apis/resource/validation`` ValidateResourceSlice, ``pkg/registry
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
@@ -59,6 +60,9 @@ class ResourceSliceStrategy(PlainStrategy):
         if not gate(ctx, "DRANodeAllocatableResources") and not mapped:
             for device in _devices(obj.get("spec") or {}):
                 device.pop("nodeAllocatableResourceMappings", None)
+        if not gate(ctx, "DRAListTypeAttributes") and not any(_lists((old or {}).get("spec") or {})):
+            for attribute, name in list(_lists(obj.get("spec") or {})):
+                del attribute[name]
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         _validate_spec(obj.get("spec") or {}, None if old is None else old.get("spec") or {}, errors)
@@ -75,6 +79,13 @@ class ResourceSliceStrategy(PlainStrategy):
 
 def _devices(spec: Object) -> list[Object]:
     return spec.get("devices") or []
+
+
+def _lists(spec: Object) -> Iterator[tuple[Object, str]]:
+    """The attributes of devices that have lists of values, with the lists' names."""
+    for device in _devices(spec):
+        for attribute in (device.get("attributes") or {}).values():
+            yield from ((attribute, name) for name in _UNION[1] if attribute.get(name) is not None)
 
 
 def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:

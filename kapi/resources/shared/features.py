@@ -11,6 +11,7 @@ OFF_BY_DEFAULT = frozenset(
         "ClusterTrustBundleProjection",
         "ContainerStopSignals",
         "CoordinatedLeaderElection",
+        "DRAListTypeAttributes",
         "DRANodeAllocatableResources",
         "GenericWorkload",
         "GitRepoVolumeDriver",

@@ -151,3 +151,15 @@ def test_a_class_counts_changes_of_its_spec() -> None:
     new = {**tree.copy(old), "spec": {"extendedResourceName": "example.com/gpu"}}
     row.strategy.prepare_for_update(new, old, CTX)
     assert (old["metadata"]["generation"], new["metadata"]["generation"]) == (1, 2)
+
+
+def test_lists_of_values_are_dropped_unless_there_were_some() -> None:
+    attributes = {"a": {"string": "x", "strings": ["y"]}, "b": {"ints": [1]}}
+    obj = made(resourceslices.RESOURCE, {**SLICE, "devices": [{"name": "one", "attributes": attributes}]})
+    assert obj["spec"]["devices"][0]["attributes"] == {"a": {"string": "x"}, "b": {}}
+    old = tree.copy(obj)
+    old["spec"]["devices"][0]["attributes"] = {"b": {"ints": [1]}}
+    new = tree.copy(old)
+    new["spec"]["devices"][0]["attributes"]["b"] = {"ints": [2]}
+    resourceslices.RESOURCE.strategy.prepare_for_update(new, old, CTX)
+    assert new["spec"]["devices"][0]["attributes"] == {"b": {"ints": [2]}}
