@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, duration, integer, number, string
+
+_MODES = ("batch", "blocking", "blocking-strict")
+_FORMATS = ("legacy", "json")
+_VERSION = "audit.k8s.io/v1"
 
 
 class AuditOptions(FlagSet):
@@ -27,6 +35,7 @@ class AuditOptions(FlagSet):
         self.value("audit-webhook-batch-throttle-burst", integer, 15, "Batches at once.")
 
         for name, buffered in (("log", 1), ("webhook", 400)):
+            self.value(f"audit-{name}-version", string, _VERSION, "API version of the events.")
             self.switch(f"audit-{name}-truncate-enabled", False, "Cut events and batches that are too large.")
             self.value(f"audit-{name}-truncate-max-batch-size", integer, 10485760, "Bytes of a batch.")
             self.value(f"audit-{name}-truncate-max-event-size", integer, 102400, "Bytes of an event.")
@@ -39,15 +48,55 @@ class AuditOptions(FlagSet):
             self.switch(f"audit-{name}-batch-throttle-enable", name == "webhook", "Throttle batches.")
 
     def validate(self) -> list[str]:
+        """Of the back ends that are used."""
         errors = []
-        for name in ("audit-log-mode", "audit-webhook-mode"):
-            if getattr(self, name.replace("-", "_")) not in ("batch", "blocking", "blocking-strict"):
-                errors.append(f"--{name} must be one of batch, blocking, blocking-strict")
-        if self.audit_log_format not in ("json", "legacy"):
-            errors.append("--audit-log-format must be json or legacy")
-        for name in ("audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize"):
-            if getattr(self, name.replace("-", "_")) < 0:
-                errors.append(f"--{name} can't be a negative number")
-        if self.audit_webhook_batch_max_size > self.audit_webhook_batch_buffer_size:
-            errors.append("--audit-webhook-batch-max-size must not exceed --audit-webhook-batch-buffer-size")
+        if self.audit_log_path:
+            errors += self._backend("log")
+            if self.audit_log_format not in _FORMATS:
+                allowed = quote(",".join(_FORMATS))
+                errors.append(f"invalid audit log format {self.audit_log_format}, allowed formats are {allowed}")
+            for name in ("maxage", "maxbackup", "maxsize"):
+                value = getattr(self, f"audit_log_{name}")
+                if value < 0:
+                    errors.append(f"--audit-log-{name} {value} can't be a negative number")
+        if self.audit_webhook_config_file:
+            errors += self._backend("webhook")
         return errors
+
+    def _backend(self, name: str) -> list[str]:
+        """What log and webhook have in common; as upstream, the first thing wrong with batches, and with sizes."""
+
+        def value(rest: str) -> Any:
+            return getattr(self, f"audit_{name}_{rest}")
+
+        errors = [text for text in (self._batches(name, value), self._sizes(name, value)) if text]
+        if value("version") != _VERSION:
+            errors.append(f"invalid group version, allowed versions are [{quote(_VERSION)}]")
+        return errors
+
+    @staticmethod
+    def _batches(name: str, value: Callable[[str], Any]) -> str:
+        mode = value("mode")
+        if mode not in _MODES:
+            return f"invalid audit {name} mode {mode}, allowed modes are {quote(','.join(_MODES))}"
+        if mode != "batch":
+            return ""
+        positive = [("buffer size", "buffer_size"), ("max batch size", "max_size")]
+        if value("batch_throttle_enable"):
+            positive += [("throttle QPS", "throttle_qps"), ("throttle burst", "throttle_burst")]
+        for text, rest in positive:
+            number = value(f"batch_{rest}")
+            if number <= 0:
+                return f"invalid audit batch {name} {text} {number:g}, must be a positive number"
+        return ""
+
+    @staticmethod
+    def _sizes(name: str, value: Callable[[str], Any]) -> str:
+        event, batch = value("truncate_max_event_size"), value("truncate_max_batch_size")
+        if event <= 0:
+            return f"invalid audit truncate {name} max event size {event}, must be a positive number"
+        if batch < event:
+            return (
+                f"invalid audit truncate {name} max batch size {batch}, must be greater than max event size ({event})"
+            )
+        return ""

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509 import load_pem_x509_certificates
+from twisted.logger import Logger
+
+from kapi.authentication.oidc.verification import ALGORITHMS
+from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, duration, pairs, string
+
+_log = Logger()
 
 
 class AuthenticationOptions(FlagSet):
@@ -46,22 +55,70 @@ class AuthenticationOptions(FlagSet):
     def complete(self, options: Any) -> None:
         self.issuers = list(self.service_account_issuer) or ["https://kubernetes.default.svc.cluster.local"]
         self.audiences = list(self.api_audiences) or list(self.issuers)
+        modes = options.authorization.authorization_mode if options is not None else ()
+        if "AlwaysAllow" in modes and self.anonymous_auth:
+            self.anonymous_auth = False
+            _log.warn(
+                "AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. You "
+                "should use a different authorizer"
+            )
 
     def validate(self) -> list[str]:
         errors = []
-        if bool(self.oidc_issuer_url) != bool(self.oidc_client_id):
-            errors.append("oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set")
-        if self.oidc_issuer_url and not self.oidc_issuer_url.startswith("https://"):
-            errors.append("--oidc-issuer-url: URL scheme must be https")
-        if self.authentication_config and self.oidc_issuer_url:
+        oidc = any(name.startswith("oidc-") for name in self.given)
+        if self.authentication_config and oidc:
             errors.append("authentication-config file and oidc-* flags are mutually exclusive")
+        elif oidc and not (self.oidc_issuer_url and self.oidc_client_id):
+            errors.append("oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set")
+        for algorithm in self.oidc_signing_algs:
+            if algorithm not in ALGORITHMS:
+                errors.append(f"oidc: unsupported signing alg: {quote(algorithm)}")
+        seen: set[str] = set()
         for issuer in self.service_account_issuer:
             if not issuer:
-                errors.append("--service-account-issuer must not be empty")
+                errors.append("service-account-issuer should not be an empty string")
+            elif issuer in seen:
+                errors.append(f"service-account-issuer {quote(issuer)} is already specified")
+            seen.add(issuer)
+        uri = self.service_account_jwks_uri
+        if uri and not uri.startswith("https://"):
+            errors.append(f"service-account-jwks-uri requires https scheme, parsed as: {uri}")
         if self.service_account_max_token_expiration and not (
             3600 <= self.service_account_max_token_expiration <= 2**32
         ):
             errors.append("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
         if self.authentication_token_webhook_version not in ("v1", "v1beta1"):
             errors.append("--authentication-token-webhook-version must be v1 or v1beta1")
-        return errors
+        return errors + self._proxy_headers()
+
+    def _proxy_headers(self) -> list[str]:
+        errors = []
+        for name in ("username-headers", "group-headers", "extra-headers-prefix", "allowed-names", "uid-headers"):
+            flag = f"requestheader-{name}"
+            if any(not value.strip() for value in getattr(self, flag.replace("-", "_"))):
+                errors.append(f"empty value in {quote(flag)}")
+        uids = self.requestheader_uid_headers
+        if uids and "x-remote-uid" not in {header.lower() for header in uids}:
+            errors.append(
+                "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API "
+                "aggregation will not work"
+            )
+        return errors + self._overlap()
+
+    def _overlap(self) -> list[str]:
+        """A CA of both users and proxies lets any user speak for others, unless names say which is the proxy."""
+        users, proxies = self.client_ca_file, self.requestheader_client_ca_file
+        if not users or not proxies or self.requestheader_allowed_names:
+            return []
+        try:
+            known = {each.fingerprint(SHA256()) for each in load_pem_x509_certificates(Path(users).read_bytes())}
+            others = {each.fingerprint(SHA256()) for each in load_pem_x509_certificates(Path(proxies).read_bytes())}
+        except (OSError, ValueError):
+            return []  # told where the files are used
+        if known.isdisjoint(others):
+            return []
+        return [
+            "--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; "
+            "--requestheader-allowed-names must be specified to ensure regular client certificates cannot set "
+            "authenticating proxy headers for arbitrary users"
+        ]

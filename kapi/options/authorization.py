@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, duration, string
 
 MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
@@ -27,17 +28,29 @@ class AuthorizationOptions(FlagSet):
         self.modes = list(self.authorization_mode) or ["Node", "RBAC"]
 
     def validate(self) -> list[str]:
+        if self.authorization_config:
+            if any(self.is_set(name) for name in self.flags if name != "authorization-config"):
+                return [
+                    "--authorization-config can not be specified when --authorization-mode or "
+                    "--authorization-webhook-* flags are defined"
+                ]
+            return []
         errors = []
         modes = self.modes
-        if self.authorization_config and self.is_set("authorization-mode"):
-            errors.append("--authorization-config can not be specified when --authorization-mode is set")
         for mode in modes:
             if mode not in MODES:
-                errors.append(f"authorization-mode {mode!r} is not a valid mode".replace("'", '"'))
+                errors.append(f"authorization-mode {quote(mode)} is not a valid mode")
+            if mode == "ABAC" and not self.authorization_policy_file:
+                errors.append("authorization-mode ABAC's authorization policy file not passed")
+            if mode == "Webhook" and not self.authorization_webhook_config_file:
+                errors.append("authorization-mode Webhook's authorization config file not passed")
+        if self.authorization_policy_file and "ABAC" not in modes:
+            errors.append("cannot specify --authorization-policy-file without mode ABAC")
+        if self.authorization_webhook_config_file and "Webhook" not in modes:
+            errors.append("cannot specify --authorization-webhook-config-file without mode Webhook")
         if len(set(modes)) != len(modes):
-            errors.append(f"authorization-mode {modes} has mode specified more than once")
-        if ("ABAC" in modes) != bool(self.authorization_policy_file):
-            errors.append("--authorization-policy-file and authorization-mode ABAC need each other")
-        if ("Webhook" in modes) != bool(self.authorization_webhook_config_file):
-            errors.append("--authorization-webhook-config-file and authorization-mode Webhook need each other")
+            shown = " ".join(quote(mode) for mode in modes)
+            errors.append(f"authorization-mode [{shown}] has mode specified more than once")
+        if self.authorization_webhook_version not in ("v1", "v1beta1"):
+            errors.append("--authorization-webhook-version must be v1 or v1beta1")
         return errors

@@ -11,6 +11,7 @@ from kapi.options.flags import FlagError, duration, port_range
 from kapi.options.options import Options
 from kapi.options.serving import sni_pair
 from kapi.tap import expand
+from tests.authentication.identities import Authority
 
 
 def parse(*arguments: str) -> Options:
@@ -110,3 +111,109 @@ def test_a_config_file_comes_before_the_command_line(tmp_path: Path) -> None:
     assert options.storage.data_dir == "/a b" and options.storage.redis_prefix == "x"
     with pytest.raises(ConfigError, match="cannot read"):
         expand(["--config-file", str(tmp_path / "missing")])
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (
+            ["--audit-log-mode=later"],
+            'invalid audit log mode later, allowed modes are "batch,blocking,blocking-strict"',
+        ),
+        (["--audit-log-format=xml"], 'invalid audit log format xml, allowed formats are "legacy,json"'),
+        (["--audit-log-maxage=-1"], "--audit-log-maxage -1 can't be a negative number"),
+        (["--audit-log-version=audit.k8s.io/v9"], 'invalid group version, allowed versions are ["audit.k8s.io/v1"]'),
+        (
+            ["--audit-log-mode=batch", "--audit-log-batch-max-size=0"],
+            "invalid audit batch log max batch size 0, must be a positive number",
+        ),
+        (
+            ["--audit-log-mode=batch", "--audit-log-batch-throttle-enable"],
+            "invalid audit batch log throttle QPS 0, must be a positive number",
+        ),
+        (
+            ["--audit-log-truncate-max-event-size=0"],
+            "invalid audit truncate log max event size 0, must be a positive number",
+        ),
+        (
+            ["--audit-log-truncate-max-batch-size=5", "--audit-log-truncate-max-event-size=6"],
+            "invalid audit truncate log max batch size 5, must be greater than max event size (6)",
+        ),
+    ],
+)
+def test_audit_flags_count_only_with_their_back_end(flags: list[str], text: str) -> None:
+    assert errors("--audit-log-path=-", *flags) == [text]
+    parse(*flags)
+
+
+def test_a_webhook_for_audit_has_its_own_batches() -> None:
+    flags = ["--audit-webhook-config-file=x", "--audit-webhook-batch-throttle-qps=0"]
+    assert errors(*flags) == ["invalid audit batch webhook throttle QPS 0, must be a positive number"]
+    parse(*flags, "--audit-webhook-batch-throttle-enable=false")
+    parse(*flags, "--audit-webhook-mode=blocking")
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--authorization-mode=Nope"], 'authorization-mode "Nope" is not a valid mode'),
+        (["--authorization-mode=ABAC"], "authorization-mode ABAC's authorization policy file not passed"),
+        (["--authorization-policy-file=x"], "cannot specify --authorization-policy-file without mode ABAC"),
+        (
+            ["--authorization-mode=RBAC,RBAC"],
+            'authorization-mode ["RBAC" "RBAC"] has mode specified more than once',
+        ),
+        (
+            ["--authorization-config=x", "--authorization-webhook-version=v1"],
+            "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags "
+            "are defined",
+        ),
+        (
+            ["--oidc-username-claim=email"],
+            "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
+        ),
+        (
+            ["--authentication-config=x", "--oidc-client-id=y"],
+            "authentication-config file and oidc-* flags are mutually exclusive",
+        ),
+        (
+            ["--oidc-issuer-url=https://x", "--oidc-client-id=y", "--oidc-signing-algs=HS256"],
+            'oidc: unsupported signing alg: "HS256"',
+        ),
+        (
+            ["--service-account-issuer=a", "--service-account-issuer=a"],
+            'service-account-issuer "a" is already specified',
+        ),
+        (
+            ["--service-account-jwks-uri=http://x"],
+            "service-account-jwks-uri requires https scheme, parsed as: http://x",
+        ),
+        (["--requestheader-allowed-names= "], 'empty value in "requestheader-allowed-names"'),
+        (
+            ["--requestheader-uid-headers=X-Uid"],
+            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation "
+            "will not work",
+        ),
+    ],
+)
+def test_identity_flags_that_do_not_go_together(flags: list[str], text: str) -> None:
+    assert errors(*flags) == [text]
+
+
+def test_one_authority_for_users_and_proxies_needs_the_proxies_names(tmp_path: Path) -> None:
+    """Else any user's certificate would speak for everybody in the headers of a front proxy."""
+    users, both = tmp_path / "users.pem", tmp_path / "both.pem"
+    authority = Authority()
+    users.write_bytes(authority.pem)
+    both.write_bytes(Authority("other").pem + authority.pem)
+    flags = [f"--client-ca-file={users}", f"--requestheader-client-ca-file={both}"]
+    (text,) = errors(*flags)
+    assert "contain overlapping certificates" in text
+    parse(*flags, "--requestheader-allowed-names=proxy")
+    both.write_bytes(Authority("other").pem)
+    parse(*flags)
+
+
+def test_nobody_is_anonymous_where_everything_is_allowed() -> None:
+    assert parse("--authorization-mode=AlwaysAllow").authentication.anonymous_auth is False
+    assert parse("--authorization-mode=RBAC").authentication.anonymous_auth is True
