@@ -70,7 +70,8 @@ def test_a_qualified_name_has_one_slash_at_most() -> None:
 def test_path_segments() -> None:
     assert names.path_segment("..") == ("may not be '..'",)
     assert names.path_segment("a/b%c") == ("may not contain '/'", "may not contain '%'")
-    assert in_objects.path_segment_name("..", True) == ()
+    assert names.path_segment_prefix("..") == ()
+    assert in_objects.path_segment_name("..", True) == ("may not be '..'",)
 
 
 def test_a_generated_name_may_end_with_a_dash() -> None:

@@ -52,7 +52,8 @@ class _Policy(PlainStrategy):
     namespaced = False
     allow_unconditional_update = False
     generation_parts = ("spec",)
-    create_rules_on_update = "before"
+    on_update = ("new", "room")
+    qualified_finalizers = False
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -192,6 +193,7 @@ class ValidatingPolicyStrategy(_Policy):
 
 class ValidatingPolicyStatusStrategy(PlainStatusStrategy):
     reset_fields = ("spec", "metadata")
+    judges_metadata = False
     keeps_metadata = True
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
@@ -267,7 +269,8 @@ class BindingStrategy(PlainStrategy):
     namespaced = False
     allow_unconditional_update = False
     generation_parts = ("spec",)
-    create_rules_on_update = "before"
+    on_update = ("new", "room")
+    qualified_finalizers = False
 
     def __init__(self, *, actions: bool) -> None:
         self.actions = actions

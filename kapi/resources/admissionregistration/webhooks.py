@@ -34,7 +34,8 @@ class WebhookStrategy(PlainStrategy):
     namespaced = False
     allow_unconditional_update = False
     generation_parts = ("webhooks",)
-    create_rules_on_update = "before"
+    on_update = ("new", "room")
+    qualified_finalizers = False
 
     def __init__(self, *, mutating: bool) -> None:
         self.mutating = mutating

@@ -9,11 +9,13 @@ import base64
 import binascii
 from typing import Any, ClassVar
 
-from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.field import Path, invalid, quote, required
+from kapi.machinery.names import path_segment
 from kapi.resources.definition import Column, Resource, StrategyContext, Subresource, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.columns import AGE, NAME
-from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, path_segment_name
+from kapi.resources.shared.metadata import validate_metadata
+from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep_metadata
 
@@ -54,7 +56,8 @@ def _bundle_size(text: str) -> int:
 
 class APIServiceStrategy(PlainStrategy):
     namespaced = False
-    name_rule = staticmethod(path_segment_name)
+    qualified_finalizers = False
+    on_update = ("changed", "new", "room")
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
     allow_unconditional_update = False
@@ -72,12 +75,21 @@ class APIServiceStrategy(PlainStrategy):
         if old is None and obj["spec"].get("service") is None:
             obj["status"] = {"conditions": [local_available(ctx.now)]}
 
+    def _new_metadata(self, obj: Object, errors: Errors) -> None:
+        """The name says which group version it is."""
+        wanted = f"{obj['spec'].get('version', '')}.{obj['spec'].get('group', '')}"
+
+        def rule(name: str, prefix: bool) -> tuple[str, ...]:
+            texts = path_segment(name)
+            if texts or name == wanted:
+                return texts
+            return (f'must be `spec.version+"."+spec.group`: {quote(wanted)}',)
+
+        validate_metadata(obj, errors, namespaced=False, name=rule, qualified_finalizers=False)
+
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj["spec"]
         group, version = spec.get("group", ""), spec.get("version", "")
-        name, wanted = obj["metadata"].get("name", ""), f"{version}.{group}"
-        if name != wanted:
-            errors.append(invalid("metadata.name", name, f'must be `spec.version+"."+spec.group`: "{wanted}"'))
         if not group and version != "v1":
             errors.append(
                 required(_SPEC.child("group"), "only v1 may have an empty group and it better be legacy kube")

@@ -19,7 +19,7 @@ _DATA, _ROOT = Path("data"), Path("")
 
 
 class ControllerRevisionStrategy(PlainStrategy):
-    create_rules_on_update = "after"
+    on_update = ("changed", "new", "room")
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         validate_counts(obj, _ROOT, errors, ("revision",))

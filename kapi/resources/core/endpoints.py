@@ -60,7 +60,7 @@ _SUBSET = struct(_some_address, at("addresses", each(_ADDRESS)), at("notReadyAdd
 
 class EndpointsStrategy(PlainStrategy):
     allow_create_on_update = True
-    create_rules_on_update = "after"
+    on_update = ("changed", "new", "room")
 
     def default(self, obj: Object) -> None:
         for subset in obj.get("subsets") or []:

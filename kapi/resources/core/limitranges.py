@@ -9,7 +9,6 @@ from typing import Any
 
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.resources.definition import Resource, StrategyContext
-from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.quantities import ceiling, compare, milli
 from kapi.resources.shared.resource_names import (
@@ -111,6 +110,7 @@ def _ratio(ratio: str, low: str, high: str) -> str | None:
 
 class LimitRangeStrategy(PlainStrategy):
     allow_create_on_update = True
+    on_update = ("new", "room")
 
     def default(self, obj: Object) -> None:
         for item in (obj.get("spec") or {}).get("limits") or []:
@@ -129,12 +129,6 @@ class LimitRangeStrategy(PlainStrategy):
                 errors.append(duplicate(path.child("type"), kind))
             seen.add(kind)
             _item(item, path, errors)
-
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
-        return errors
 
 
 RESOURCE = Resource(

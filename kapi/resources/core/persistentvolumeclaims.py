@@ -39,7 +39,7 @@ def _storage(claim: Object, *path: str) -> str:
 
 class PersistentVolumeClaimStrategy(PlainStrategy):
     reset_fields = ("status",)
-    create_rules_on_update = "after"
+    on_update = ("changed", "new", "room")
 
     def default(self, obj: Object) -> None:
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})

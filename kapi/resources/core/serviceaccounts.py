@@ -15,7 +15,7 @@ _ENFORCE_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
 
 class ServiceAccountStrategy(PlainStrategy):
-    create_rules_on_update = "after"
+    on_update = ("changed", "new", "room")
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         # a reference keeps nothing but its name

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.mandatory import FLOW_SCHEMAS
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.rules import required as require
@@ -191,6 +190,7 @@ def _shown(spec: Object) -> Object:
 
 class FlowSchemaStrategy(PlainStrategy):
     namespaced = False
+    on_update = ("new", "room")
     generation_parts = ("spec",)
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
@@ -229,17 +229,12 @@ class FlowSchemaStrategy(PlainStrategy):
             errors.append(invalid(_SPEC, _shown(spec), f"spec of '{name}' must equal the fixed value"))
         validate_flow_conditions(obj, errors)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=False)
-        self.check(obj, old, errors, ctx)
-        return errors
-
 
 class FlowStatusStrategy(PlainStatusStrategy):
     """Status of flow schemas and priority levels: all metadata stays but managedFields."""
 
     reset_fields = ("metadata", "spec")
+    judges_metadata = False
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         managed = obj["metadata"].get("managedFields")
@@ -247,10 +242,8 @@ class FlowStatusStrategy(PlainStatusStrategy):
         if managed is not None:
             obj["metadata"]["managedFields"] = managed
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: Errors = []
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         validate_flow_conditions(obj, errors)
-        return errors
 
 
 def _precedence(obj: Object, now: float) -> int:

@@ -7,12 +7,11 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.flowcontrol.mandatory import PRIORITY_LEVELS
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
@@ -126,6 +125,7 @@ def _fixed(spec: Object, name: str, errors: Errors) -> None:
 
 class PriorityLevelConfigurationStrategy(PlainStrategy):
     namespaced = False
+    on_update = ("new", "room")
     generation_parts = ("spec",)
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
@@ -172,12 +172,6 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
             errors.append(not_supported(_SPEC.child("type"), kind, ("Exempt", "Limited")))
         _fixed(spec, name, errors)
         validate_flow_conditions(obj, errors)
-
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=False)
-        self.check(obj, old, errors, ctx)
-        return errors
 
 
 def _cell(*path: str) -> Any:

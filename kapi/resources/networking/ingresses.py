@@ -138,7 +138,7 @@ class IngressStrategy(PlainStrategy):
     generation_parts = ("spec",)
     empty_status: ClassVar[Object | None] = {"loadBalancer": {}}
     reset_fields = ("status",)
-    create_rules_on_update = "after"
+    on_update = ("changed", "new", "room")
 
     def default(self, obj: Object) -> None:
         spec = obj.get("spec") or {}

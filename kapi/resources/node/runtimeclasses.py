@@ -15,7 +15,6 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import (
     validate_immutable,
     validate_labels,
-    validate_metadata,
     validate_metadata_update,
 )
 from kapi.resources.shared.names import label_name
@@ -45,6 +44,7 @@ def _tolerations(tolerations: list[Object], path: Path, errors: Errors) -> None:
 
 class RuntimeClassStrategy(PlainStrategy):
     namespaced = False
+    qualified_finalizers = False
     allow_create_on_update = True
     allow_unconditional_update = False
 
@@ -63,9 +63,9 @@ class RuntimeClassStrategy(PlainStrategy):
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         errors: Errors = []
-        validate_metadata(obj, errors, namespaced=False)
+        self._new_metadata(obj, errors)
         self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors)
+        validate_metadata_update(obj, old, errors, qualified_finalizers=False)
         validate_immutable(obj.get("handler"), old.get("handler"), Path("handler"), errors)
         return errors
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, StrategyContext
-from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import path_segment_name
 from kapi.resources.shared.rbac import validate_policy_rule
 from kapi.resources.shared.rules import Errors
@@ -20,17 +19,11 @@ Object = dict[str, Any]
 class RoleStrategy(PlainStrategy):
     name_rule = staticmethod(path_segment_name)
     allow_create_on_update = True
+    on_update = ("new", "room", "changed")
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         for i, rule in enumerate(obj.get("rules") or []):
             validate_policy_rule(rule, Path("rules").index(i), errors, namespaced=self.namespaced)
-
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata(obj, errors, namespaced=self.namespaced, name=path_segment_name)
-        self.check(obj, old, errors, ctx)
-        validate_metadata_update(obj, old, errors)
-        return errors
 
 
 RESOURCE = Resource(

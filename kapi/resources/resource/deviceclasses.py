@@ -23,7 +23,7 @@ class DeviceClassStrategy(PlainStrategy):
     namespaced = False
     name_rule = staticmethod(long_object_name)
     generation_parts = ("spec",)
-    create_rules_on_update = "before"
+    on_update = ("new", "changed", "room")
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}

@@ -19,7 +19,6 @@ from kapi.machinery.names import (
     label_value,
     long_name,
     path_segment,
-    path_segment_prefix,
     qualified_name,
     regex_text,
     too_long,
@@ -189,5 +188,5 @@ def long_object_name(name: str, prefix: bool = False) -> Texts:
 
 
 def path_segment_name(name: str, prefix: bool = False) -> Texts:
-    """RBAC objects and others that only have to fit into a URL."""
-    return path_segment_prefix(name) if prefix else path_segment(name)
+    """RBAC objects, which only have to fit into a URL, as does what their names are generated from."""
+    return path_segment(name)

@@ -29,8 +29,8 @@ class PlainStrategy(Strategy):
     empty_status: ClassVar[Object | None] = None
     #: finalizers without a domain must be standard ones
     qualified_finalizers: ClassVar[bool] = True
-    #: an update is held against the rules for new metadata too: "", "before" or "after" the rules for changed metadata
-    create_rules_on_update: ClassVar[str] = ""
+    #: what an update is held against, in order: the rules for "new" and for "changed" metadata, and the "room"'s own
+    on_update: ClassVar[tuple[str, ...]] = ("changed", "room")
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         """What a room does to the object before validation; ``old`` is None on create."""
@@ -68,12 +68,13 @@ class PlainStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
-        if self.create_rules_on_update == "before":
-            self._new_metadata(obj, errors)
-        validate_metadata_update(obj, old, errors, qualified_finalizers=self.qualified_finalizers)
-        if self.create_rules_on_update == "after":
-            self._new_metadata(obj, errors)
-        self.check_update(obj, old, errors, ctx)
+        for rules in self.on_update:
+            if rules == "new":
+                self._new_metadata(obj, errors)
+            elif rules == "changed":
+                validate_metadata_update(obj, old, errors, qualified_finalizers=self.qualified_finalizers)
+            else:
+                self.check_update(obj, old, errors, ctx)
         return errors
 
 
@@ -85,10 +86,13 @@ class PlainStatusStrategy(Strategy):
     kept: ClassVar[tuple[str, ...]] = ("spec",)
     #: labels, annotations, finalizers and owners stay as well
     keeps_metadata: ClassVar[bool] = False
+    #: the room asks what is wrong with the metadata, beside what is asked for every type
+    judges_metadata: ClassVar[bool] = True
 
     def __init__(self, parent: Strategy) -> None:
         self.parent = parent
         self.allow_unconditional_update = parent.allow_unconditional_update
+        self.qualified_finalizers = not isinstance(parent, PlainStrategy) or parent.qualified_finalizers
 
     def default(self, obj: Object) -> None:
         self.parent.default(obj)
@@ -108,7 +112,8 @@ class PlainStatusStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
-        validate_metadata_update(obj, old, errors)
+        if self.judges_metadata:
+            validate_metadata_update(obj, old, errors, qualified_finalizers=self.qualified_finalizers)
         self.check_update(obj, old, errors, ctx)
         return errors
 

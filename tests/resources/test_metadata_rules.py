@@ -1,0 +1,77 @@
+"""How often, and by which rules, the metadata of each kind are judged: upstream's rooms differ in that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.definition import Resource
+from tests.resources.rooms import changes, made, problems
+
+Object = dict[str, Any]
+
+#: kind -> what its own rules say of a label that is not valid, when an object is changed
+COMPLAINTS = {
+    "runtimeclasses": 2, "roles": 2, "clusterroles": 2, "rolebindings": 2, "clusterrolebindings": 2, "namespaces": 2,
+    "nodes": 2, "configmaps": 2, "secrets": 2, "serviceaccounts": 2, "persistentvolumeclaims": 2, "ingresses": 2,
+    "persistentvolumes": 2, "ingressclasses": 2, "ipaddresses": 2, "storageclasses": 2, "csistoragecapacities": 2,
+    "volumeattributesclasses": 2, "apiservices": 2, "certificatesigningrequests": 2, "deviceclasses": 2,
+    "resourceclaims": 2, "resourceclaimtemplates": 2, "endpoints": 2,
+    "validatingwebhookconfigurations": 1, "mutatingwebhookconfigurations": 1, "validatingadmissionpolicies": 1,
+    "validatingadmissionpolicybindings": 1, "mutatingadmissionpolicies": 1, "mutatingadmissionpolicybindings": 1,
+    "flowschemas": 1, "prioritylevelconfigurations": 1, "limitranges": 1, "resourcequotas": 1, "leases": 1,
+    "priorityclasses": 1, "services": 1, "endpointslices": 1, "networkpolicies": 1, "servicecidrs": 1, "csidrivers": 1,
+    "csinodes": 1, "volumeattachments": 1, "resourceslices": 1,
+}  # fmt: skip
+#: the same of a change of the status; the others say it once
+STATUS_COMPLAINTS = {"flowschemas": 0, "prioritylevelconfigurations": 0, "validatingadmissionpolicies": 0}
+#: kinds whose finalizers need no domain
+FREE_FINALIZERS = {
+    "runtimeclasses", "leases", "apiservices", "customresourcedefinitions", "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
+}  # fmt: skip
+ROWS = {row.plural: row for row in BUILT_IN if not row.handler and row.to_storage is None}
+
+
+def complaints(texts: list[str], of: str) -> int:
+    return sum(text.startswith(f"metadata.{of}") for text in texts)
+
+
+@pytest.mark.parametrize("plural", COMPLAINTS)
+def test_a_bad_label_in_an_update(plural: str) -> None:
+    row = ROWS[plural]
+    old = made(row)
+    metadata = {**old["metadata"], "uid": "u", "resourceVersion": "1", "labels": {"bad label": ""}}
+    assert complaints(changes(row, old, metadata=metadata), "labels") == COMPLAINTS[plural]
+
+
+@pytest.mark.parametrize("plural", sorted(STATUS_COMPLAINTS) + ["resourcequotas", "nodes", "ingresses", "services"])
+def test_a_bad_finalizer_in_an_update_of_the_status(plural: str) -> None:
+    row = ROWS[plural]
+    old = made(row, metadata={"finalizers": ["free"]})
+    found = changes(row, old, subresource="status", status=old.get("status") or {})
+    assert complaints(found, "finalizers") == STATUS_COMPLAINTS.get(plural, 1)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.plural)
+def test_finalizers_without_a_domain(row: Resource) -> None:
+    if row.plural in ("poddisruptionbudgets", "events"):
+        pytest.skip("the metadata of new ones are left to the rules of all kinds")
+    found = problems(row, metadata={"finalizers": ["free"]})
+    assert bool(complaints(found, "finalizers")) == (row.plural not in FREE_FINALIZERS)
+
+
+def test_an_api_service_is_named_after_its_group_version() -> None:
+    row, spec = ROWS["apiservices"], {"group": "g.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    assert problems(row, metadata={"name": "v1.g.io"}, spec=spec) == []
+    text = 'must be `spec.version+"."+spec.group`: "v1.g.io"'
+    assert problems(row, metadata={"name": "x", "generateName": "y", "labels": {"bad label": ""}}, spec=spec)[:2] == [
+        f'metadata.generateName: Invalid value: "y": {text}',
+        f'metadata.name: Invalid value: "x": {text}',
+    ]
+    assert problems(row, metadata={"name": ""}, spec=spec) == [
+        "metadata.name: Required value: name or generateName is required"
+    ]
