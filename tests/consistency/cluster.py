@@ -50,13 +50,13 @@ class Process:
 
 
 class ApiServer(Process):
-    def __init__(self, directory: Path, store: str, tokens: Path) -> None:
+    def __init__(self, directory: Path, store: str, tokens: Path, controllers: str) -> None:
         self.port = free_port()
         self.directory = directory
         twistd = Path(sys.executable).with_name("twistd")
         command = [
             str(twistd), "-n", "--pidfile=", "kapi", f"--data-dir={directory}", f"--secure-port={self.port}",
-            "--bind-address=127.0.0.1", f"--token-auth-file={tokens}", f"--redis-servers={store}", "--controllers=",
+            "--bind-address=127.0.0.1", f"--token-auth-file={tokens}", f"--redis-servers={store}", f"--controllers={controllers}",
         ]  # fmt: skip
         super().__init__(command, directory.with_suffix(".log"))
 
@@ -66,9 +66,9 @@ class ApiServer(Process):
 
 
 class Cluster:
-    """``stop`` removes everything, logs included."""
+    """``controllers`` are those that each server runs.  ``stop`` removes everything, logs included."""
 
-    def __init__(self) -> None:
+    def __init__(self, controllers: str = "") -> None:
         self.directory = Path(tempfile.mkdtemp())
         store_port = free_port()
         self.store_url = f"redis://127.0.0.1:{store_port}"
@@ -79,7 +79,7 @@ class Cluster:
         settings = ["--port", str(store_port), "--bind", "127.0.0.1", "--dir", str(data), "--save", ""]
         settings += ["--appendonly", "yes", "--appendfsync", "always"]
         self.store = Process([find_binary(), *settings], self.directory / "store.log")
-        self.servers = [ApiServer(self.directory / f"api{n}", self.store_url, tokens) for n in range(2)]
+        self.servers = [ApiServer(self.directory / f"api{n}", self.store_url, tokens, controllers) for n in range(2)]
 
     def start(self) -> None:
         self.store.start()
