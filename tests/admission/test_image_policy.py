@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import tempfile
 from typing import Any
 
 import orjson
@@ -69,7 +71,9 @@ class ImagePolicyCase(TestCase):
             "server": f"https://127.0.0.1:{self.port.getHost().port}/judge",
             "certificate-authority-data": base64.b64encode(CERTIFICATE).decode(),
         }
-        kubeconfig = self.mktemp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        kubeconfig = os.path.join(directory.name, "kubeconfig")
         document = {
             "current-context": "c",
             "clusters": [{"name": "k", "cluster": cluster}],
