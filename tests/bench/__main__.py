@@ -21,6 +21,7 @@ from tests.bench import report
 from tests.bench.cases import Bench, Row, _spread
 from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
+from tests.bench.fairness import fairness
 from tests.bench.load import Connection, Target
 
 _TOKEN = "bench-token"
@@ -83,7 +84,9 @@ def main() -> None:
     parser.add_argument("--watchers", default="100,1000,5000")
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
     parser.add_argument("--idle", type=int, default=2000, help="watches on which nothing happens (ulimit -n)")
-    parser.add_argument("--only", default="start,requests,lists,watches,idle", help="more: custom, crds, webhooks")
+    parser.add_argument(
+        "--only", default="start,requests,lists,watches,idle", help="more: custom, crds, fairness, webhooks"
+    )
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--json")
     parser.add_argument("--svg")
@@ -148,6 +151,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 bench.webhooks()
             if "custom" in wanted:
                 compare(bench)
+            if "fairness" in wanted:
+                fairness(bench)
             bench.clean()
         finally:
             if own is not None:
