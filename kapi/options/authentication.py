@@ -18,6 +18,7 @@ _log = Logger()
 
 class AuthenticationOptions(FlagSet):
     title = "Authentication"
+    anonymous_auth: bool
 
     def add(self) -> None:
         self.switch("anonymous-auth", True, "Let requests without credentials in as system:anonymous.")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from OpenSSL import SSL
 
 from kapi.server import pki
@@ -58,14 +61,23 @@ def test_the_kubeconfig_is_whole_and_private(files: pki.Files, tmp_path: Path) -
     assert yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1234"
 
 
-def handshake(contexts: ServerContexts, name: bytes = b"localhost", **limits: int) -> SSL.Connection:
+def handshake(
+    contexts: ServerContexts, name: bytes = b"localhost", ciphers: bytes = b"", after: Any = None, **limits: int
+) -> SSL.Connection:
     """A client's connection after a handshake in memory.  Raises SSL.Error when there is none."""
-    client_context = SSL.Context(SSL.TLS_CLIENT_METHOD)
-    client_context.set_alpn_protos([b"h2", b"http/1.1"])
-    if "maximum" in limits:
-        client_context.set_max_proto_version(limits["maximum"])
+    if after is None:
+        client_context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        client_context.set_alpn_protos([b"h2", b"http/1.1"])
+        if "maximum" in limits:
+            client_context.set_max_proto_version(limits["maximum"])
+        if ciphers:
+            client_context.set_cipher_list(ciphers)
+    else:  # sessions belong to their context
+        client_context = after.get_context()
     client, server = SSL.Connection(client_context, None), contexts.connection(None)
     client.set_tlsext_host_name(name)
+    if after is not None:
+        client.set_session(after.get_session())
     client.set_connect_state()
     server.set_accept_state()
     done = [False, False]
@@ -83,6 +95,7 @@ def handshake(contexts: ServerContexts, name: bytes = b"localhost", **limits: in
         if all(done):
             break
     assert all(done)
+    client.set_app_data(server)
     return client
 
 
@@ -106,6 +119,57 @@ def test_the_minimum_version_is_kept(files: pki.Files) -> None:
     handshake(contexts)
     with pytest.raises(SSL.Error):
         handshake(contexts, maximum=SSL.TLS1_2_VERSION)
+
+
+@pytest.mark.parametrize("version", [SSL.TLS1_VERSION, SSL.TLS1_1_VERSION])
+def test_old_versions_are_refused_whatever_is_configured(files: pki.Files, version: int) -> None:
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    with pytest.raises(SSL.Error):
+        handshake(contexts, ciphers=b"ALL:@SECLEVEL=0", maximum=version)
+
+
+def test_only_the_configured_suites_are_spoken(files: pki.Files) -> None:
+    pair = KeyPair(str(files.serving), str(files.serving_key))
+    kind = "ECDSA" if isinstance(load_pair(pair)[1], ec.EllipticCurvePrivateKey) else "RSA"
+    wanted, other = f"ECDHE-{kind}-AES256-GCM-SHA384", f"ECDHE-{kind}-AES128-GCM-SHA256"
+    contexts = ServerContexts(TLSSettings(pair, ciphers=[wanted]))
+    assert handshake(contexts, maximum=SSL.TLS1_2_VERSION).get_cipher_name() == wanted
+    with pytest.raises(SSL.Error):
+        handshake(contexts, ciphers=other.encode(), maximum=SSL.TLS1_2_VERSION)
+    for weak in (f"ECDHE-{kind}-AES128-SHA", "AES128-GCM-SHA256"):  # no suite of the default
+        with pytest.raises(SSL.Error):
+            handshake(ServerContexts(TLSSettings(pair)), ciphers=weak.encode(), maximum=SSL.TLS1_2_VERSION)
+
+
+def test_nobody_renegotiates(files: pki.Files) -> None:
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    client = handshake(contexts, maximum=SSL.TLS1_2_VERSION)
+    server = client.get_app_data()
+    client.renegotiate()
+    with pytest.raises(SSL.WantReadError):
+        client.do_handshake()
+    server.bio_write(client.bio_read(1 << 16))
+    with pytest.raises((SSL.Error, SSL.WantReadError)):
+        server.recv(1)
+    client.bio_write(server.bio_read(1 << 16))
+    with pytest.raises(SSL.Error) as refused:
+        client.do_handshake()
+    assert not isinstance(refused.value, SSL.WantReadError), "an alert, not silence"
+
+
+@pytest.mark.parametrize("version", [SSL.TLS1_2_VERSION, SSL.TLS1_3_VERSION])
+def test_no_session_is_resumed(files: pki.Files, version: int) -> None:
+    """What a client was in an earlier session, it has to prove again."""
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    first = handshake(contexts, maximum=version)
+    with pytest.raises(SSL.WantReadError):
+        first.get_app_data().recv(1)
+    with contextlib.suppress(SSL.WantReadError):
+        first.bio_write(first.get_app_data().bio_read(1 << 16))
+    with pytest.raises(SSL.WantReadError):  # reads the tickets of TLS 1.3, which come after the handshake
+        first.recv(1)
+    again = handshake(contexts, maximum=version, after=first)
+    assert not SSL._lib.SSL_session_reused(again._ssl)
 
 
 def test_a_certificate_for_each_server_name(files: pki.Files, tmp_path: Path) -> None:
