@@ -79,9 +79,12 @@ class Rows:
             for index, version in enumerate(spec.get("versions") or ())
         }
         self.types: dict[str, Type] = {}
+        several = len(self.schemas) > 1
         stored = (crd.get("status") or {}).get("storedVersions") or []
-        # whether stored objects may be in another form than the storage version's now
-        self._mixed = len(stored) > 1 or crd["metadata"].get("generation", 1) > 1
+        # whether stored objects may be in another form than the storage version's now: of another version, with fields
+        # that it has lost, without defaults that it has
+        self._mixed = several or len(stored) > 1 or crd["metadata"].get("generation", 1) > 1
+        self._stored_form = self._to_storage() if several or len(stored) > 1 else None
         self.all = {version["name"]: self._row(crd, version) for version in spec.get("versions") or ()}
         self.served = [self.all[version["name"]] for version in spec.get("versions") or () if version.get("served")]
         self.stored = self.all[self.storage]
@@ -101,32 +104,60 @@ class Rows:
         return found
 
     def _converter(self, version: str) -> Convert:
+        """From what is stored: brought up to date by the schema of its own version, then converted."""
         schema, api_version, converter = self.schemas[version], self.api_version(version), self.converter
+        by_api_version = {self.api_version(name): found for name, found in self.schemas.items()}
 
         def convert(obj: Object) -> Object:
-            result: Object = tree.copy(obj) if converter is None else converter.convert(obj, api_version)
+            result: Object = tree.copy(obj)
+            given = result.get("apiVersion", "")
+            own = by_api_version.get(given)
+            if own is not None and own.schema is not None:
+                prune(result, own.schema)
+                own.fill(result)
+            if given == api_version:
+                return result
+            if converter is not None:
+                result = converter.convert(result, api_version)
             result["apiVersion"] = api_version
             if schema.schema is not None:
                 prune(result, schema.schema)
-                schema.fill(result)
             return result
 
         return convert
 
-    def _to_storage(self, version: str) -> Convert:
-        own, stored, target = self.schemas[version], self.schemas[self.storage], self.api_version(self.storage)
+    def _to_storage(self) -> Convert:
+        """From any version: what the storage version does not know is not stored."""
+        stored, target, converter = self.schemas[self.storage], self.api_version(self.storage), self.converter
 
         def convert(obj: Object) -> Object:
-            own.fill(obj)
-            if self.converter is not None:
-                obj = self.converter.convert(obj, target)
-            obj["apiVersion"] = target
+            if obj.get("apiVersion") == target:
+                return obj
+            result: Object = tree.copy(obj) if converter is None else converter.convert(obj, target)
+            result["apiVersion"] = target
             if stored.schema is not None:
-                prune(obj, stored.schema)
-                stored.fill(obj)
-            return obj
+                prune(result, stored.schema)
+            return result
 
         return convert
+
+    def _others(self, version: str) -> dict[str, tuple[Type, Convert, Convert]]:
+        """For managed fields: objects are converted as they are, nothing is pruned."""
+
+        def to(api_version: str) -> Convert:
+            def convert(obj: Object) -> Object:
+                if self.converter is not None:
+                    return self.converter.convert(obj, api_version)
+                return {**obj, "apiVersion": api_version}
+
+            return convert
+
+        own = to(self.api_version(version))
+        return {
+            self.api_version(name): (self.type(name), to(self.api_version(name)), own)
+            for name in self.schemas
+            if name != version
+        }
 
     def _row(self, crd: Object, version: Object) -> Resource:
         name = version["name"]
@@ -158,7 +189,8 @@ class Rows:
                 if item.get("jsonPath")
             },
             storage_version="" if is_stored else self.storage,
-            to_storage=None if is_stored else self._to_storage(name),
+            stored_form=self._stored_form,
+            other_versions=functools.partial(self._others, name),
             from_storage=self._converter(name) if converted else None,
             schema=lambda: self.type(name),
             schema_digest=f"{self.state[0]} {self.state[1]}",

@@ -73,7 +73,7 @@ class VersionSchema:
 
 
 class CustomResourceStrategy(Strategy):
-    """``api_version`` and ``kind`` are those of the served version; objects may come in the storage version."""
+    """``api_version`` and ``kind`` are those of the served version, in which objects come."""
 
     allow_unconditional_update = False
 
@@ -95,9 +95,6 @@ class CustomResourceStrategy(Strategy):
         self.reset_fields = ("status",) if has_status else ()
         self.refuses_new: GroupResource | None = None  # set while the definition is going away
 
-    def _view(self, obj: Object) -> Object:
-        return obj if obj.get("apiVersion") == self.api_version else {**obj, "apiVersion": self.api_version}
-
     def default(self, obj: Object) -> None:
         self.schema.fill(obj)
 
@@ -118,7 +115,6 @@ class CustomResourceStrategy(Strategy):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        obj = self._view(obj)
         errors = self._type_meta(obj)
         if errors:
             return errors
@@ -133,7 +129,6 @@ class CustomResourceStrategy(Strategy):
         return errors
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        obj, old = self._view(obj), self._view(old)
         errors = self._type_meta(obj)
         if not errors:
             validate_metadata_update(obj, old, errors, qualified_finalizers=False)
@@ -213,7 +208,6 @@ class CustomStatusStrategy(CustomResourceStrategy):
             obj["metadata"]["managedFields"] = fields
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        obj, old = self._view(obj), self._view(old)
         schema = self.schema.schema
         errors = self._type_meta(obj)
         if not errors:

@@ -85,7 +85,7 @@ def _patch(
 
     def change(existing: Object | None) -> Object:
         assert existing is not None
-        current = scope.from_storage(tree.copy(existing))
+        current = scope.current(existing)
         new = scope.to_storage(patched(ctx, options, data, kind, current, scope.kind, scope.type))
         scope.resource.strategy.default(new)
         scope.store.track_update(op, existing, new)
@@ -186,7 +186,7 @@ def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: Wri
     manager = scope.store.field_manager(scope.resource, scope.subresource)
 
     def change(existing: Object | None) -> Object:
-        live = None if existing is None else scope.from_storage(tree.copy(existing))
+        live = None if existing is None else scope.current(existing)
         now = scope.store.environment.now()
         new = scope.to_storage(applied(ctx, options, data, live, scope.kind, scope.type, manager, now))
         scope.resource.strategy.default(new)

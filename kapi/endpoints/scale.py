@@ -44,8 +44,9 @@ async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
         media = output_media_type(ctx, "get")
         entry = await read.get(scope.store, info.namespace, name, ctx.first("resourceVersion"))
         if scope.resource.typed_items:
-            _must_have_replicas(scope.resource, entry.object)
-        return respond_object(ctx, _view_scope(scope), 200, to_scale(scope.resource, entry.object), None, media)
+            _must_have_replicas(scope.resource, scope.from_storage(entry.object))
+        shown = to_scale(scope.resource, scope.from_storage(entry.object))
+        return respond_object(ctx, _view_scope(scope), 200, shown, None, media)
     if ctx.method not in ("PUT", "PATCH"):
         raise status.method_not_allowed()
     return await _write(ctx, scope, name)
@@ -140,7 +141,8 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
         return await _transform(scope, op, parent, change, kind)
 
     stored = await update(scope.store, op, transform)
-    return respond_object(ctx, _view_scope(scope), 200, to_scale(scope.resource, stored.obj), None, media)
+    shown = to_scale(scope.resource, await scope.answered(stored.obj))
+    return respond_object(ctx, _view_scope(scope), 200, shown, None, media)
 
 
 async def _transform(scope: RequestScope, op: Operation, parent: Object, change: Any, kind: str) -> Object:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from kapi.machinery import status
+from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.registry.conversion import converting
 from kapi.registry.operation import Operation
@@ -56,6 +56,11 @@ class RequestScope:
     def from_storage(self, obj: Object) -> Object:
         convert = self.resource.from_storage
         return obj if convert is None else convert(obj)
+
+    def current(self, existing: Object) -> Object:
+        """A copy, in the version of the request, of what the registry hands a transform."""
+        copied: Object = tree.copy(existing)
+        return copied if self.resource.typed_items else self.from_storage(copied)
 
     def served(self, entry: Entry) -> bytes:
         """A cached object's bytes in the version asked for.

@@ -97,9 +97,10 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
                 await _must_be_free(store, op.namespace, name, key)
                 outcome = Stored(obj, b"", 0, created=True)
             else:
-                halves = store.encode(obj)
+                kept = await store.stored_form(obj)
+                halves = store.encode(kept)
                 revision = await store.store.create(key, *halves, expires=store.expires())
-                outcome = store.stored(obj, halves, revision, created=True)
+                outcome = store.stored(kept, halves, revision, created=True)
         except KeyExists:
             raise
         except StoreError as error:

@@ -47,7 +47,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Store
     # upstream names the kind here, not the resource
     check_preconditions(GroupResource(store.row.group, store.row.kind), options, existing)
     store.row.strategy.admit_delete(existing, context)
-    attributes = store.attributes(op, DELETE, None, existing)
+    attributes = store.attributes(op, DELETE, None, store.read(op.resource, entry))
     await store.admission.admit(attributes)
     await store.admission.validate(attributes)
 

@@ -15,6 +15,7 @@ from kapi.machinery import status
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.names import path_segment
+from kapi.registry.conversion import converting
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -23,6 +24,7 @@ from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
 from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
+from kapi.watchcache.entry import Entry
 
 Object = dict[str, Any]
 _VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
@@ -117,14 +119,15 @@ class ResourceStore:
                 strategy.reset_fields,
                 name,
                 versions=self._other_versions(resource),
+                strict=resource.other_versions is not None,
             )
             self._field_managers[(gvk, name)] = manager
         return manager
 
     def _other_versions(self, resource: Resource) -> dict[str, tuple[Type, Convert, Convert]]:
-        """The other versions of a built-in kind, served or not, with the ways to them from this one and back."""
+        """The other versions of a kind, served or not, with the ways to them from this one and back."""
         if resource.schema is not None:
-            return {}
+            return {} if resource.other_versions is None else resource.other_versions()
         from kapi.resources.catalogue import BUILT_IN
         from kapi.resources.previews import PREVIEWS
 
@@ -148,7 +151,7 @@ class ResourceStore:
         manager = self.field_manager(op.resource, op.subresource)
         now = self.environment.now()
         view = op.resource.from_storage
-        if view is None:
+        if view is None or op.resource.typed_items:
             manager.update(live, obj, op.field_manager, now)
             return
         versioned = view(obj)
@@ -158,6 +161,28 @@ class ResourceStore:
             obj["metadata"]["managedFields"] = fields
         else:
             obj["metadata"].pop("managedFields", None)
+
+    def read(self, resource: Resource, entry: Entry) -> Object:
+        """A stored object as it passes through the registry: shared or a copy, never to be changed.
+
+        Custom resources do so in the version of the request, others in the storage version.
+        """
+        if resource.typed_items and resource.from_storage is not None and entry.served_as is not resource:
+            return resource.from_storage(entry.object)
+        return entry.object
+
+    async def stored_form(self, obj: Object) -> Object:
+        """What is to be stored of an object that has passed through the registry."""
+        convert = self.row.stored_form
+        if convert is None:
+            return obj
+        if self.row.converter is None:
+            return convert(obj)
+
+        async def run() -> Object:
+            return convert(obj)
+
+        return await converting(self.row.converter, run)
 
     def drop_empty_lists(self, obj: Object) -> None:
         """Lists that were given empty, and that Go always writes, come back from storage as null."""

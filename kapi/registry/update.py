@@ -45,7 +45,7 @@ async def update(
                     raise status.not_found(resource, name)
                 meta.check_uid(uid, None, resource, op.namespace, name)
                 return await _create_instead(store, op, await transform(None))
-            existing: Object = entry.object
+            existing = store.read(op.resource, entry)
             if uid:
                 meta.check_uid(uid, existing, resource, op.namespace, name)
             return await _update_once(store, op, existing, entry, await transform(existing))
@@ -105,14 +105,15 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             metadata["managedFields"] = old_meta["managedFields"]
         attributes.obj = obj if view is None else view(obj)
         await store.admission.validate(attributes)
+        kept = await store.stored_form(obj)
         if _finished_deleting(obj, old_meta) and not store.row.strategy.holds_deletion(obj):
-            outcome = await _delete_finalized(store, op, obj, entry)
-        elif obj == existing:
-            outcome = Stored(existing, entry.data, entry.revision)
+            outcome = await _delete_finalized(store, op, kept, entry)
+        elif kept == entry.object:
+            outcome = Stored(entry.object, entry.data, entry.revision)
         elif op.dry_run:
             outcome = store.stored(obj, store.encode(obj), entry.revision)
         else:
-            halves = store.encode(obj)
+            halves = store.encode(kept)
             key = store.key(op.namespace, op.name)
             try:
                 revision = await store.store.update(key, entry.revision, *halves)
@@ -120,7 +121,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
                 raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not
             except StoreError as error:
                 raise interpret(error, resource, op.name) from error
-            outcome = store.stored(obj, halves, revision)
+            outcome = store.stored(kept, halves, revision)
         committed = not op.dry_run
         return outcome
     finally:

@@ -211,6 +211,12 @@ class Resource:
     storage_group: str = ""  # where the objects are kept, if not under this row's own group; "core" is the core group
     storage_version: str = ""  # version they are kept in, if not this row's own
     to_storage: Callable[[Object], Object] | None = None  # from this version to the stored one
+    #: what is written of an object of any version: custom resources pass through the registry in the request's version
+    stored_form: Callable[[Object], Object] | None = None
+    #: other versions of a custom resource: apiVersion -> its type, the way there from this one and back
+    other_versions: (
+        Callable[[], dict[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]] | None
+    ) = None
     from_storage: Callable[[Object], Object] | None = None
     converter: Any = None  # kapi.registry.conversion.Converter: versions that a webhook converts
     handler: str = ""  # endpoint room of kinds that are not stored: tokenreviews, subjectaccessreviews ...

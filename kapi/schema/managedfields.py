@@ -193,7 +193,8 @@ class FieldManager:
     """Keeps ``managedFields`` of one kind through one endpoint.
 
     ``type_`` None means a custom resource without a schema.  ``reset_fields`` are dotted paths, ``only`` a pattern
-    set of the fields a subresource may own.  ``version`` gives other versions of the kind by their apiVersion.
+    set of the fields a subresource may own.  ``versions`` gives other versions of the kind by their apiVersion;
+    ``strict``: objects may not fit them, and then whoever has fields there makes a write fail (custom resources).
     """
 
     def __init__(
@@ -206,6 +207,7 @@ class FieldManager:
         only: Set | None = None,
         versions: Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]] | None = None,
         shapes: dict[int, Shape] | None = None,
+        strict: bool = False,
     ) -> None:
         self.gvk = gvk
         self.api_version = str(gvk.group_version)
@@ -216,7 +218,7 @@ class FieldManager:
             name: Version(shape_of(other, memo), from_hub, to_hub)
             for name, (other, from_hub, to_hub) in (versions or {}).items()
         }
-        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.get)
+        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.get, strict)
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
         #: whether only a value that is empty, too, can be equal to what an empty object holds
@@ -363,7 +365,7 @@ class FieldManager:
         try:
             result, managers = self.updater.apply(old, applied, managers, me, force)
         except typed.SchemaError as error:
-            raise StatusError(f"failed to merge config: {error}") from None
+            raise StatusError(str(error)) from None
         mine = managers.get(me)
         if mine is not None:
             fields = fieldset.difference(mine.fields, _STRIPPED)

@@ -44,6 +44,7 @@ class Updater:
     reset: Set
     only: Set | None = None
     version: Callable[[str], Version | None] = lambda api_version: None
+    strict: bool = False  # every manager's version must be there, and what is written must fit it
 
     def filtered(self, fields: Set) -> Set:
         if self.only is not None:
@@ -68,7 +69,10 @@ class Updater:
         Raises Conflicts, SchemaError.
         """
         managers = self.reconciled(live, managers)
-        merged = typed.merge(self.shape, live, config)
+        try:
+            merged = typed.merge(self.shape, live, config)
+        except typed.SchemaError as error:
+            raise typed.SchemaError([("", f"failed to merge config: {error}")]) from None
         last = managers.get(manager)
         fields = self.filtered(typed.field_set(self.shape, config))
         managers = {**managers, manager: Owned(fields, self.api_version, True)}
@@ -96,7 +100,10 @@ class Updater:
                 version = self.version(owned.api_version)
                 if version is None:
                     continue  # a version nobody serves any more
-                difference = typed.compare(version.shape, version.from_hub(old), version.from_hub(new))
+                there = version.from_hub(new)
+                if self.strict:
+                    typed.validate(version.shape, there, allow_duplicates=True)
+                difference = typed.compare(version.shape, version.from_hub(old), there)
                 difference = differences[owned.api_version] = difference.without(self.reset)
             fields = owned.fields
             changed = difference.changed
@@ -120,7 +127,12 @@ class Updater:
         for manager, owned in managers.items():
             shape = self._shape(owned.api_version)
             if shape is None:
+                if self.strict:
+                    text = f"request to convert CR to an invalid group/version: {owned.api_version}"
+                    raise typed.SchemaError([("", text)])
                 continue
+            if self.strict and owned.api_version != self.api_version:
+                typed.validate(shape, self._to(owned.api_version, live), allow_duplicates=True)
             fields = typed.reconcile(shape, owned.fields)
             result[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
         return result
