@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
 
 from kapi.assembly.parts import Assembly
@@ -67,7 +68,12 @@ def _proxy_headers(flags: Any) -> tuple[list[str], list[str], list[str], list[st
 
 def _authority(path: str, flag: str, made: Assembly, more: bytes = b"") -> CertificateAuthority:
     def bundle() -> bytes:
-        return read_file(path, flag) + b"\n" + more if path else more
+        """Raises ValueError for a file without certificates, whatever comes beside it."""
+        if not path:
+            return more
+        content = read_file(path, flag)
+        load_pem_x509_certificates(content)
+        return content + b"\n" + more
 
     try:
         authority = CertificateAuthority(bundle())

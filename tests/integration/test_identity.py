@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,25 +50,50 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
     assert server.stop() == 0
 
 
-def whoami(server: ServerProcess, certificate: str = "", **headers: str) -> tuple[int, Any]:
-    """(status, user information) of a SelfSubjectReview."""
+def connect(server: ServerProcess, certificate: str = "") -> http.client.HTTPSConnection:
+    """A connection that may serve several requests."""
     context = ssl.create_default_context(cafile=str(server.authority))
     if certificate:
         context.load_cert_chain(certificate)
-    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=20)
+    return http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=20)
+
+
+def ask(connection: http.client.HTTPSConnection, **headers: str) -> tuple[int, Any]:
+    """(status, user information) of a SelfSubjectReview."""
     given = {key.replace("_", "-"): value for key, value in headers.items()}
+    connection.request(
+        "POST",
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        "{}",
+        {"Content-Type": "application/json", **given},
+    )
+    answer = connection.getresponse()
+    body = json.loads(answer.read())
+    return answer.status, body.get("status", {}).get("userInfo") if answer.status == 201 else body
+
+
+def whoami(server: ServerProcess, certificate: str = "", **headers: str) -> tuple[int, Any]:
+    """The same over a connection of its own."""
+    connection = connect(server, certificate)
     try:
-        connection.request(
-            "POST",
-            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-            "{}",
-            {"Content-Type": "application/json", **given},
-        )
-        answer = connection.getresponse()
-        body = json.loads(answer.read())
+        return ask(connection, **headers)
     finally:
         connection.close()
-    return answer.status, body.get("status", {}).get("userInfo") if answer.status == 201 else body
+
+
+def reload(server: ServerProcess) -> None:
+    assert server.process is not None
+    server.process.send_signal(signal.SIGHUP)
+
+
+def eventually(check: Callable[[], bool]) -> bool:
+    """Whether it comes true while the server has time for what it was told."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if check():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_a_client_certificate_names_user_and_groups(secured: ServerProcess, tmp_path: Path) -> None:
@@ -97,20 +123,118 @@ def test_proxy_headers_count_with_the_proxys_certificate_only(secured: ServerPro
 
 
 def test_a_client_ca_is_exchanged_while_the_server_runs(secured: ServerProcess, tmp_path: Path) -> None:
+    """A connection that is open stays open, and every request on it is judged by the CA of the moment."""
+    bundle_file = secured.root / "clients.crt"
     early, late = bundle(tmp_path, CLIENTS, "early"), bundle(tmp_path, LATER, "late")
-    assert whoami(secured, early)[0] == 201
-    (secured.root / "clients.crt").write_bytes(CLIENTS.pem + LATER.pem)
-    assert secured.process is not None
-    secured.process.send_signal(signal.SIGHUP)
-    end = time.monotonic() + 20
-    code = 0
-    while time.monotonic() < end:
-        try:
-            code = whoami(secured, late)[0]
-        except (ssl.SSLError, ConnectionError):
-            code = 0
-        if code == 201:
-            break
-        time.sleep(0.1)
-    assert code == 201
-    assert whoami(secured, early)[0] == 201
+    one, two = connect(secured, early), connect(secured, late)
+    assert [ask(one)[0], ask(two)[0]] == [201, 401]
+    sockets = [one.sock, two.sock]
+    try:
+        bundle_file.write_bytes(CLIENTS.pem + LATER.pem)
+        reload(secured)
+        assert eventually(lambda: ask(two)[0] == 201) and ask(one)[0] == 201
+        bundle_file.write_text("half a file")
+        reload(secured)
+        assert [ask(one)[0], ask(two)[0]] == [201, 201]
+        bundle_file.write_bytes(LATER.pem)
+        reload(secured)
+        assert eventually(lambda: ask(one)[0] == 401) and ask(two)[0] == 201
+        assert [one.sock, two.sock] == sockets, "no connection was dropped"
+    finally:
+        bundle_file.write_bytes(CLIENTS.pem)
+        reload(secured)
+        one.close()
+        two.close()
+    assert eventually(lambda: whoami(secured, early)[0] == 201)
+
+
+def test_a_front_proxy_ca_is_exchanged_while_the_server_runs(secured: ServerProcess, tmp_path: Path) -> None:
+    bundle_file, other = secured.root / "proxies.crt", Authority("other-proxies")
+    proxy = connect(secured, bundle(tmp_path, PROXIES, "front-proxy"))
+    assert ask(proxy, X_Remote_User="joe")[1]["username"] == "joe"
+    kept = proxy.sock
+    try:
+        bundle_file.write_bytes(other.pem)
+        reload(secured)
+        assert eventually(lambda: ask(proxy, X_Remote_User="joe")[0] == 401)
+        assert proxy.sock is kept
+        code, user = whoami(secured, bundle(tmp_path, other, "front-proxy"), X_Remote_User="ann")
+        assert (code, user["username"]) == (201, "ann")
+    finally:
+        bundle_file.write_bytes(PROXIES.pem)
+        reload(secured)
+    assert eventually(lambda: ask(proxy, X_Remote_User="joe")[0] == 201)
+    proxy.close()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_resumed_session_carries_no_identity_over(
+    secured: ServerProcess, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    context = ssl.create_default_context(cafile=str(secured.authority))
+    context.load_cert_chain(bundle(tmp_path, CLIENTS, "jane"))
+    context.minimum_version = context.maximum_version = version
+    host, port = secured.url.removeprefix("https://").split(":")
+
+    def request(session: ssl.SSLSession | None) -> tuple[bytes, ssl.SSLSession | None, bool | None]:
+        with socket.create_connection((host, int(port)), timeout=20) as plain:
+            with context.wrap_socket(plain, server_hostname=host, session=session) as secure:
+                secure.sendall(b"GET /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                answer = b""
+                while chunk := secure.recv(65536):
+                    answer += chunk
+                return answer, secure.session, secure.session_reused
+
+    answer, session, _ = request(None)
+    assert b'User \\"jane\\" cannot list' in answer
+    (secured.root / "clients.crt").write_bytes(LATER.pem)
+    reload(secured)
+    try:
+        assert eventually(lambda: request(session)[0].startswith(b"HTTP/1.1 401"))
+        assert request(session)[2] is False
+    finally:
+        (secured.root / "clients.crt").write_bytes(CLIENTS.pem)
+        reload(secured)
+    assert eventually(lambda: b"jane" in request(None)[0])
+
+
+def test_a_serving_certificate_is_exchanged_while_the_server_runs(tmp_path: Path) -> None:
+    old, new = Authority("old"), Authority("new")
+    certificate, key = tmp_path / "serving.crt", tmp_path / "serving.key"
+
+    def write(authority: Authority) -> None:
+        made, private = authority.issue(name("localhost"), hosts=True, usage=ExtendedKeyUsageOID.SERVER_AUTH)
+        key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        certificate.write_bytes(made.public_bytes(Encoding.PEM))
+
+    write(old)
+    server = ServerProcess(
+        f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}", directory=tmp_path
+    ).start()
+    try:
+
+        def trusting(authority: Authority) -> http.client.HTTPSConnection:
+            context = ssl.create_default_context(cadata=authority.pem.decode())
+            return http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=20)
+
+        def served(authority: Authority) -> bool:
+            connection = trusting(authority)
+            try:
+                return ask(connection, Authorization="Bearer admintoken")[0] == 201
+            except ssl.SSLCertVerificationError:
+                return False
+            finally:
+                connection.close()
+
+        open_before = trusting(old)
+        assert ask(open_before, Authorization="Bearer admintoken")[0] == 201
+        kept = open_before.sock
+        assert not served(new)
+        write(new)
+        reload(server)
+        assert eventually(lambda: served(new)) and not served(old)
+        assert ask(open_before, Authorization="Bearer admintoken")[0] == 201
+        assert open_before.sock is kept, "who is connected stays so"
+        open_before.close()
+    finally:
+        assert server.stop() == 0
