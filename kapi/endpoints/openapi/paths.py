@@ -214,10 +214,12 @@ class _Maker:
                 "responses": _responses(name, {"200": "OK", "201": "Created"}),
             }
         if "patch" in verbs:
+            # custom resources have no strategic merge, and kubectl apply looks here before it takes one
+            patches = _PATCHES[:-1] if self.row.typed_items else _PATCHES
             found["patch"] = {
                 **self._operation("patch", f"partially update {of}the specified {about}", f"patch{words}", kind),
                 "parameters": PATCH_PARAMETERS,
-                "requestBody": {"content": _content(_META + "Patch", _PATCHES), "required": True},
+                "requestBody": {"content": _content(_META + "Patch", patches), "required": True},
                 "responses": _responses(name, {"200": "OK", "201": "Created"}),
             }
         if "delete" in verbs and not of:
