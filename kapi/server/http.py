@@ -32,11 +32,13 @@ HEADER_BYTES = 1 << 20  # request line and headers; upstream's default
 HEADERS = 500
 LINE_BYTES = 64 * 1024  # of a request line or one header
 _SWEEP = 1.0  # seconds
-_BODYLESS = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
+_LENGTH = frozenset({b"content-length", b"Content-Length", b"CONTENT-LENGTH"})
+_DIGITS = 9  # of a length that needs no second look
 #: headers that change how the request is read: such requests take the careful way
 _PARTICULAR = frozenset(
     variant
-    for name in (b"content-length", b"transfer-encoding", b"connection", b"expect", b"upgrade")
+    for name in (b"transfer-encoding", b"connection", b"expect", b"upgrade")
     for variant in (name, name.title(), name.upper())
 )
 _NAME = re.compile(
@@ -71,19 +73,19 @@ class Channel(http.HTTPChannel):
         if not self._handlingRequest:
             if self._patience == IDLE_TIMEOUT:
                 self._since, self._patience = self.owner.now, HEAD_TIMEOUT
-            if not self._buffer and self.line_mode and not self.requests and data[-4:] == b"\r\n\r\n":
-                if self._whole_head(data):
-                    return
+            if not self._buffer and self.line_mode and not self.requests and self._whole_request(data):
+                return
         # the stock method would re-arm its timer first
         basic.LineReceiver.dataReceived(self, data)
 
-    def _whole_head(self, data: bytes) -> bool:
-        """A request without body that came in one piece; False leaves it to the line by line way, errors included."""
-        lines = data[:-4].split(b"\r\n")
+    def _whole_request(self, data: bytes) -> bool:
+        """A request that came in one piece; False leaves it to the line by line way, errors included."""
+        head, _, body = data.partition(b"\r\n\r\n")
+        lines = head.split(b"\r\n")
         parts = lines[0].split(b" ")
         if (
             len(parts) != 3
-            or parts[0] not in _BODYLESS
+            or parts[0] not in _METHODS
             or parts[2] != b"HTTP/1.1"
             or not self.persistent
             or len(lines) > HEADERS
@@ -91,18 +93,30 @@ class Channel(http.HTTPChannel):
             or not parts[1].startswith(b"/")
         ):
             return False
-        names = []
+        length: int | None = None
+        headers = []
         for line in lines[1:]:
             name, mark, value = line.partition(b":")
-            if not mark or name in _PARTICULAR or not _NAME(name) or b"\n" in value or b"\r" in value or b"\0" in value:
+            value = value.strip(b" \t")
+            if name in _LENGTH:
+                if length is not None or not value.isdigit() or len(value) > _DIGITS:
+                    return False
+                length = int(value)
+            elif (
+                not mark or name in _PARTICULAR or not _NAME(name) or b"\n" in value or b"\r" in value or b"\0" in value
+            ):
                 return False
-            names.append((name, value.strip(b" \t")))
+            headers.append((name, value))
+        if len(data) != len(head) + 4 + (length or 0):
+            return False  # there is more to come, or another request behind it
         request = self.requestFactory(self, False)
         add = request.requestHeaders.addRawHeader
-        for name, value in names:
+        for name, value in headers:
             add(name, value)
         self.requests.append(request)
-        request.gotLength(0)
+        request.gotLength(len(body))
+        if body:
+            request.handleContentChunk(body)
         self._since = 0.0
         self._begin(request)
         self._handlingRequest = True
