@@ -13,6 +13,7 @@ from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
 from kapi.authentication.service_account.issuer import TokenIssuer
 from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
+from kapi.authentication.service_account.metrics import TokenMeter
 from kapi.authentication.service_account.usage import LegacyTokenUsage
 from kapi.authentication.static_tokens import parse_token_file
 from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
@@ -114,6 +115,7 @@ def authentication(
         external=external.tokens,
         listers=registry.environment.listers,
         mark_used=usage,
+        token_meter=TokenMeter(made.metrics.registry),
     )
     if flags.requestheader_client_ca_file:
         settings.front_proxy = FrontProxyAuthenticator(

@@ -10,8 +10,10 @@ import binascii
 from collections.abc import Awaitable
 
 from kapi.authentication.interface import (
+    NO_NOTES,
     Authenticated,
     AuthenticationError,
+    Notes,
     RequestAnswer,
     TokenAnswer,
     TokenAuthenticator,
@@ -42,7 +44,7 @@ class _TokenRequests:
         try:
             answer = self.tokens.authenticate_token(token)
         except AuthenticationError as error:
-            raise AuthenticationError(INVALID_TOKEN, *error.texts) from None
+            raise _refused(ctx, error) from None
         if answer is None or isinstance(answer, Authenticated):
             return self._user(ctx, answer)
         return self._wait(ctx, answer)
@@ -51,14 +53,27 @@ class _TokenRequests:
         try:
             answer = await waiting
         except AuthenticationError as error:
-            raise AuthenticationError(INVALID_TOKEN, *error.texts) from None
+            raise _refused(ctx, error) from None
         return self._user(ctx, answer)
 
     def _user(self, ctx: RequestContext, answer: Authenticated | None) -> UserInfo:
         if answer is None:
             raise AuthenticationError(INVALID_TOKEN)
         self._accepted(ctx)
+        _tell(ctx, answer.notes)
         return answer.user
+
+
+def _tell(ctx: RequestContext, notes: Notes) -> None:
+    if notes is not NO_NOTES:
+        ctx.annotations.update(notes.annotations)
+        for text in notes.warnings:
+            ctx.warn(text)
+
+
+def _refused(ctx: RequestContext, error: AuthenticationError) -> AuthenticationError:
+    _tell(ctx, error.notes)
+    return AuthenticationError(INVALID_TOKEN, *error.texts)
 
 
 class BearerAuthenticator(_TokenRequests):

@@ -17,6 +17,7 @@ from kapi.authentication.front_proxy import FrontProxyAuthenticator
 from kapi.authentication.interface import Authenticator, TokenAuthenticator
 from kapi.authentication.service_account.authenticator import BoundTokenAuthenticator, LegacyTokenAuthenticator
 from kapi.authentication.service_account.keys import KeySet
+from kapi.authentication.service_account.metrics import TokenMeter
 from kapi.authentication.static_tokens import StaticTokenAuthenticator
 from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator
 from kapi.machinery.gvk import GroupResource
@@ -44,6 +45,7 @@ class AuthenticationSettings:
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
     clock: Callable[[], float] = time.time  # unix seconds
     mark_used: Callable[[dict[str, Any]], None] | None = None  # told of Secrets whose legacy token was used
+    token_meter: TokenMeter = field(default_factory=TokenMeter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,14 @@ def _token_authenticators(
     if settings.keys is not None:
         if settings.issuers:
             tokens.append(
-                BoundTokenAuthenticator(settings.issuers, settings.keys, settings.listers, audiences, settings.clock)
+                BoundTokenAuthenticator(
+                    settings.issuers,
+                    settings.keys,
+                    settings.listers,
+                    audiences,
+                    settings.clock,
+                    settings.token_meter,
+                )
             )
         tokens.append(
             LegacyTokenAuthenticator(
@@ -89,6 +98,7 @@ def _token_authenticators(
                 lookup=settings.lookup_tokens,
                 mark_used=settings.mark_used,
                 clock=settings.clock,
+                meter=settings.token_meter,
             )
         )
     if settings.bootstrap_tokens:

@@ -6,21 +6,41 @@ Bad credentials raise AuthenticationError, whose text goes to TokenReview and th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Union
+from typing import NamedTuple, Protocol, Union
 
 from kapi.authorization.errors import aggregate
 from kapi.request.context import RequestContext
 from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 
 
+class Notes(NamedTuple):
+    """What is to be told of credentials beside whose they are: audit annotations, and warnings to the client."""
+
+    annotations: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+NO_NOTES = Notes()
+
+
 class AuthenticationError(Exception):
     """Credentials were given and are not good.  Carries no secret."""
 
-    def __init__(self, *texts: str) -> None:
+    def __init__(self, *texts: str, notes: Notes = NO_NOTES) -> None:
         self.texts = texts
+        self.notes = notes
         super().__init__(aggregate(texts))
+
+    @classmethod
+    def joined(cls, errors: Sequence[AuthenticationError]) -> AuthenticationError:
+        """What several authenticators say, as one."""
+        notes = Notes(
+            tuple(note for error in errors for note in error.notes.annotations),
+            tuple(text for error in errors for text in error.notes.warnings),
+        )
+        return cls(*(text for error in errors for text in error.texts), notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +50,7 @@ class Authenticated:
     user: UserInfo
     audiences: tuple[str, ...] = ()
     expires: float = 0.0  # unix seconds after which this must not be believed; 0 = not known
+    notes: Notes = NO_NOTES
 
 
 TokenAnswer = Union[Authenticated, None]

@@ -43,12 +43,12 @@ class UnionAuthenticator:
         return member
 
     def authenticate(self, ctx: RequestContext) -> RequestAnswer | Awaitable[RequestAnswer]:
-        errors: list[str] = []
+        errors: list[AuthenticationError] = []
         for position, authenticator in enumerate(self.authenticators, 1):
             try:
                 answer = authenticator.authenticate(ctx)
             except AuthenticationError as error:
-                errors.extend(error.texts)
+                errors.append(error)
                 continue
             if answer is None:
                 continue
@@ -58,7 +58,7 @@ class UnionAuthenticator:
         return self._end(ctx, errors)
 
     async def _resume(
-        self, ctx: RequestContext, waiting: Awaitable[RequestAnswer], position: int, errors: list[str]
+        self, ctx: RequestContext, waiting: Awaitable[RequestAnswer], position: int, errors: list[AuthenticationError]
     ) -> RequestAnswer:
         step: RequestAnswer | Awaitable[RequestAnswer] = waiting
         while True:
@@ -67,7 +67,7 @@ class UnionAuthenticator:
                 if answer is not None:
                     return with_authenticated_group(answer)
             except AuthenticationError as error:
-                errors.extend(error.texts)
+                errors.append(error)
             while True:
                 if position >= len(self.authenticators):
                     last = self._end(ctx, errors)
@@ -78,11 +78,11 @@ class UnionAuthenticator:
                     step = authenticator.authenticate(ctx)
                     break
                 except AuthenticationError as error:
-                    errors.extend(error.texts)
+                    errors.append(error)
 
-    def _end(self, ctx: RequestContext, errors: list[str]) -> RequestAnswer | Awaitable[RequestAnswer]:
+    def _end(self, ctx: RequestContext, errors: list[AuthenticationError]) -> RequestAnswer | Awaitable[RequestAnswer]:
         if errors:
-            raise AuthenticationError(*errors)
+            raise AuthenticationError.joined(errors)
         return None if self.anonymous is None else self.anonymous.authenticate(ctx)
 
 
@@ -93,12 +93,12 @@ class UnionTokenAuthenticator:
         self.authenticators = tuple(authenticators)
 
     def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
-        errors: list[str] = []
+        errors: list[AuthenticationError] = []
         for position, authenticator in enumerate(self.authenticators, 1):
             try:
                 answer = authenticator.authenticate_token(token, audiences)
             except AuthenticationError as error:
-                errors.extend(error.texts)
+                errors.append(error)
                 continue
             if answer is None:
                 continue
@@ -106,7 +106,7 @@ class UnionTokenAuthenticator:
                 return answer
             return self._resume(token, audiences, answer, position, errors)
         if errors:
-            raise AuthenticationError(*errors)
+            raise AuthenticationError.joined(errors)
         return None
 
     async def _resume(
@@ -115,7 +115,7 @@ class UnionTokenAuthenticator:
         audiences: tuple[str, ...],
         waiting: Awaitable[TokenAnswer],
         position: int,
-        errors: list[str],
+        errors: list[AuthenticationError],
     ) -> TokenAnswer:
         step: TokenAnswer | Awaitable[TokenAnswer] = waiting
         while True:
@@ -124,11 +124,11 @@ class UnionTokenAuthenticator:
                 if answer is not None:
                     return answer
             except AuthenticationError as error:
-                errors.extend(error.texts)
+                errors.append(error)
             while True:
                 if position >= len(self.authenticators):
                     if errors:
-                        raise AuthenticationError(*errors)
+                        raise AuthenticationError.joined(errors)
                     return None
                 authenticator = self.authenticators[position]
                 position += 1
@@ -136,4 +136,4 @@ class UnionTokenAuthenticator:
                     step = authenticator.authenticate_token(token, audiences)
                     break
                 except AuthenticationError as error:
-                    errors.extend(error.texts)
+                    errors.append(error)

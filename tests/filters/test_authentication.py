@@ -9,12 +9,14 @@ from twisted.logger import globalLogPublisher
 
 from kapi.authentication.anonymous import AnonymousAuthenticator
 from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
+from kapi.authentication.interface import Authenticated, AuthenticationError, Notes
 from kapi.authentication.static_tokens import StaticTokenAuthenticator, parse_token_file
-from kapi.authentication.union import UnionAuthenticator
+from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator
 from kapi.filters.authentication import ProxyHeaders, authentication
 from kapi.machinery.status import Unauthorized
 from kapi.request.context import RequestContext
 from kapi.request.headers import first_header
+from kapi.request.user import UserInfo
 from tests.filters.requests import request
 
 TOKENS = StaticTokenAuthenticator(parse_token_file('secrettoken,alice,u1,"dev,qa"\n'), ("api",))
@@ -145,3 +147,25 @@ def test_a_refused_client_gets_one_request_of_an_http2_connection() -> None:
     with pytest.raises(Unauthorized):
         authentication(UnionAuthenticator([BearerAuthenticator(TOKENS)]))(ctx)
     assert (b"connection", b"close") in ctx.response_headers
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_what_is_to_be_told_of_a_token_reaches_client_and_audit(good: bool) -> None:
+    notes = Notes((("authentication.k8s.io/stale-token", "subject: x"),), ("renew it",))
+
+    class Noted:
+        def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> Authenticated:
+            if not good:
+                raise AuthenticationError("worn out", notes=notes)
+            return Authenticated(UserInfo("alice"), notes=notes)
+
+    tokens = UnionTokenAuthenticator([TOKENS, Noted()])
+    ctx = request("/version", headers={"Authorization": "Bearer other"})
+    check = authentication(UnionAuthenticator([BearerAuthenticator(tokens)]))
+    if good:
+        check(ctx)
+    else:
+        with pytest.raises(Unauthorized):
+            check(ctx)
+    assert ctx.annotations == {"authentication.k8s.io/stale-token": "subject: x"}
+    assert ctx.warnings == ["renew it"]
