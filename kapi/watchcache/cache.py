@@ -37,6 +37,8 @@ class Cache:
 
     #: events that may wait for a slow client before it is cut off
     longest_queue = 10_000
+    #: bytes of objects that may; they are kept for it when the history has let them go
+    largest_queue = 64_000_000
 
     def __init__(self, caches: Caches, resource: GroupResource, scope: Scope) -> None:
         self.resource = resource

@@ -58,11 +58,19 @@ class WatchEvent:
 class Batch:
     """Events of one turn, in order; shared by all watchers with the same selection."""
 
-    __slots__ = ("events", "_encoded")
+    __slots__ = ("events", "_encoded", "_size")
 
     def __init__(self, events: list[WatchEvent]) -> None:
         self.events = events
         self._encoded: dict[Hashable, bytes] | None = None
+        self._size = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes of all objects."""
+        if self._size < 0:
+            self._size = sum([len(event.entry.data) for event in self.events if event.entry is not None])
+        return self._size
 
     def encoded(self, form: Hashable, encode: Callable[[WatchEvent], bytes]) -> bytes:
         """All events in a form, joined; made once."""

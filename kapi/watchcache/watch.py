@@ -33,6 +33,7 @@ class Watch:
         "_backlog",
         "_queue",
         "_queued",
+        "_queued_bytes",
         "_paused",
         "_pumping",
         "ended",
@@ -60,6 +61,7 @@ class Watch:
         #: None while batches go straight through: what an idle watch looks like
         self._queue: deque[Batch] | None = None if backlog is None else deque()
         self._queued = 0  # events in the queue
+        self._queued_bytes = 0
         self._paused = False
         self._pumping = False
         self.ended = False
@@ -103,7 +105,8 @@ class Watch:
             return
         self._queue.append(batch)
         self._queued += len(batch.events)
-        if self._queued > self._cache.longest_queue:
+        self._queued_bytes += batch.size
+        if self._queued > self._cache.longest_queue or self._queued_bytes > self._cache.largest_queue:
             self._cache.count_terminated()
             self.end(None)
 
@@ -152,6 +155,7 @@ class Watch:
                     return
                 batch = self._queue.popleft()
                 self._queued -= len(batch.events)
+                self._queued_bytes -= batch.size
             self._pumping = True  # a resume from inside on_batch must not recurse
             self._hand_over(batch)
             self._pumping = False

@@ -399,6 +399,25 @@ class Watching(CacheTest):
         slow.watch.resume()
         self.assertEqual(slow.told, [])
 
+    def test_large_objects_count_by_their_size(self) -> None:
+        self.create("probe")
+        probe = self.pods.get("ns", "probe")
+        assert probe is not None
+        self.pods.largest_queue = 5 * len(probe.data)
+        slow, quick = self.watch(), self.watch()
+        slow.watch.pause()
+        for n in range(4):
+            self.create(f"p{n}")
+            self.turn()
+        slow.watch.resume()
+        self.turn()
+        self.assertEqual((len(slow.told), slow.ends), (4, []))
+        slow.watch.pause()  # what was delivered counts no more
+        for n in range(4, 11):
+            self.create(f"p{n}")
+            self.turn()
+        self.assertEqual((slow.ends, quick.ends, len(quick.told)), ([None], [], 11))
+
     def test_a_watcher_that_fails_is_ended(self) -> None:
         client = Client()
 
