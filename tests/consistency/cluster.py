@@ -38,7 +38,11 @@ class Process:
             self.process = None
 
     def revive(self) -> None:
-        """Starts it again if it has ended: one that finds no store at its start gives up, as systemd expects."""
+        """Starts it again if it has ended.
+
+        A server that finds no store at its start gives up, as systemd expects; and while a process is away, somebody's
+        outgoing connection may have its port for a moment.
+        """
         if self.process is not None and self.process.poll() is not None:
             self.start()
 
@@ -57,6 +61,7 @@ class ApiServer(Process):
         command = [
             str(twistd), "-n", "--pidfile=", "kapi", f"--data-dir={directory}", f"--secure-port={self.port}",
             "--bind-address=127.0.0.1", f"--token-auth-file={tokens}", f"--redis-servers={store}", f"--controllers={controllers}",
+            "--redis-compaction-interval=0",  # a run of any length is explained by its whole history
         ]  # fmt: skip
         super().__init__(command, directory.with_suffix(".log"))
 

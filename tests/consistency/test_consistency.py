@@ -57,12 +57,17 @@ class Load:
             if client.failure is not None:
                 raise client.failure
 
+    def told(self) -> str:
+        """What was done to whom, in order."""
+        return "faults: " + (", ".join(self.faults) or "none")
+
     def _wait_for_servers(self) -> None:
         for number in range(len(self.cluster.servers)):
             probe = Worker(self.cluster, Journal(), number, self.stop)
             deadline = time.monotonic() + 60
             while True:
                 probe._server = number
+                self.cluster.store.revive()
                 self.cluster.servers[number].revive()
                 try:
                     if probe.ask("GET", "/api/v1/namespaces/default")[0] == 200:
@@ -77,28 +82,38 @@ class Load:
     def _break_things(self, until: float) -> None:
         cluster, rng = self.cluster, self.rng
 
-        def kill_server() -> None:
-            server = rng.choice(cluster.servers)
-            server.kill()
-            server.start()
+        def kill_server() -> str:
+            number = rng.randrange(len(cluster.servers))
+            cluster.servers[number].kill()
+            cluster.servers[number].start()
+            return f"kill api{number}"
 
-        def kill_store() -> None:
+        def kill_store() -> str:
             cluster.store.kill()
-            time.sleep(rng.uniform(0, 0.3))
+            away = rng.uniform(0, 0.3)
+            time.sleep(away)
             cluster.store.start()
+            return f"kill store for {away:.2f} s"
 
-        faults: list[Callable[[], None]] = [
-            kill_server,
-            kill_store,
-            lambda: rng.choice(cluster.servers).freeze(rng.uniform(0.2, 1.0)),
-            lambda: cluster.store.freeze(rng.uniform(0.2, 1.0)),
-        ]
+        def freeze_server() -> str:
+            number, seconds = rng.randrange(len(cluster.servers)), rng.uniform(0.2, 1.0)
+            cluster.servers[number].freeze(seconds)
+            return f"freeze api{number} for {seconds:.2f} s"
+
+        def freeze_store() -> str:
+            seconds = rng.uniform(0.2, 1.0)
+            cluster.store.freeze(seconds)
+            return f"freeze store for {seconds:.2f} s"
+
+        faults: list[Callable[[], str]] = [kill_server, kill_store, freeze_server, freeze_store]
+        begin = time.monotonic()
         rng.shuffle(faults)
         while time.monotonic() < until:
             time.sleep(rng.uniform(0.8, 1.5))
             fault = faults.pop(0)
             faults.append(fault)
-            fault()
+            at = time.monotonic() - begin
+            self.faults.append(f"{at:.1f} s {fault()}")
 
 
 class Consistency(TestCase):
@@ -109,9 +124,15 @@ class Consistency(TestCase):
         self.addCleanup(deferToThread, cluster.stop)
         cluster.start()
         load = Load(cluster)
-        await deferToThread(load.run)
-        history = await self._history(cluster)
-        problems = Checker(history, load.journal).check()
+        try:
+            await deferToThread(load.run)
+            history = await self._history(cluster)
+            problems = Checker(history, load.journal).check()
+        except BaseException:
+            print(f"seed {SEED}; {load.told()}\n{cluster.logs()}")
+            raise
+        if problems:
+            print(f"{load.told()}\n{cluster.logs()}")
         journal = load.journal
         done = sum(1 for write in journal.writes if write.status in (200, 201))
         told = sum(len(watching.told) for watching in journal.watchings)
