@@ -29,6 +29,7 @@ from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.claim_status import install_claim_checks
 from kapi.registry.environment import Environment
 from kapi.registry.escalation import install_escalation_checks
+from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -83,6 +84,8 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
     install_escalation_checks(registry, policy.escalation)
     install_claim_checks(registry)
+    tables = (core.table, aggregator.table, extensions.table)
+    install_parameter_checks(registry, resolver(lambda: (one.resource for table in tables for one in table.scopes())))
     plugins = admission(options, registry, environment, settings, reactor, made.metrics)
     identity = authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
     handlers.update(built_in_handlers(registry, reactor, options.kubelet.settings()))
@@ -108,7 +111,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     aggregator.aggregate(
         registry.client.named("kube-apiserver"),
         reactor,
-        tables=(core.table, aggregator.table, extensions.table),
+        tables=tables,
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
         identity=options.aggregator.identity(),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Resource, Strategy, Subresource
@@ -30,6 +31,7 @@ class Operation:
     collection: bool = False  # one of many: admission is not told the name, as upstream's is not
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
+    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
 
     @property

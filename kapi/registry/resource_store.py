@@ -76,6 +76,7 @@ class ResourceStore:
             subresource=op.subresource.name if op.subresource else "",
             user=op.user,
             dry_run=op.dry_run,
+            refused=op.refused,
             now=env.now(),
             features=env.features,
             options=env.options,

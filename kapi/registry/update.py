@@ -80,6 +80,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         attributes = store.attributes(op, UPDATE, None, view(existing))
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     metadata = obj.setdefault("metadata", {})
+    op.refused.clear()  # of an attempt that was too late
     context = store.context(op)
     if store.row.guard is not None:
         await store.row.guard(obj, existing, context)

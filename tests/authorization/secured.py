@@ -22,6 +22,7 @@ from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
 from kapi.registry.claim_status import install_claim_checks
 from kapi.registry.escalation import install_escalation_checks
+from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
@@ -40,6 +41,7 @@ class SecuredAPI(MemoryAPI):
         self.environment.authorizer = self.policy.authorizer
         install_escalation_checks(self.registry, self.policy.escalation)
         install_claim_checks(self.registry)
+        install_parameter_checks(self.registry, resolver(lambda: (scope.resource for scope in self.table.scopes())))
         issuer = TokenIssuer(ISSUER, _KEY, self.clock.seconds)
         identity = build_authentication(
             AuthenticationSettings(

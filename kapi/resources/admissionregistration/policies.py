@@ -46,7 +46,17 @@ _RESERVED = frozenset(
 )
 
 
-class _Policy(PlainStrategy):
+class _Guarded(PlainStrategy):
+    """What its author may not let it read is told when nothing else is wrong."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
+        return super().validate(obj, ctx) or list(ctx.refused)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        return super().validate_update(obj, old, ctx) or list(ctx.refused)
+
+
+class _Policy(_Guarded):
     """What both kinds of policies share."""
 
     namespaced = False
@@ -263,7 +273,7 @@ class MutatingPolicyStrategy(_Policy):
             )
 
 
-class BindingStrategy(PlainStrategy):
+class BindingStrategy(_Guarded):
     """Bindings of either kind of policy."""
 
     namespaced = False

@@ -1,0 +1,164 @@
+"""Who may let policies read parameters: only somebody who may read them too (KEP-3488).
+
+Upstream: ``pkg/registry/admissionregistration/*/authz.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from inspect import isawaitable
+from typing import Any
+
+from kapi.authorization.interface import Attributes, Decision
+from kapi.machinery.field import Path, forbidden
+from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.registry.registry import Registry
+from kapi.request.user import SYSTEM_MASTERS, UserInfo
+from kapi.resources.definition import Resource, StrategyContext
+
+Object = dict[str, Any]
+#: the plural of a kind that is served now; "" when none is
+Resolve = Callable[[GroupVersionKind], str]
+GROUP = "admissionregistration.k8s.io"
+_SPEC = Path("spec")
+
+
+class _Unresolved(ValueError):
+    """Why it cannot be told which resource a policy's parameters are; the beginning of upstream's text."""
+
+
+def resolver(rows: Callable[[], Iterable[Resource]]) -> Resolve:
+    """Looks a kind up in the rows that are served."""
+
+    def resolve(kind: GroupVersionKind) -> str:
+        return next((row.plural for row in rows() if (row.group, row.version, row.kind) == kind), "")
+
+    return resolve
+
+
+async def _refused(ctx: StrategyContext, asked: Attributes) -> str | None:
+    """None when the user may; else what the authorizer says of an error, maybe ""."""
+    assert ctx.authorize is not None
+    verdict = ctx.authorize(asked)
+    if isawaitable(verdict):
+        verdict = await verdict
+    return None if verdict.decision is Decision.ALLOW else verdict.error
+
+
+def _free(ctx: StrategyContext) -> bool:
+    """Whether nobody needs to be asked."""
+    return ctx.authorize is None or ctx.user is None or SYSTEM_MASTERS in ctx.user.groups
+
+
+class PolicyGuard:
+    """Policies of one of the two kinds: their author may get all objects of the kind of their parameters."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """Leaves in ``ctx.refused`` what is told when nothing else is wrong."""
+        kind = (obj.get("spec") or {}).get("paramKind")
+        if ctx.subresource or kind is None or _free(ctx):
+            return
+        if old is not None and kind == (old.get("spec") or {}).get("paramKind"):
+            return
+        user = ctx.user
+        assert user is not None
+        asked = Attributes(user, "get", group="*", version="*", resource="*", namespace="*", name="*")
+        found = _kind_of(kind)
+        if found is not None:
+            asked = dataclasses.replace(
+                asked, group=found.group, version=found.version, resource=self._resolve(found) or "*"
+            )
+        error = await _refused(ctx, asked)
+        if error is not None:
+            text = (
+                f'user {shown(user)} must have "get" permission on all objects of the referenced paramKind '
+                f"(kind={kind.get('kind', '')}, apiVersion={kind.get('apiVersion', '')})"
+            )
+            ctx.refused.append(forbidden(_SPEC.child("paramKind"), error or text))
+
+
+class BindingGuard:
+    """Bindings of one of the two kinds: their author may read the parameters they name."""
+
+    def __init__(self, resolve: Resolve, policy: Callable[[str], Object | None]) -> None:
+        self._resolve = resolve
+        self._policy = policy
+
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """Leaves in ``ctx.refused`` what is told when nothing else is wrong.  Every update asks again, as upstream's do."""
+        spec = obj.get("spec") or {}
+        reference = spec.get("paramRef")
+        if reference is None or _free(ctx):
+            return
+        user = ctx.user
+        assert user is not None
+        name, namespace = reference.get("name") or "", reference.get("namespace") or ""
+        verb = "get" if name else "list"
+        asked = Attributes(user, verb, group="*", version="*", resource="*", namespace=namespace, name=name)
+        # upstream fills the words in the wrong way round
+        text = f'user {verb} does not have "{shown(user)}" permission on the object referenced by paramRef'
+        try:
+            asked = self._narrowed(asked, spec.get("policyName") or "")
+        except _Unresolved as why:
+            asked = why.args[1]
+            text = (
+                f"{why.args[0]} to determine minimum required permissions and user {shown(user)} does not have "
+                f'"{verb}" permission for all groups, versions and resources'
+            )
+        error = await _refused(ctx, asked)
+        if error is not None:
+            ctx.refused.append(forbidden(_SPEC.child("paramRef"), error or text))
+
+    def _narrowed(self, asked: Attributes, name: str) -> Attributes:
+        """The question for no more than the policy's parameters.  Raises _Unresolved(why, question)."""
+        policy = self._policy(name)
+        if policy is None:
+            raise _Unresolved(f"unable to get policy {name}", asked)
+        kind = (policy.get("spec") or {}).get("paramKind")
+        if kind is None:
+            return asked
+        written = f"&{{{kind.get('apiVersion', '')} {kind.get('kind', '')}}}"
+        found = _kind_of(kind)
+        if found is None:
+            raise _Unresolved(f"unable to parse paramKind {written}", asked)
+        asked = dataclasses.replace(asked, group=found.group, version=found.version)
+        plural = self._resolve(found)
+        if not plural:
+            raise _Unresolved(f"unable to resolve paramKind {written}", asked)
+        return dataclasses.replace(asked, resource=plural)
+
+
+def _kind_of(reference: Object) -> GroupVersionKind | None:
+    """The kind of a ``paramKind``; None when its ``apiVersion`` has too many parts."""
+    text = reference.get("apiVersion") or ""
+    if text.count("/") > 1:
+        return None
+    group, _, version = text.rpartition("/")
+    return GroupVersionKind(group, version, reference.get("kind") or "")
+
+
+def shown(user: UserInfo) -> str:
+    """A user as Go prints its record."""
+    extra = " ".join(f"{key}:[{' '.join(user.extra[key])}]" for key in sorted(user.extra))
+    return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
+
+
+def install_parameter_checks(registry: Registry, resolve: Resolve) -> None:
+    """Call it once, after the built-in rows were added."""
+    for prefix in ("validating", "mutating"):
+        policies = registry.stores.get(GroupResource(GROUP, f"{prefix}admissionpolicies"))
+        bindings = registry.stores.get(GroupResource(GROUP, f"{prefix}admissionpolicybindings"))
+        if policies is not None:
+            policies.row = dataclasses.replace(policies.row, guard=PolicyGuard(resolve))
+        if policies is not None and bindings is not None:
+            lister = registry.client.resource(GROUP, f"{prefix}admissionpolicies").lister
+
+            def policy(name: str, lister: Any = lister) -> Object | None:
+                found: Object | None = lister.get("", name)
+                return found
+
+            bindings.row = dataclasses.replace(bindings.row, guard=BindingGuard(resolve, policy))
