@@ -12,16 +12,13 @@ from typing import Any
 from urllib.parse import quote
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.logger import Logger
-from twisted.python.failure import Failure
-from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool, ResponseDone
+from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
 from twisted.web.http_headers import Headers
-from zope.interface import implementer
 
 from kapi.aggregator.backend import Backends
+from kapi.endpoints.passing import NOT_PASSED_ON, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
@@ -30,11 +27,6 @@ from kapi.request.user import UserInfo
 log = Logger()
 _PLAIN = b"text/plain; charset=utf-8"
 UNAVAILABLE = b"service unavailable\n"
-#: of one connection, or set anew by us; "x-remote-" ones are stripped by prefix
-_NOT_PASSED_ON = frozenset(
-    [b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
-     b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
-)  # fmt: skip
 _NOT_PASSED_BACK = frozenset(
     [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
      b"content-length", b"audit-id"]
@@ -116,13 +108,7 @@ class ReverseProxy:
         ]
         kind = next((value for name, value in kept if name.lower() == b"content-type"), b"")
         rest = [(name, value) for name, value in kept if name.lower() != b"content-type"]
-
-        def run(http: Any) -> Awaitable[None]:
-            done: Deferred[None] = Deferred()
-            answer.deliverBody(_Pipe(http, done))
-            return done
-
-        return StreamResponse(run, answer.code, kind, rest)
+        return StreamResponse(lambda http: pipe(answer, http), answer.code, kind, rest)
 
     async def _upgrade(self, ctx: RequestContext, key: str) -> Response:
         backend = self.backends.get(key)
@@ -175,7 +161,7 @@ def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     found: list[tuple[bytes, bytes]] = []
     for name, values in request.getAllRawHeaders():
         lower = name.lower()
-        if lower in _NOT_PASSED_ON or lower in named or lower.startswith((b"x-remote-", b"impersonate-")):
+        if lower in NOT_PASSED_ON or lower in named or lower.startswith((b"x-remote-", b"impersonate-")):
             continue
         found.extend((name, value) for value in values)
     assert ctx.user is not None
@@ -188,49 +174,3 @@ def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     found.append((b"X-Forwarded-Uri", ctx.http.uri))
     found.append((b"Audit-ID", ctx.audit_id.encode()))
     return found
-
-
-@implementer(IPushProducer)
-class _Pipe(Protocol):
-    """The body of an answer on its way to the client, no faster than the client reads."""
-
-    def __init__(self, http: Any, done: Deferred[None]) -> None:
-        self._http = http
-        self._done = done
-        self._over = False
-
-    def connectionMade(self) -> None:
-        self._http.registerProducer(self, True)
-        self._http.notifyFinish().addBoth(self._gone)
-
-    def dataReceived(self, data: bytes) -> None:
-        if not self._over:
-            self._http.write(data)
-
-    def connectionLost(self, reason: Failure = CLEAN) -> None:
-        if self._over:
-            return
-        self._over = True
-        self._http.unregisterProducer()
-        if reason.check(ResponseDone):
-            self._http.finish()
-        else:
-            self._http.channel.forceAbortClient()  # half an answer must not look like a whole one
-        self._done.callback(None)
-
-    def _gone(self, _: Any) -> None:
-        if not self._over:
-            self._over = True
-            self.stopProducing()
-            self._done.callback(None)
-
-    def pauseProducing(self) -> None:
-        self.transport.pauseProducing()  # type: ignore[union-attr]
-
-    def resumeProducing(self) -> None:
-        self.transport.resumeProducing()  # type: ignore[union-attr]
-
-    def stopProducing(self) -> None:
-        stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
-        if stop is not None:
-            stop()

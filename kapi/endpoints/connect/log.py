@@ -8,7 +8,8 @@ from twisted.web.http_headers import Headers
 
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import log_options, log_query
-from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, beginning, pipe
+from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, beginning
+from kapi.endpoints.passing import pipe
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status
 from kapi.registry import read

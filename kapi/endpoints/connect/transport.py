@@ -15,15 +15,16 @@ from OpenSSL import SSL, crypto
 from twisted.internet import ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IPushProducer, IStreamClientEndpoint
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, FileBodyProducer, ResponseDone
+from twisted.web.client import Agent, FileBodyProducer
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
+from kapi.endpoints.passing import NOT_PASSED_ON, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
@@ -32,10 +33,6 @@ from kapi.request.response import HijackedResponse, Response, StreamResponse
 log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds
 _PEM = b"-----BEGIN CERTIFICATE-----"
-_NOT_PASSED_ON = frozenset(
-    [b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
-     b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
-)  # fmt: skip
 _NOT_PASSED_BACK = frozenset(
     [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
      b"content-length", b"content-type"]
@@ -141,7 +138,7 @@ def _passed_on(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     return [
         (name, value)
         for name, values in request.getAllRawHeaders()
-        if name.lower() not in _NOT_PASSED_ON
+        if name.lower() not in NOT_PASSED_ON
         and name.lower() not in named
         and not name.lower().startswith((b"x-remote-", b"impersonate-"))
         for value in values
@@ -232,13 +229,6 @@ def _relocated(location: bytes, target: Target, prefix: bytes) -> bytes:
     return prefix + parts.path + (b"?" + parts.query if parts.query else b"")
 
 
-def pipe(answer: Any, http: Any) -> Awaitable[None]:
-    """Writes an Agent's answer to the client, no faster than the client reads."""
-    done: Deferred[None] = Deferred()
-    answer.deliverBody(_Pipe(http, done))
-    return done
-
-
 def beginning(answer: Any, limit: int) -> Awaitable[bytes]:
     """The first bytes of an Agent's answer, at most ``limit``; the rest is not waited for."""
     done: Deferred[bytes] = Deferred()
@@ -265,47 +255,3 @@ class _Beginning(Protocol):
     def _end(self) -> None:
         if not self._done.called:
             self._done.callback(self._data)
-
-
-@implementer(IPushProducer)
-class _Pipe(Protocol):
-    def __init__(self, http: Any, done: Deferred[None]) -> None:
-        self._http = http
-        self._done = done
-        self._over = False
-
-    def connectionMade(self) -> None:
-        self._http.registerProducer(self, True)
-        self._http.notifyFinish().addBoth(self._gone)
-
-    def dataReceived(self, data: bytes) -> None:
-        if not self._over:
-            self._http.write(data)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self._over:
-            return
-        self._over = True
-        self._http.unregisterProducer()
-        if reason.check(ResponseDone):
-            self._http.finish()
-        else:
-            self._http.channel.forceAbortClient()  # half an answer must not look like a whole one
-        self._done.callback(None)
-
-    def _gone(self, _: Any) -> None:
-        if not self._over:
-            self._over = True
-            self.stopProducing()
-            self._done.callback(None)
-
-    def pauseProducing(self) -> None:
-        self.transport.pauseProducing()  # type: ignore[union-attr]
-
-    def resumeProducing(self) -> None:
-        self.transport.resumeProducing()  # type: ignore[union-attr]
-
-    def stopProducing(self) -> None:
-        stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
-        if stop is not None:
-            stop()

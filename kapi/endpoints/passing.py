@@ -1,0 +1,73 @@
+"""What passing a request on to another server takes: which headers stay behind, and the body of the answer.
+
+Upstream: apimachinery ``util/proxy/upgradeaware.go`` over Go's ``httputil.ReverseProxy``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol
+from twisted.internet.protocol import connectionDone as CLEAN
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone
+from zope.interface import implementer
+
+#: of one connection, or set anew by us; those that vouch for a user ("x-remote-") are told by their prefix
+NOT_PASSED_ON = frozenset(
+    [b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+     b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
+)  # fmt: skip
+
+
+def pipe(answer: Any, http: Any) -> Deferred[None]:
+    """Writes the body of an Agent's answer to the client, no faster than the client reads; fires when it is over."""
+    done: Deferred[None] = Deferred()
+    answer.deliverBody(_Pipe(http, done))
+    return done
+
+
+@implementer(IPushProducer)
+class _Pipe(Protocol):
+    def __init__(self, http: Any, done: Deferred[None]) -> None:
+        self._http = http
+        self._done = done
+        self._over = False
+
+    def connectionMade(self) -> None:
+        self._http.registerProducer(self, True)
+        self._http.notifyFinish().addBoth(self._gone)
+
+    def dataReceived(self, data: bytes) -> None:
+        if not self._over:
+            self._http.write(data)
+
+    def connectionLost(self, reason: Failure = CLEAN) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._http.unregisterProducer()
+        if reason.check(ResponseDone):
+            self._http.finish()
+        else:
+            self._http.channel.forceAbortClient()  # half an answer must not look like a whole one
+        self._done.callback(None)
+
+    def _gone(self, _: Any) -> None:
+        if not self._over:
+            self._over = True
+            self.stopProducing()
+            self._done.callback(None)
+
+    def pauseProducing(self) -> None:
+        self.transport.pauseProducing()  # type: ignore[union-attr]
+
+    def resumeProducing(self) -> None:
+        self.transport.resumeProducing()  # type: ignore[union-attr]
+
+    def stopProducing(self) -> None:
+        stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
+        if stop is not None:
+            stop()
