@@ -326,7 +326,10 @@ class _Checker:
             if optional:
                 found = self.unwrapped(found, value)
             field = struct.fields.get(name)
-            if field is None:
+            if field is None and struct.claims_all:
+                shown = display(self.subst.resolve(found))
+                self.error(offset, f"expected type of field '{name}' is '' but provided type is '{shown}'")
+            elif field is None:
                 self.error(offset, f"undefined field '{name}'")
             elif not self.subst.assignable(field.type, found):
                 self.error(

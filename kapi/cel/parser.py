@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
@@ -10,9 +12,17 @@ from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Selec
 MAX_CODE_POINTS = 100_000
 MAX_DEPTH = 250
 
-_EXPRESSION = (
-    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
-)
+_LITERALS = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+_EXPRESSION = f"'[', '{{', '(', '.', '-', '!', {_LITERALS}"
+#: what may stand after an opening: its bracket -> the tokens in the grammar's order
+_AFTER_OPENING = {
+    ")": f"'[', '{{', '(', ')', '.', '-', '!', {_LITERALS}",
+    "]": f"'[', ']', '{{', '(', '.', ',', '-', '!', '?', {_LITERALS}",
+    "}": f"'[', '{{', '}}', '(', '.', ',', '-', '!', '?', {_LITERALS}",
+}
+_FIELDS = "'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER"
+_BEGINNINGS = frozenset(["[", "{", "(", ".", "-", "!"])
+_VALUES = frozenset(["int", "uint", "float", "string", "bytes", "ident"])
 _RESERVED = frozenset(
     "as break const continue else for function if import let loop package namespace return var void while".split()
 )
@@ -81,6 +91,23 @@ class _Parser:
         if self.token.kind == "eof":
             raise self.fail(self.token.offset, f"Syntax error: missing '{op}' at '<EOF>'")
         raise self.mismatch(f"'{op}'")
+
+    def opened(self, close: str, expected: str, begins: Callable[[Token], bool]) -> bool:
+        """After an opening bracket: whether something stands in it; a lone comma does not count."""
+        marks = ("?", ",") if close != ")" else ()
+        token = self.token
+
+        def fits(token: Token) -> bool:
+            return begins(token) or token.kind == "op" and token.text in (close, *marks)
+
+        if not fits(token):
+            word = "extraneous" if fits(self.peek()) and token.kind != "eof" else "mismatched"
+            raise self.fail(token.offset, f"Syntax error: {word} input '{token.text}' expecting {{{expected}}}")
+        if marks and self.at(","):
+            self.advance()
+            if not self.at(close):
+                raise self.mismatch(f"'{close}'")
+        return not self.at(close)
 
     def descend(self, levels: int = 1) -> None:
         self.depth += levels
@@ -234,7 +261,7 @@ class _Parser:
 
     def arguments(self, close: str) -> list[Expr]:
         args: list[Expr] = []
-        if self.at(close):
+        if not self.opened(close, _AFTER_OPENING[close], _begins_expression):
             self.advance()
             return args
         while True:
@@ -308,6 +335,7 @@ class _Parser:
         self.descend()
         elements: list[Expr] = []
         optional: set[int] = set()
+        self.opened("]", _AFTER_OPENING["]"], _begins_expression)
         while not self.at("]"):
             if self.optional_mark():
                 optional.add(len(elements))
@@ -323,6 +351,7 @@ class _Parser:
         op = self.advance()
         self.descend()
         entries: list[tuple[Expr, Expr, bool, int]] = []
+        self.opened("}", _AFTER_OPENING["}"], _begins_expression)
         while not self.at("}"):
             optional = self.optional_mark()
             key = self.expression()
@@ -338,6 +367,7 @@ class _Parser:
     def struct(self, name: str) -> Expr:
         op = self.advance()
         entries: list[tuple[str, Expr, bool, int]] = []
+        self.opened("}", _FIELDS, _begins_field)
         while not self.at("}"):
             optional = self.optional_mark()
             field = self.name()
@@ -348,6 +378,16 @@ class _Parser:
             self.advance()
         self.expect("}")
         return StructExpr(op.offset, name, entries)
+
+
+def _begins_expression(token: Token) -> bool:
+    if token.kind == "ident":
+        return token.text != "in"
+    return token.kind in _VALUES or token.kind == "op" and token.text in _BEGINNINGS
+
+
+def _begins_field(token: Token) -> bool:
+    return token.kind == "escaped" or token.kind == "ident" and token.text not in ("in", *_WORDS)
 
 
 def _balance(terms: list[Expr], ops: list[int], function: str) -> Expr:

@@ -54,13 +54,17 @@ class StructField:
 
 
 class StructType(CelType):
-    """A type with fields, by the (escaped) names expressions use."""
+    """A type with fields, by the (escaped) names expressions use.
 
-    __slots__ = ("fields",)
+    ``claims_all``: it says of every field that it has it, but has no type for what it does not know.
+    """
 
-    def __init__(self, name: str, fields: dict[str, StructField] | None = None) -> None:
+    __slots__ = ("fields", "claims_all")
+
+    def __init__(self, name: str, fields: dict[str, StructField] | None = None, claims_all: bool = False) -> None:
         super().__init__("struct", name)
         self.fields = fields if fields is not None else {}
+        self.claims_all = claims_all
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, StructType) and self.name == other.name)

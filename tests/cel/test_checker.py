@@ -39,8 +39,18 @@ ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
         ("s.matches('[')", "ERROR: <input>:1:11: invalid matches argument\n | s.matches('[')\n | ..........^"),
         (
             "l.exists(",
-            "ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', "
+            "ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', "
             "'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | l.exists(\n | .........^",
+        ),
+        (
+            "thing{",
+            "ERROR: <input>:1:7: Syntax error: mismatched input '<EOF>' expecting {'}', ',', '?', IDENTIFIER, "
+            "ESC_IDENTIFIER}\n | thing{\n | ......^",
+        ),
+        (
+            "[",
+            "ERROR: <input>:1:2: Syntax error: mismatched input '<EOF>' expecting {'[', ']', '{', '(', '.', ',', '-', '!', "
+            "'?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | [\n | .^",
         ),
     ],
 )

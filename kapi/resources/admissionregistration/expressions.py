@@ -132,6 +132,7 @@ JSON_PATCH = StructType(
         "from": StructField("from", STRING),
         "value": StructField("value", DYN),
     },
+    claims_all=True,
 )
 
 
