@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import calendar
 import re
+import time as clock
 from datetime import UTC, datetime, timedelta
 
 from kapi.machinery.memo import remember
@@ -25,6 +27,25 @@ def format_seconds(moment: datetime) -> str:
 def format_micros(moment: datetime) -> str:
     """RFC 3339 in UTC with six decimals."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def stamp(seconds: float) -> str:
+    """Unix seconds as an RFC 3339 time in UTC, whole seconds."""
+    return clock.strftime("%Y-%m-%dT%H:%M:%SZ", clock.gmtime(seconds))
+
+
+def seconds_of(timestamp: str) -> float:
+    """Unix seconds of an RFC 3339 time; fractions and numeric zones are understood.  Raises ValueError."""
+    seconds = float(calendar.timegm(clock.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
+    rest = timestamp[19:]
+    if rest.startswith("."):
+        digits = rest[1:].rstrip("Zz").split("+")[0].split("-")[0]
+        seconds += float("0." + digits)
+        rest = rest[1 + len(digits) :]
+    if rest and rest[0] in "+-":
+        shift = int(rest[1:3]) * 3600 + int(rest[4:6]) * 60
+        seconds += shift if rest[0] == "-" else -shift
+    return seconds
 
 
 @remember(4096)

@@ -7,7 +7,7 @@ from typing import Any
 from kapi.admission.interface import DELETE
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource
-from kapi.registry.environment import stamp, unstamp
+from kapi.machinery.time import seconds_of, stamp
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
@@ -138,7 +138,7 @@ def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context:
             return False, False
         if period is None or period >= current:
             return False, True
-        until = unstamp(metadata["deletionTimestamp"]) - current + period
+        until = seconds_of(metadata["deletionTimestamp"]) - current + period
         if until < int(now):
             until = now
             if period != 0:

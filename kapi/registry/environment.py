@@ -9,6 +9,7 @@ from typing import Any
 
 from kapi.authorization.interface import Authorizer
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.time import stamp
 from kapi.resources.definition import Lister
 
 
@@ -33,15 +34,3 @@ class Environment:
             self._second = second
             self._stamp = stamp(second)
         return self._stamp
-
-
-def stamp(seconds: float) -> str:
-    """Unix seconds as an RFC 3339 time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
-def unstamp(text: str) -> float:
-    """An RFC 3339 time in UTC as unix seconds."""
-    import calendar
-
-    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))

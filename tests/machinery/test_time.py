@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.machinery import time
+from kapi.machinery.time import seconds_of, stamp
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,23 @@ def test_a_micro_time_needs_its_decimals() -> None:
 def test_what_is_written_is_read_again(moment: datetime) -> None:
     assert time.time(time.format_seconds(moment)) == time.format_seconds(moment)
     assert time.micro_time(time.format_micros(moment)) == time.format_micros(moment)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:01:00Z", 60.0),
+        ("1970-01-01T00:01:00.25Z", 60.25),
+        ("1970-01-01T01:01:00+01:00", 60.0),
+        ("1969-12-31T23:31:00.5-00:30", 60.5),
+        ("2023-11-14T22:13:20Z", 1_700_000_000.0),
+    ],
+)
+def test_seconds_of_a_time(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+    assert seconds_of(stamp(seconds)) == int(seconds)
+
+
+def test_seconds_of_no_time() -> None:
+    with pytest.raises(ValueError, match="does not match format"):
+        seconds_of("yesterday")

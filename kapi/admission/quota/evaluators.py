@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +14,7 @@ from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import Requirement, claim_matches, no_match, pod_matches
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.time import seconds_of
 from kapi.resources.shared import quantities
 
 Object = dict[str, Any]
@@ -131,7 +130,7 @@ def _counts(pod: Object, now: float) -> bool:
     metadata = pod["metadata"]
     gone, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
     if gone and grace is not None:
-        return bool(now <= calendar.timegm(time.strptime(gone[:19], "%Y-%m-%dT%H:%M:%S")) + grace)
+        return bool(now <= seconds_of(gone) + grace)
     return True
 
 

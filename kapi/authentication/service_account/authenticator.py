@@ -19,6 +19,7 @@ from kapi.authentication.service_account.signed import Claims, SignedTokens, aud
 from kapi.authorization.rbac.policy import quoted_list
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.time import seconds_of
 from kapi.request.user import UserInfo
 from kapi.resources.definition import Lister
 
@@ -197,13 +198,7 @@ def _deleted(obj: Object, now: float) -> bool:
     stamp = obj["metadata"].get("deletionTimestamp")
     if not stamp:
         return False
-    return _seconds(stamp) < now - _LEEWAY
-
-
-def _seconds(stamp: str) -> float:
-    import calendar
-
-    return float(calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")))
+    return seconds_of(stamp) < now - _LEEWAY
 
 
 class LegacyTokenAuthenticator(_ServiceAccountTokens):

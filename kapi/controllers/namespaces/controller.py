@@ -10,7 +10,7 @@ from kapi.client.interface import Client, Object
 from kapi.controllers.namespaces import reconcile
 from kapi.controllers.queue import WorkQueue
 from kapi.machinery import status, tree
-from kapi.resources.shared.printing import seconds_of
+from kapi.machinery.time import seconds_of
 
 #: so that other servers have seen the deletion and admit nothing new (upstream waits 5 s)
 _GRACE = 1.0

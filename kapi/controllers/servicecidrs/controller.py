@@ -10,8 +10,8 @@ from kapi.client.interface import Client, Object
 from kapi.controllers.queue import WorkQueue
 from kapi.controllers.servicecidrs import reconcile
 from kapi.machinery import status
+from kapi.machinery.time import seconds_of
 from kapi.registry.allocators.addresses import GROUP
-from kapi.resources.shared.printing import seconds_of
 
 #: so that every server has seen the deletion and takes no more addresses
 _GRACE = 10.0

@@ -14,10 +14,10 @@ from kapi.client.interface import Client
 from kapi.controllers.queue import WorkQueue
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
+from kapi.machinery.time import seconds_of
 from kapi.registry.allocators.addresses import GROUP, ip_address_of
 from kapi.registry.allocators.errors import AllocationError
 from kapi.registry.allocators.ports import NodePorts
-from kapi.resources.shared.printing import seconds_of
 
 _SECONDS = 60.0
 _ALL = "services"

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery.time import seconds_of
 from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER
 from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
 from kapi.resources.shared.addresses import family_of, parse
-from kapi.resources.shared.printing import seconds_of
 
 Object = dict[str, Any]
 #: an address is taken before its Service is written; upstream waits as long as a request may last

@@ -10,7 +10,7 @@ from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
-from kapi.registry.environment import stamp
+from kapi.machinery.time import stamp
 from kapi.registry.resource_store import check_name
 from kapi.request.context import RequestContext
 from kapi.request.response import Response

@@ -6,6 +6,7 @@ from typing import Any
 
 from kapi.machinery import field, tree
 from kapi.machinery.field import FieldError, Path
+from kapi.machinery.time import seconds_of
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.batch.job_status import is_true, validate_job_status
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
@@ -15,7 +16,7 @@ from kapi.resources.shared.internal import internal, plain
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import age, human_duration, label_selector, name, seconds_of, table
+from kapi.resources.shared.printing import age, human_duration, label_selector, name, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_fit
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy

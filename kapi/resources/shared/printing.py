@@ -5,11 +5,10 @@ Upstream: ``pkg/printers/internalversion/printers.go``, apimachinery ``util/dura
 
 from __future__ import annotations
 
-import calendar
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kapi.machinery.time import seconds_of
 from kapi.resources.definition import TableColumns
 from kapi.resources.shared.columns import COLUMNS
 
@@ -18,23 +17,6 @@ NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-
-
-def seconds_of(timestamp: str) -> float:
-    """Unix seconds of an RFC 3339 time; fractions and numeric zones are understood."""
-    seconds = float(calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
-    rest = timestamp[19:]
-    if rest.startswith("."):
-        digits = rest[1:].rstrip("Zz")
-        for sign in "+-":
-            digits = digits.split(sign)[0]
-        seconds += float("0." + digits)
-        rest = rest[1 + len(digits) :]
-    if rest and rest[0] in "+-":
-        hours, minutes = rest[1:3], rest[4:6]
-        shift = int(hours) * _HOUR + int(minutes) * _MINUTE
-        seconds += shift if rest[0] == "-" else -shift
-    return seconds
 
 
 def human_duration(seconds: float) -> str:
