@@ -71,48 +71,60 @@ class StoreClient:
         return {"kind": row.kind, "apiVersion": str(row.group_version), **tree.copy(obj)}
 
     async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
-        async def transform(existing: Object | None) -> Object:
+        def change(existing: Object | None, op: Operation) -> Object:
             new = self._typed(obj)
             self._store.row.strategy.default(new)
             self._store.track_update(op, existing, new)
             return new
 
-        op = self._operation(namespace, obj["metadata"]["name"], "UpdateOptions")
-        op.subresource = self._subresource(subresource)
-        return (await update(self._store, op, transform)).obj
+        return await self._write("UpdateOptions", obj["metadata"]["name"], namespace, subresource, change)
 
     async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
-        async def transform(existing: Object | None) -> Object:
-            if existing is None:
-                raise status.not_found(self._store.group_resource, name)
-            new: Object = mergepatch.apply(tree.copy(existing), tree.copy(patch))
+        def change(existing: Object | None, op: Operation) -> Object:
+            new: Object = mergepatch.apply(tree.copy(self._there(existing, name)), tree.copy(patch))
             self._store.row.strategy.default(new)
             self._store.track_update(op, existing, new)
             return new
 
-        op = self._operation(namespace, name, "PatchOptions")
-        op.subresource = self._subresource(subresource)
-        return (await update(self._store, op, transform)).obj
+        return await self._write("PatchOptions", name, namespace, subresource, change)
 
     async def apply(self, name: str, declared: Object, namespace: str = "", subresource: str = "") -> Object:
-        async def transform(existing: Object | None) -> Object:
-            if existing is None:
-                raise status.not_found(self._store.group_resource, name)
-            fields = self._store.field_manager(self._store.row, op.subresource)
+        def change(existing: Object | None, op: Operation) -> Object:
+            row = self._store.row
+            fields = self._store.field_manager(row, op.subresource)
             wanted = self._typed(declared)
             wanted["metadata"] = {"name": name, **({"namespace": namespace} if namespace else {})}
             now = self._store.environment.now()
-            new = fields.apply(tree.copy(existing), wanted, self._manager, True, now)
-            row = self._store.row
+            new = fields.apply(tree.copy(self._there(existing, name)), wanted, self._manager, True, now)
             if row.schema is None:
                 gvk = GroupVersionKind(row.group, row.version, row.kind)
                 new = decode(new, gvk, self._store.type_of(row), "Ignore", lambda text: None)
             row.strategy.default(new)
             return new
 
-        op = self._operation(namespace, name, "PatchOptions")
+        return await self._write("PatchOptions", name, namespace, subresource, change)
+
+    async def _write(
+        self,
+        options: str,
+        name: str,
+        namespace: str,
+        subresource: str,
+        change: Callable[[Object | None, Operation], Object],
+    ) -> Object:
+        """What is stored after ``change``, which is asked anew for each state that other writers leave."""
+        op = self._operation(namespace, name, options)
         op.subresource = self._subresource(subresource)
+
+        async def transform(existing: Object | None) -> Object:
+            return change(existing, op)
+
         return (await update(self._store, op, transform)).obj
+
+    def _there(self, existing: Object | None, name: str) -> Object:
+        if existing is None:
+            raise status.not_found(self._store.group_resource, name)
+        return existing
 
     def _subresource(self, name: str) -> Any:
         if not name:
