@@ -6,13 +6,16 @@ It is the only thing that travels with a request: no thread locals, no service l
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import thread_time
+from time import perf_counter
 from typing import Any
 
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
 Finisher = Callable[["RequestContext", int], None]
+
+#: seconds of work without a wait that are held against a request: in more, the thread itself has waited for a processor
+_LONGEST_PIECE = 0.005
 
 
 class RequestContext:
@@ -54,7 +57,7 @@ class RequestContext:
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
         self._worked = 0.0
-        self._resumed = thread_time()
+        self._resumed = perf_counter()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
         #: called once with this and the status code when the answer is out; shared functions, as a watch keeps them long
         self.finishers: list[Finisher] = []
@@ -64,15 +67,18 @@ class RequestContext:
 
     def pause(self) -> None:
         """The request begins to wait."""
-        self._worked += thread_time() - self._resumed
+        self._worked += self._piece()
 
     def resume(self) -> None:
         """The request goes on."""
-        self._resumed = thread_time()
+        self._resumed = perf_counter()
 
     def worked(self) -> float:
-        """Seconds of CPU that the request has had, asked while it is at work."""
-        return self._worked + thread_time() - self._resumed
+        """Seconds of the thread's time that the request has had, asked while it is at work."""
+        return self._worked + self._piece()
+
+    def _piece(self) -> float:
+        return min(perf_counter() - self._resumed, _LONGEST_PIECE)
 
     def header(self, name: str) -> str | None:
         """The last value of a request header, or None."""
