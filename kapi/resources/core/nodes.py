@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, internal, invalid, required
+from kapi.resources.core.node_annotations import validate_node_annotations
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
@@ -77,6 +78,7 @@ def _validate_features(node: Object, errors: Errors) -> None:
 
 def _validate_node(node: Object, errors: Errors) -> None:
     spec = node.get("spec") or {}
+    validate_node_annotations(node, validate_taints, errors)
     validate_taints(spec.get("taints") or [], _META.child("taints"), errors)
     _validate_resources(node, errors)
     swap = ((node.get("status") or {}).get("nodeInfo") or {}).get("swap") or {}
@@ -88,6 +90,10 @@ def _validate_node(node: Object, errors: Errors) -> None:
         errors += check_cidr_legacy(path.index(i), cidr)
     if len(cidrs) > 1:
         parsed = [parse_network(cidr) for cidr in cidrs]
+        if None in parsed:
+            i = parsed.index(None)
+            fault = f"invalid CIDR[{i}]: <nil> (invalid CIDR address: {cidrs[i]})"
+            errors.append(internal(path, f"invalid PodCIDRs. failed to check with dual stack with error:{fault}"))
         versions = {network[1].version for network in parsed if network is not None}
         if None in parsed or len(versions) != 2 or len(cidrs) > 2:
             errors.append(invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
@@ -115,6 +121,7 @@ def _config_source(source: Object, path: Path, in_status: bool, errors: Errors) 
 
 def _validate_change(node: Object, old: Object, errors: Errors) -> None:
     spec, before, status = node.get("spec") or {}, old.get("spec") or {}, node.get("status") or {}
+    validate_node_annotations(node, validate_taints, errors)
     _validate_resources(node, errors)
     _validate_features(node, errors)
     seen: list[Object] = []

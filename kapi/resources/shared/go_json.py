@@ -4,7 +4,9 @@ from __future__ import annotations
 
 _SPACE = " \t\r\n"
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
-_NAMES = {"[": "array", '"': "string", "t": "bool", "f": "bool"}
+_CLOSING = {"{": "}", "[": "]"}
+_DEEPEST = 10_000  # levels
+_NAMES = {"{": "object", "[": "array", '"': "string", "t": "bool", "f": "bool"}
 
 
 class _Fault(Exception):
@@ -13,6 +15,11 @@ class _Fault(Exception):
 
 def object_error(data: bytes) -> str:
     """Go's complaint about decoding into ``map[string]interface{}``; "" when it is an object (or null)."""
+    return value_error(data, "{", "map[string]interface {}")
+
+
+def value_error(data: bytes, opening: str, go_type: str) -> str:
+    """Go's complaint about decoding into a type whose JSON begins with ``opening``; "" when it does (or is null)."""
     text = data.decode("utf-8", "replace")
     scanner = _Scanner(text)
     try:
@@ -22,10 +29,9 @@ def object_error(data: bytes) -> str:
             scanner.fail("after top-level value")
     except _Fault as fault:
         return str(fault)
-    if first in ("{", "n"):
+    if first in (opening, "n"):
         return ""
-    name = _NAMES.get(first, "number")
-    return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
+    return f"json: cannot unmarshal {_NAMES.get(first, 'number')} into Go value of type {go_type}"
 
 
 class _Scanner:
@@ -51,12 +57,42 @@ class _Scanner:
         raise _Fault(f"invalid character {shown} {where}")
 
     def value(self) -> None:
-        char = self.skip()
-        if char == "{":
-            self._object()
-        elif char == "[":
-            self._array()
-        elif char == '"':
+        """Walks one value, however deep; what is open is kept in a list."""
+        open_: list[str] = []
+        while True:
+            char = self.skip()
+            if char and char in "{[":
+                if len(open_) == _DEEPEST:
+                    raise _Fault("exceeded max depth")
+                open_.append(char)
+                self.at += 1
+                if self.skip() != _CLOSING[char]:
+                    if char == "{":
+                        self._key()
+                    continue
+            else:
+                self._scalar(char)
+            while open_ and self.skip() == _CLOSING[open_[-1]]:
+                open_.pop()
+                self.at += 1
+            if not open_:
+                return
+            if self.peek() != ",":
+                self.fail("after object key:value pair" if open_[-1] == "{" else "after array element")
+            self.at += 1
+            if open_[-1] == "{":
+                self._key()
+
+    def _key(self) -> None:
+        if self.skip() != '"':
+            self.fail("looking for beginning of object key string")
+        self._string()
+        if self.skip() != ":":
+            self.fail("after object key")
+        self.at += 1
+
+    def _scalar(self, char: str) -> None:
+        if char == '"':
             self._string()
         elif char in _LITERALS and char:
             self._literal(_LITERALS[char])
@@ -112,37 +148,3 @@ class _Scanner:
             if self.peek() and self.peek() in "+-":
                 self.at += 1
             self._digits("in exponent of numeric literal")
-
-    def _object(self) -> None:
-        self.at += 1
-        if self.skip() == "}":
-            self.at += 1
-            return
-        while True:
-            if self.skip() != '"':
-                self.fail("looking for beginning of object key string")
-            self._string()
-            if self.skip() != ":":
-                self.fail("after object key")
-            self.at += 1
-            self.value()
-            if self.skip() == "}":
-                self.at += 1
-                return
-            if self.peek() != ",":
-                self.fail("after object key:value pair")
-            self.at += 1
-
-    def _array(self) -> None:
-        self.at += 1
-        if self.skip() == "]":
-            self.at += 1
-            return
-        while True:
-            self.value()
-            if self.skip() == "]":
-                self.at += 1
-                return
-            if self.peek() != ",":
-                self.fail("after array element")
-            self.at += 1

@@ -130,3 +130,67 @@ def test_system_priority_classes_are_kept() -> None:
     strategy.admit_delete({"metadata": {"name": "mine"}}, CTX)
     found = problems(priorityclasses.RESOURCE, value=2_000_000_000)
     assert found == ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]
+
+
+TAINTS, AVOIDED = "scheduler.alpha.kubernetes.io/taints", "scheduler.alpha.kubernetes.io/preferAvoidPods"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "texts"),
+    [
+        (TAINTS, '[{"key":"a","effect":"NoSchedule"}]', []),
+        (
+            TAINTS,
+            '[{"key":"a","effect":"Never"}]',
+            [
+                f'metadata.annotations.{TAINTS}[0].effect: Unsupported value: "Never": '
+                'supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"'
+            ],
+        ),
+        (
+            TAINTS,
+            "{}",
+            [
+                f'metadata.annotations: Invalid value: "{TAINTS}": '
+                "json: cannot unmarshal object into Go value of type []core.Taint"
+            ],
+        ),
+        (
+            TAINTS,
+            '[{"key":1}]',
+            [
+                f'metadata.annotations: Invalid value: "{TAINTS}": '
+                "json: cannot unmarshal number into Go struct field Taint.Key of type string"
+            ],
+        ),
+        (
+            AVOIDED,
+            "x",
+            [
+                f'metadata.annotations.AvoidPods: Invalid value: "{AVOIDED}": '
+                "invalid character 'x' looking for beginning of value"
+            ],
+        ),
+        (
+            AVOIDED,
+            '{"preferAvoidPods":[{"podSignature":{}},{"podSignature":{"podController":{"controller":false}}}]}',
+            [
+                f"metadata.annotations.{AVOIDED}[0].PodSignature: Required value",
+                f"metadata.annotations.{AVOIDED}[1].PodSignature.PodController.Controller: Invalid value: false: "
+                "must point to a controller",
+            ],
+        ),
+    ],
+)
+def test_annotations_of_nodes_hold_json(annotation: str, value: str, texts: list[str]) -> None:
+    assert problems(nodes.RESOURCE, metadata={"annotations": {annotation: value}}) == texts
+
+
+def test_the_ranges_of_a_node_are_read_together() -> None:
+    cidrs = ["10.0.0.0/24", "x"]
+    assert problems(nodes.RESOURCE, spec={"podCIDR": "10.0.0.0/24", "podCIDRs": cidrs}) == [
+        'spec.podCIDRs[1]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)',
+        "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with "
+        "error:invalid CIDR[1]: <nil> (invalid CIDR address: x)",
+        'spec.podCIDRs: Invalid value: ["10.0.0.0/24","x"]: may specify no more than one CIDR for each IP family',
+    ]
