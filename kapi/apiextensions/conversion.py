@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import orjson
+from twisted.internet.defer import Deferred
 
 from kapi.machinery import status, tree
 from kapi.registry.conversion import Unconverted
@@ -35,6 +36,7 @@ class WebhookConverter:
         self._reviews = webhook.get("conversionReviewVersions") or []
         self._post = post
         self._known: OrderedDict[bytes, Object] = OrderedDict()
+        self._asked: dict[bytes, _Call] = {}  # what is being asked for now
 
     def convert(self, obj: Object, api_version: str) -> Object:
         """The converted object, a copy.  Raises Unconverted when the webhook has not been asked for it."""
@@ -48,13 +50,24 @@ class WebhookConverter:
         return copied
 
     async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
+        """In one call, apart from what somebody else is asking for already: that is waited for."""
         wanted: dict[bytes, Object] = {}
+        calls: dict[_Call, None] = {}
         for obj in objects:
             key = _key(obj, api_version)
-            if obj.get("apiVersion") != api_version and key not in self._known:
+            if obj.get("apiVersion") == api_version or key in self._known:
+                continue
+            call = self._asked.get(key)
+            if call is None:
                 wanted[key] = obj
-        if not wanted:
-            return
+            else:
+                calls[call] = None
+        if wanted:
+            calls[_Call(self._asked, wanted, self._fetch(wanted, api_version))] = None
+        for call in calls:
+            await call.result()
+
+    async def _fetch(self, wanted: dict[bytes, Object], api_version: str) -> None:
         first = next(iter(wanted.values()))
         group_version = first.get("apiVersion", "")
         name = f"{group_version}, Kind={first.get('kind', '')}"
@@ -81,6 +94,37 @@ class WebhookConverter:
         except Exception as error:
             raise _failed(name, str(error)) from error
         return _answered(answer, review_version, uid, len(objects), name)
+
+
+class _Call:
+    """A call that several wait for.  It goes on when who made it has gone."""
+
+    def __init__(self, asked: dict[bytes, _Call], keys: Iterable[bytes], call: Coroutine[Any, Any, None]) -> None:
+        self._asked = asked
+        self._keys = list(keys)
+        self._waiting: list[Deferred[None]] = []
+        self._result: Any = None
+        self._done = False
+        asked.update(dict.fromkeys(self._keys, self))
+        Deferred.fromCoroutine(call).addBoth(self._end)
+
+    def _end(self, result: Any) -> None:
+        self._done, self._result = True, result
+        for key in self._keys:
+            self._asked.pop(key, None)
+        waiting, self._waiting = self._waiting, []
+        for deferred in waiting:
+            if not deferred.called:
+                deferred.callback(result)
+
+    def result(self) -> Deferred[None]:
+        """Fires at the end, with the call's failure if it failed."""
+        deferred: Deferred[None] = Deferred()
+        if self._done:
+            deferred.callback(self._result)
+        else:
+            self._waiting.append(deferred)
+        return deferred
 
 
 def _failed(name: str, why: str) -> status.StatusError:

@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.codecs.negotiation import MediaType, output_media_type
@@ -23,13 +25,14 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.watch_websocket import wants_websocket, websocket_response
 from kapi.machinery import status
-from kapi.registry.conversion import Unconverted
+from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch, WatchEvent
 
+log = Logger()
 Object = dict[str, Any]
 MIN_REQUEST_TIMEOUT = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -110,19 +113,19 @@ class Form:
         self.chunk_key = (*self.key, "chunk")
 
     def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
-        """One framed event; nothing for a form that a watch cannot have (a list)."""
+        """One framed event; nothing for a form that a watch cannot have (a list).
+
+        Raises Unconverted when a webhook has to be asked first.
+        """
         if self.as_list:
             return b""
         if event.entry is None:
             return self._frame("BOOKMARK", self._bookmark(event))
         if self.stored:
             return event.json
-        try:
-            if self.plain:
-                return self._line(event, self.scope.served(event.entry))
-            obj = self.scope.from_storage(event.entry.object)
-        except Unconverted:  # a webhook has to be asked first: the list the client makes now will ask it
-            return self._frame("ERROR", status.expired("the object's conversion is not known yet").status)
+        if self.plain:
+            return self._line(event, self.scope.served(event.entry))
+        obj = self.scope.from_storage(event.entry.object)
         if self.table:
             meta = {"resourceVersion": str(event.revision)}
             tree = transform.table(
@@ -145,10 +148,20 @@ class Form:
             return event.json
         return b'{"type":"%s","object":%s}\n' % (event.type.encode(), data)
 
+    def unconverted(self, batch: Batch) -> list[Object]:
+        """What a webhook has to be asked for before the batch can be encoded."""
+        found = []
+        for event in batch.events:
+            if event.entry is not None:
+                try:
+                    self.scope.from_storage(event.entry.object)
+                except Unconverted as need:
+                    found.append(need.obj)
+        return found
+
     def encode_chunk(self, event: WatchEvent) -> bytes:
         """The same as a chunk of HTTP/1.1."""
-        data = self.encode(event)
-        return b"%x\r\n%b\r\n" % (len(data), data) if data else data
+        return chunk(self.encode(event))
 
     def _bookmark(self, event: WatchEvent) -> Object:
         metadata: Object = {"resourceVersion": str(event.revision)}
@@ -174,6 +187,11 @@ class Form:
         return b'{"type":"' + kind.encode() + b'","object":' + orjson.dumps(tree) + b"}\n"
 
 
+def chunk(data: bytes) -> bytes:
+    """A chunk of HTTP/1.1; an empty one would be the last."""
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else data
+
+
 @lru_cache(maxsize=512)
 def form_of(scope: RequestScope, media: MediaType, include: str) -> Form:
     """One form for all clients that want the same.  Raises BadRequest."""
@@ -186,7 +204,7 @@ class WatchStream:
 
     __slots__ = (
         "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
-        "arguments", "done",
+        "arguments", "done", "_paused", "_converting",
     )  # fmt: skip
 
     def __init__(
@@ -202,6 +220,8 @@ class WatchStream:
         self._framed = False  # what is written must be HTTP/1.1 chunks
         self._call: Any = None
         self._headers_sent = not form.table
+        self._paused = False  # by the client
+        self._converting = False  # a batch waits for a webhook; those behind it wait in the watch
         self.error: status.StatusError | None = None
         self.arguments: dict[str, Any] = {}
         self.done: Deferred[None] = Deferred()
@@ -235,16 +255,49 @@ class WatchStream:
         return self.done
 
     def _on_batch(self, batch: Batch) -> None:
+        try:
+            data = self._encoded(batch)
+        except Unconverted:
+            self._convert(batch)
+        else:
+            self._write(data)
+
+    def _encoded(self, batch: Batch) -> bytes:
         form = self._form
         if not self._headers_sent:
             events = batch.events
             data = b"".join([form.encode(event, headers=position == 0) for position, event in enumerate(events)])
             self._headers_sent = True
-            self._http.write(data)
-        elif self._framed:
-            self._write(batch.encoded(form.chunk_key, form.encode_chunk))
-        else:
-            self._write(batch.encoded(form.key, form.encode))
+            return chunk(data) if self._framed else data
+        if self._framed:
+            return batch.encoded(form.chunk_key, form.encode_chunk)
+        return batch.encoded(form.key, form.encode)
+
+    def _convert(self, batch: Batch) -> None:
+        """Asks the webhook for all of the batch at once; what comes meanwhile keeps its order behind it."""
+        self._converting = True
+        self._watch.pause()
+
+        async def encode() -> bytes:
+            return self._encoded(batch)
+
+        converter = self._scope.resource.converter
+        waiting = Deferred.fromCoroutine(converting(converter, encode, lambda: self._form.unconverted(batch)))
+        waiting.addCallbacks(self._converted, self._not_converted)
+        waiting.addErrback(lambda failure: log.failure("converting watch events failed", failure))
+
+    def _converted(self, data: bytes) -> None:
+        self._converting = False
+        if self.done.called:
+            return
+        self._write(data)
+        if self._watch is not None and not self._paused:
+            self._watch.resume()
+
+    def _not_converted(self, failure: Failure) -> None:
+        if not self.done.called:
+            error: Any = failure.value
+            self._on_end(status.internal(error.message if isinstance(error, status.StatusError) else error))
 
     def _on_end(self, error: Exception | None) -> None:
         if error is not None:
@@ -279,11 +332,13 @@ class WatchStream:
             ending.discard(self)
 
     def pauseProducing(self) -> None:
+        self._paused = True
         if self._watch is not None:
             self._watch.pause()
 
     def resumeProducing(self) -> None:
-        if self._watch is not None:
+        self._paused = False
+        if self._watch is not None and not self._converting:
             self._watch.resume()
 
     def stopProducing(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from kapi.apiextensions.conversion import WebhookConverter
 from kapi.machinery.status import StatusError
 from kapi.registry.conversion import Unconverted, converting
+from kapi.testing.memory_api import succeed
 
 Object = dict[str, Any]
 CRD: Object = {
@@ -56,7 +56,8 @@ def _run(converter: WebhookConverter, names: list[str]) -> list[Object]:
     async def convert() -> list[Object]:
         return [converter.convert(obj, "g/v2") for obj in objects]
 
-    return asyncio.run(converting(converter, convert, lambda: objects))
+    found: list[Object] = succeed(converting(converter, convert, lambda: objects))
+    return found
 
 
 def test_a_list_is_converted_in_one_call_and_remembered() -> None:
