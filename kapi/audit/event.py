@@ -18,7 +18,7 @@ from kapi.audit.sinks import Outcome, Sink
 from kapi.audit.source import source_ips, user_agent
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.request.user import UserInfo
+from kapi.request.user import user_tree
 
 Object = dict[str, Any]
 
@@ -159,7 +159,7 @@ class AuditEvent:
         tree: Object = {**fixed, "stage": stage}
         ctx = self._ctx
         if ctx.original_user is not None and ctx.user is not None:
-            tree["impersonatedUser"] = _user(ctx.user)
+            tree["impersonatedUser"] = user_tree(ctx.user)
             constraint = ctx.extra.get("impersonation_constraint")
             if constraint:
                 tree["authenticationMetadata"] = {"impersonationConstraint": constraint}
@@ -195,7 +195,7 @@ class AuditEvent:
             "stage": "",
             "requestURI": ctx.http.uri.decode("utf-8", "replace"),
             "verb": info.verb if info is not None else ctx.method.lower(),
-            "user": {} if user is None else _user(user),
+            "user": {} if user is None else user_tree(user),
             "impersonatedUser": None,
             "authenticationMetadata": None,
         }
@@ -257,19 +257,6 @@ def _put(tree: Object, name: str, value: Any) -> None:
         del tree[name]
     else:
         tree[name] = value
-
-
-def _user(user: UserInfo) -> Object:
-    tree: Object = {}
-    if user.name:
-        tree["username"] = user.name
-    if user.uid:
-        tree["uid"] = user.uid
-    if user.groups:
-        tree["groups"] = list(user.groups)
-    if user.extra:
-        tree["extra"] = {key: list(user.extra[key]) for key in sorted(user.extra)}
-    return tree
 
 
 _second = (0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 ANONYMOUS = "system:anonymous"
 ALL_AUTHENTICATED = "system:authenticated"
@@ -18,6 +19,20 @@ class UserInfo:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def user_tree(user: UserInfo) -> dict[str, Any]:
+    """``username``, ``uid``, ``groups``, ``extra`` as the API shows them; empty ones left out."""
+    tree: dict[str, Any] = {}
+    if user.name:
+        tree["username"] = user.name
+    if user.uid:
+        tree["uid"] = user.uid
+    if user.groups:
+        tree["groups"] = list(user.groups)
+    if user.extra:
+        tree["extra"] = {key: list(user.extra[key]) for key in sorted(user.extra)}
+    return tree
 
 
 #: The identity of the process itself, for the loopback client.

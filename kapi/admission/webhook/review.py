@@ -13,6 +13,7 @@ from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Invocation
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
+from kapi.request.user import user_tree
 from kapi.schema import gotext
 
 Object = dict[str, Any]
@@ -40,16 +41,6 @@ def make_review(attributes: Attributes, invocation: Invocation, obj: Object | No
     if not version:
         raise BadReview("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
     uid = _uid()
-    user = attributes.user
-    user_info: Object = {}
-    if user.name:
-        user_info["username"] = user.name
-    if user.uid:
-        user_info["uid"] = user.uid
-    if user.groups:
-        user_info["groups"] = list(user.groups)
-    if user.extra:
-        user_info["extra"] = {key: list(values) for key, values in user.extra.items()}
     request: Object = {
         "uid": uid,
         "kind": _kind(invocation.kind),
@@ -67,7 +58,7 @@ def make_review(attributes: Attributes, invocation: Invocation, obj: Object | No
         request["namespace"] = attributes.namespace
     request |= {
         "operation": attributes.operation,
-        "userInfo": user_info,
+        "userInfo": user_tree(attributes.user),
         "object": obj,
         "oldObject": in_version(attributes.old, invocation.kind),
         "dryRun": attributes.dry_run,

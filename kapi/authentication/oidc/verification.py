@@ -9,7 +9,7 @@ import jwt
 
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
-from kapi.authentication.service_account.signed import unverified
+from kapi.authentication.service_account.signed import signed_claims, unverified
 from kapi.machinery.field import quote
 
 Object = dict[str, Any]
@@ -38,24 +38,9 @@ def _signed_claims(token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> Obj
     for key in keys:
         if not _fits(key, algorithm):
             continue
-        try:
-            claims: Object = jwt.decode(
-                token,
-                key.key,
-                algorithms=[algorithm],
-                options={
-                    "verify_exp": False,
-                    "verify_nbf": False,
-                    "verify_iat": False,
-                    "verify_aud": False,
-                    "verify_iss": False,
-                    "verify_sub": False,
-                    "verify_jti": False,
-                },
-            )
-        except jwt.PyJWTError:
-            continue
-        return claims
+        claims = signed_claims(token, key.key, (algorithm,))
+        if claims is not None:
+            return claims
     raise AuthenticationError("oidc: verify token: failed to verify signature: failed to verify id token signature")
 
 

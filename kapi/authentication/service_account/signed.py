@@ -41,6 +41,18 @@ def _decode(part: str) -> bytes:
     return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
 
 
+_ONLY_THE_SIGNATURE: Any = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
+
+
+def signed_claims(token: str, key: Any, algorithms: Iterable[str]) -> Claims | None:
+    """The claims that a key has signed by one of the algorithms; None when it has not.  What they say is not judged."""
+    try:
+        claims: Claims = jwt.decode(token, key, algorithms=list(algorithms), options=_ONLY_THE_SIGNATURE)
+    except jwt.PyJWTError:
+        return None
+    return claims
+
+
 class SignedTokens:
     """Tokens of some issuers, verified by some keys."""
 
@@ -63,22 +75,8 @@ class SignedTokens:
         if not candidates:
             raise AuthenticationError("invalid signature, no keys found")
         for key in candidates:
-            try:
-                claims: Claims = jwt.decode(
-                    token,
-                    key.key,
-                    algorithms=list(key.algorithms),
-                    options={
-                        "verify_exp": False,
-                        "verify_nbf": False,
-                        "verify_iat": False,
-                        "verify_aud": False,
-                        "verify_iss": False,
-                        "verify_sub": False,
-                        "verify_jti": False,
-                    },
-                )
-            except jwt.PyJWTError:
+            claims = signed_claims(token, key.key, key.algorithms)
+            if claims is None:
                 continue
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()

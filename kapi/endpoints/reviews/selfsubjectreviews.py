@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kapi.endpoints.reviews.question import ReviewServices, read_question
-from kapi.endpoints.reviews.user_info import user_tree
 from kapi.endpoints.scope import RequestScope
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.request.user import user_tree
 
 
 async def self_subject_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:

@@ -8,11 +8,11 @@ from typing import Any
 from kapi.authentication.bearer import INVALID_TOKEN
 from kapi.authentication.interface import Authenticated, AuthenticationError, with_authenticated_group
 from kapi.endpoints.reviews.question import ReviewServices, read_question
-from kapi.endpoints.reviews.user_info import user_tree
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.request.user import user_tree
 
 
 async def token_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:

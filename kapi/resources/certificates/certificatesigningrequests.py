@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.request.user import user_tree
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
@@ -75,17 +76,8 @@ class RequestStrategy(PlainStrategy):
         spec = obj.setdefault("spec", {})
         for name in ("username", "uid", "groups", "extra"):
             spec.pop(name, None)
-        user = ctx.user
-        if user is None:
-            return
-        if user.name:
-            spec["username"] = user.name
-        if user.uid:
-            spec["uid"] = user.uid
-        if user.groups:
-            spec["groups"] = list(user.groups)
-        if user.extra:
-            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+        if ctx.user is not None:
+            spec.update(user_tree(ctx.user))
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
@@ -183,15 +175,21 @@ def fill_times(obj: Object, old: Object, now: str) -> None:
 
 def request_error(encoded: str | None) -> str:
     """ "" for a PEM block with a well-signed PKCS #10 request."""
-    kind, der = next(pem_blocks(_decoded(encoded)), ("", b""))
-    if kind != "CERTIFICATE REQUEST":
+    block = next(pem_blocks(_decoded(encoded)), None)
+    if block is None or block.kind != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
     try:
-        request = x509.load_der_x509_csr(der)
+        request = x509.load_der_x509_csr(block.der)
         good = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return "x509: malformed certificate request"
-    return "" if good else "x509: ECDSA verification failure"
+    if good:
+        return ""
+    key = request.public_key()
+    if isinstance(key, rsa.RSAPublicKey):
+        return "crypto/rsa: verification error"
+    algorithm = "Ed25519" if isinstance(key, ed25519.Ed25519PublicKey) else "ECDSA"
+    return f"x509: {algorithm} verification failure"
 
 
 def certificate_error(encoded: str | None) -> str:
@@ -200,9 +198,11 @@ def certificate_error(encoded: str | None) -> str:
     if not data:
         return ""
     blocks = list(pem_blocks(data))
-    for kind, der in blocks:
+    for kind, der, headers in blocks:
         if kind != "CERTIFICATE":
             return f'only CERTIFICATE PEM blocks are allowed, found "{kind}"'
+        if headers:
+            return "no PEM block headers are permitted"
         try:
             x509.load_der_x509_certificate(der)
         except ValueError:
