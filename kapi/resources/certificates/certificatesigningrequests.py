@@ -10,6 +10,7 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.request.user import user_tree

@@ -6,26 +6,36 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _BLOCK = re.compile(rb"-----BEGIN ([^\n-]*)-----\s*?\n(.*?)-----END \1-----", re.DOTALL)
 
 
-def pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """(type, DER) of every well-formed PEM block, in order."""
+class Block(NamedTuple):
+    """A block of PEM; ``headers``: it has some."""
+
+    kind: str
+    der: bytes
+    headers: bool
+
+
+def pem_blocks(data: bytes) -> Iterator[Block]:
+    """Every well-formed PEM block, in order."""
     for match in _BLOCK.finditer(data):
         lines = [line.strip() for line in match.group(2).splitlines()]
-        body = b"".join(line for line in lines if line and b":" not in line)
+        body = [line for line in lines if line and b":" not in line]
         try:
-            yield match.group(1).decode("ascii", "replace"), base64.b64decode(body, validate=True)
+            der = base64.b64decode(b"".join(body), validate=True)
         except binascii.Error:
             continue
+        yield Block(match.group(1).decode("ascii", "replace"), der, len(body) < len([line for line in lines if line]))
 
 
 def key_pair_error(certificate: bytes, key: bytes) -> str:
     """ "" when the pair belongs together."""
     kinds: list[str] = []
     chain: list[bytes] = []
-    for kind, der in pem_blocks(certificate):
+    for kind, der, _ in pem_blocks(certificate):
         kinds.append(kind)
         if kind == "CERTIFICATE":
             chain.append(der)
@@ -33,7 +43,7 @@ def key_pair_error(certificate: bytes, key: bytes) -> str:
         return _not_found("certificate", "CERTIFICATE", kinds)
     kinds = []
     private = b""
-    for kind, der in pem_blocks(key):
+    for kind, der, _ in pem_blocks(key):
         if kind == "PRIVATE KEY" or kind.endswith(" PRIVATE KEY"):
             private = der
             break

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from kapi.machinery import tree
@@ -20,14 +20,22 @@ Object = dict[str, Any]
 CTX = StrategyContext("", "a", user=UserInfo("jane", "7", ("g",), {"k": ("v",)}), now="2024-01-01T00:00:00Z")
 
 
-def request() -> str:
+def signed(key: Any = None) -> bytes:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane")])
-    made = (
-        x509.CertificateSigningRequestBuilder()
-        .subject_name(name)
-        .sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    )
-    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    made = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, algorithm)
+    return made.public_bytes(serialization.Encoding.DER)
+
+
+def encoded(der: bytes, kind: str = "CERTIFICATE REQUEST", header: bytes = b"") -> str:
+    """What stands in the JSON of an object for a block of PEM."""
+    pem = b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n"
+    return base64.b64encode(pem % (kind.encode(), header, base64.b64encode(der), kind.encode())).decode()
+
+
+def request() -> str:
+    return encoded(signed())
 
 
 GOOD = {"request": request(), "signerName": "example.com/s", "usages": ["client auth"]}
@@ -105,3 +113,30 @@ def test_the_certificate_is_the_signers_and_set_once() -> None:
     ]
     kept, found = change("approval", made(), certificate=garbage)
     assert ("certificate" in kept["status"], found) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (ec.generate_private_key(ec.SECP256R1()), "x509: ECDSA verification failure"),
+        (ed25519.Ed25519PrivateKey.generate(), "x509: Ed25519 verification failure"),
+        (rsa.generate_private_key(65537, 2048), "crypto/rsa: verification error"),
+    ],
+)
+def test_the_signature_of_a_request_is_checked(key: Any, text: str) -> None:
+    assert RESOURCE.strategy.validate(made(request=encoded(signed(key))), CTX) == []
+    forged = encoded(signed(key).replace(b"jane", b"jack"))
+    (found,) = RESOURCE.strategy.validate(made(request=forged), CTX)
+    assert (str(found.field), found.detail) == ("spec.request", text)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "text"),
+    [
+        (encoded(b"x", "PRIVATE KEY"), 'only CERTIFICATE PEM blocks are allowed, found "PRIVATE KEY"'),
+        (encoded(b"x", "CERTIFICATE", b"Key: value\n\n"), "no PEM block headers are permitted"),
+    ],
+)
+def test_what_is_no_certificate(certificate: str, text: str) -> None:
+    _, found = change("status", made(), certificate=certificate)
+    assert found == [f'status.certificate: Invalid value: "<certificate data>": {text}']
