@@ -8,15 +8,32 @@ from twisted.web.http_headers import Headers
 
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import log_options, log_query
-from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, beginning
+from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, Unreachable, beginning
 from kapi.endpoints.passing import pipe
 from kapi.endpoints.scope import RequestScope, request_name
-from kapi.machinery import status
+from kapi.machinery import field, status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
 
-_ERROR_LIMIT = 2048  # bytes of a kubelet's error that are told
+_ERROR_LIMIT = 50_000  # bytes of a kubelet's error that are told
+_REDIRECTS = frozenset([301, 302, 303, 307, 308])
+_NO_MORE = "the server responded with the status code"
+_LATER = "the server has received too many requests and has asked us to try again later"
+_SLOW = "the server was unable to return a response in the time allotted, but may still be processing the request"
+_KNOWN = {
+    401: ("Unauthorized", "the server has asked for the client to provide credentials"),
+    403: ("Forbidden", ""),
+    404: ("NotFound", "the server could not find the requested resource"),
+    405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
+    406: ("NotAcceptable", "the server was unable to respond with a content type that the client supports"),
+    409: ("Conflict", "the server reported a conflict"),
+    415: ("UnsupportedMediaType", ""),
+    422: ("Invalid", "the server rejected our request due to an error in our request"),
+    429: ("TooManyRequests", _LATER),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: ("Timeout", _SLOW),
+}
 
 
 class Log:
@@ -39,27 +56,36 @@ class Log:
         target = await self._kubelets.target(node, path, log_query(options))
         if options.get("insecureSkipTLSVerifyBackend"):
             target = Target(target.scheme, target.host, target.port, path, target.query, UNVERIFIED)
-        answer = await self._transport.fetch(ctx, target, b"GET", Headers({b"Accept": [b"text/plain"]}))
+        try:
+            answer = await self._transport.fetch(ctx, target, b"GET", Headers())
+        except Unreachable as error:
+            raise status.generic(f'Get "{_url(target)}": {error}') from None
+        if answer.code in _REDIRECTS and answer.headers.hasHeader(b"location"):
+            raise status.generic(f'Get "{_url(target)}": redirects forbidden')
         if not 200 <= answer.code <= 206:
             raise await _refused(answer, name)
         return StreamResponse(lambda http: pipe(answer, http), 200, b"text/plain")
 
 
+def _url(target: Target) -> str:
+    return f"{target.scheme}://{target.netloc.decode()}{target.uri.decode()}"
+
+
 async def _refused(answer: Any, name: str) -> status.StatusError:
     """What the kubelet complains about, as upstream tells it."""
     text = (await beginning(answer, _ERROR_LIMIT)).decode("utf-8", "replace")
-    details = {
-        "name": name,
-        "kind": "pods/log",
-        "causes": [{"reason": "UnexpectedServerResponse", "message": text}],
-    }
-    reasons = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
-    if answer.code == 404:
-        message = f"the server could not find the requested resource ( pods/log {name})"
-    elif answer.code >= 500:
-        message = f"an error on the server ({text!r}) has prevented the request from succeeding ( pods/log {name})"
-    else:
-        message = text or f"the server responded with the status code {answer.code}"
-    return status.StatusError(
-        message, code=answer.code, reason=reasons.get(answer.code, "InternalError"), details=details
-    )
+    code = answer.code
+    if code == 500:
+        return status.internal(text)
+    if code == 400:
+        return status.bad_request(text)
+    reason, message = _KNOWN.get(code, ("", f"{_NO_MORE} {code} but did not return more information"))
+    if code in (403, 415):
+        message = text
+    elif code == 406 and text not in ("", "unknown"):
+        message = text
+    elif code > 500 and not reason:
+        reason = "InternalError"
+        message = f"an error on the server ({field.quote(text)}) has prevented the request from succeeding"
+    details = {"name": name, "kind": "pods/log"}
+    return status.StatusError(f"{message} ( pods/log {name})", code=code, reason=reason, details=details)

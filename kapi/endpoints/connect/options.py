@@ -7,15 +7,22 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kapi.admission.interface import CONNECT, Attributes
+from kapi.endpoints.options import integer
 from kapi.endpoints.scope import RequestScope
-from kapi.machinery import field, status
+from kapi.machinery import field, status, time
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.request.context import RequestContext
 
 Object = dict[str, Any]
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z", re.ASCII).match
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII).match
+_UNSIGNED = re.compile(r"[0-9]+\Z", re.ASCII).match
+_ZERO_TIME = "0001-01-01T00:00:00Z"
+
+
+def refuse_dry_run(ctx: RequestContext) -> None:
+    """Raises BadRequest."""
+    if ctx.query.get("dryRun"):
+        raise status.bad_request("dryRun is not supported")
 
 
 def flag(ctx: RequestContext, name: str) -> bool:
@@ -24,37 +31,52 @@ def flag(ctx: RequestContext, name: str) -> bool:
     return values is not None and (not values or values[0].lower() not in ("false", "0"))
 
 
-def number(ctx: RequestContext, name: str) -> int | None:
-    """Raises BadRequest for what is no number."""
-    text = ctx.first(name)
-    if not text:
-        return None
-    if not _INTEGER(text):
-        raise status.bad_request(f"strconv.ParseInt: parsing {field.quote(text)}: invalid syntax")
-    return int(text)
-
-
 def log_options(ctx: RequestContext, name: str) -> Object:
     """The PodLogOptions of a request.  Raises BadRequest and Invalid."""
-    options: Object = {
-        key: number(ctx, key) for key in ("sinceSeconds", "tailLines", "limitBytes") if number(ctx, key) is not None
+    read: dict[str, Any] = {
+        "container": ctx.first("container") or None,
+        "follow": flag(ctx, "follow") or None,
+        "previous": flag(ctx, "previous") or None,
+        "sinceSeconds": integer(ctx, "sinceSeconds"),
+        "sinceTime": _moment(ctx, "sinceTime"),
+        "timestamps": flag(ctx, "timestamps") or None,
+        "tailLines": integer(ctx, "tailLines"),
+        "limitBytes": integer(ctx, "limitBytes"),
+        "insecureSkipTLSVerifyBackend": flag(ctx, "insecureSkipTLSVerifyBackend") or None,
+        "stream": ctx.first("stream") if "stream" in ctx.query else None,
     }
-    options |= {key: True for key in ("follow", "previous", "timestamps") if flag(ctx, key)}
-    if flag(ctx, "insecureSkipTLSVerifyBackend"):
-        options["insecureSkipTLSVerifyBackend"] = True
-    for key in ("container", "sinceTime", "stream"):
-        if ctx.first(key):
-            options[key] = ctx.first(key)
-    since = options.get("sinceTime")
-    if since is not None and not _TIME(since):
-        layout = "2006-01-02T15:04:05Z07:00"
-        raise status.bad_request(
-            f'parsing time {field.quote(since)} as "{layout}": cannot parse {field.quote(since)} as "2006"'
-        )
+    options = {key: value for key, value in read.items() if value is not None}
     errors = list(_log_errors(options))
     if errors:
         raise status.invalid(GroupKind("", "PodLogOptions"), name, errors)
     return options
+
+
+def _moment(ctx: RequestContext, name: str) -> str | None:
+    """A time in UTC.  Raises BadRequest with Go's words."""
+    if name not in ctx.query:
+        return None
+    text = ctx.first(name)
+    if text in ("", "null"):
+        return _ZERO_TIME
+    try:
+        return time.time(text) or _ZERO_TIME
+    except time.TimeError as error:
+        raise status.bad_request(str(error)) from None
+
+
+def forwarded_ports(ctx: RequestContext) -> list[int]:
+    """Raises BadRequest with Go's words."""
+    found = []
+    for text in (part for value in ctx.query.get("ports") or () for part in value.split(",")):
+        why = "" if _UNSIGNED(text) else "invalid syntax"
+        if not why and (len(text.lstrip("0")) > 5 or int(text) > 0xFFFF):
+            why = "value out of range"
+        if why:
+            parsing = f"strconv.ParseUint: parsing {field.quote(text)}: {why}"
+            raise status.bad_request(f"cannot convert to []int32: {parsing}")
+        found.append(int(text))
+    return found
 
 
 def _log_errors(options: Object) -> list[FieldError]:

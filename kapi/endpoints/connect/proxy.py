@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import random
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote
 
 from kapi.endpoints.connect.kubelet import Kubelets
-from kapi.endpoints.connect.options import admit
+from kapi.endpoints.connect.options import admit, refuse_dry_run
 from kapi.endpoints.connect.transport import Target, Transport, wants_upgrade
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
@@ -17,10 +18,12 @@ from kapi.machinery.gvk import GroupResource
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.resources.definition import Lister
 
 Object = dict[str, Any]
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
-_ENDPOINTS = GroupResource("", "endpoints")
+_ENDPOINTS, _PODS = GroupResource("", "endpoints"), GroupResource("", "pods")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 
 
 def split_name(text: str, what: str) -> tuple[str, str, str]:
@@ -64,6 +67,7 @@ class Proxy:
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
         info, plural = ctx.info, scope.resource.plural
         assert info is not None
+        refuse_dry_run(ctx)
         prefix, path = _split_uri(ctx, 7 if scope.resource.namespaced else 5)
         await admit(ctx, scope, _KINDS[plural], {"path": unquote(path.decode("latin-1"))} if path else {})
         found = await self._locate[plural](scope, info.namespace, info.parts[1])
@@ -89,34 +93,53 @@ class Proxy:
 
     async def _service(self, scope: RequestScope, namespace: str, text: str) -> Target:
         scheme, name, port = split_name(text, "service")
-        if port.isdigit():
+        if _NUMBER(port):
             service = (await read.get(scope.store, namespace, name)).object
             ports = [p for p in service["spec"].get("ports") or () if p.get("port") == int(port)]
             if not ports:
-                raise status.ServiceUnavailable(f'no service port {port} found for service "{name}"')
+                raise status.ServiceUnavailable(f'no service port {int(port)} found for service "{name}"')
             port = ports[0].get("name", "")
-        lister = scope.store.environment.listers.get(_ENDPOINTS)
-        endpoints = None if lister is None else lister.get(namespace, name)
+        listers = scope.store.environment.listers
+        endpoints = listers[_ENDPOINTS].get(namespace, name)
         if endpoints is None:
             raise status.not_found(scope.store.group_resource, name)  # upstream names the resource asked for
+        if not endpoints.get("subsets"):
+            raise status.ServiceUnavailable(f'no endpoints available for service "{name}"')
+        pods = listers[_PODS]
         found = [
             (address["ip"], entry["port"])
             for subset in endpoints.get("subsets") or ()
             for entry in subset.get("ports") or ()
             if entry.get("name", "") == port
             for address in subset.get("addresses") or ()
+            if _is_of_pod(address, namespace, pods)
         ]
         if not found:
-            raise status.ServiceUnavailable(f'no endpoints available for service "{name}"')
+            raise status.ServiceUnavailable(f'no endpoints available for service "{text}"')
         host, number = random.choice(found)
-        return Target(scheme, check_address(host), number, b"")
+        return Target(scheme, host, number, b"")
 
     async def _node(self, scope: RequestScope, namespace: str, text: str) -> Target:
         scheme, name, port = split_name(text, "node")
         target = await self._kubelets.target(name, b"")
+        try:
+            for address in await self._transport.addresses(target.host):
+                check_address(address)
+        except OSError:
+            raise status.bad_request(f"lookup {target.host}: no such host") from None
         if not port or port == str(target.port):
             return target
-        return Target(scheme, check_address(target.host), _port(port, scheme), b"")
+        return Target(scheme, target.host, _port(port, scheme), b"")
+
+
+def _is_of_pod(address: Object, namespace: str, pods: Lister) -> bool:
+    """Only where a pod of the namespace is may a service lead: whoever writes endpoints could name any address."""
+    target = address.get("targetRef")
+    if not target or target.get("namespace", "") != namespace:
+        return False
+    pod = pods.get(namespace, target.get("name", ""))
+    known = ((pod or {}).get("status") or {}).get("podIPs") or ()
+    return any(entry.get("ip") == address.get("ip") for entry in known)
 
 
 def _port(text: str, scheme: str) -> int:

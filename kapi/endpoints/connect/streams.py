@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
-from kapi.endpoints.connect.options import admit, number, stream_options, stream_query
+from kapi.endpoints.connect.options import admit, forwarded_ports, refuse_dry_run, stream_options, stream_query
 from kapi.endpoints.connect.transport import Transport, wants_upgrade
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status
@@ -32,10 +32,9 @@ class Streams:
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:
         info, name = ctx.info, request_name(ctx)
         assert info is not None
+        refuse_dry_run(ctx)
         forward = self._kind == "PodPortForwardOptions"
-        options = {"ports": ports} if forward and (ports := _ports(ctx)) else {}
-        if not forward:
-            options = stream_options(ctx, self._kind)
+        options = _forwarding(ctx) if forward else stream_options(ctx, self._kind)
         await admit(ctx, scope, self._kind, options)
         if ctx.method == "GET":  # a WebSocket opens with GET, which alone must not be enough to run something
             await create_check(ctx, scope)()
@@ -57,8 +56,6 @@ class Streams:
         return await self._transport.upgrade(ctx, target)
 
 
-def _ports(ctx: RequestContext) -> list[int]:
-    if not ctx.first("ports"):
-        return []
-    number(ctx, "ports")
-    return [int(text) for text in ctx.query["ports"] if text.isdigit()]
+def _forwarding(ctx: RequestContext) -> dict[str, list[int]]:
+    ports = forwarded_ports(ctx)
+    return {"ports": ports} if ports else {}

@@ -6,6 +6,7 @@ are never followed.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,13 @@ from OpenSSL import SSL, crypto
 from twisted.internet import ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.error import ConnectionDone, ConnectionRefusedError, DNSLookupError, NoRouteError, TimeoutError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, FileBodyProducer
+from twisted.web.client import Agent, FileBodyProducer, ResponseNeverReceived
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
@@ -34,6 +37,7 @@ log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds
 _PEM = b"-----BEGIN CERTIFICATE-----"
 _NOT_PASSED_BACK = frozenset(
+    [b"access-control-allow-" + name for name in (b"credentials", b"headers", b"methods", b"origin")] +
     [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
      b"content-length", b"content-type"]
 )  # fmt: skip
@@ -145,6 +149,30 @@ def _passed_on(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     ]
 
 
+class Unreachable(Exception):
+    """No answer of a target was to be had; the text is Go's where it is a common one."""
+
+
+def _why(error: BaseException, target: Target) -> str:
+    if isinstance(error, ResponseNeverReceived) and error.reasons:
+        error = error.reasons[0].value
+    dialed = f"dial tcp {target.netloc.decode()}: "
+    match error:
+        case ConnectionRefusedError():
+            return dialed + "connect: connection refused"
+        case NoRouteError():
+            return dialed + "connect: no route to host"
+        case TimeoutError():
+            return dialed + "i/o timeout"
+        case DNSLookupError():
+            return f"dial tcp: lookup {target.host}: no such host"
+        case ConnectionDone():
+            return "EOF"
+        case SSL.Error() if "certificate verify failed" in str(error):
+            return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    return str(error)
+
+
 class Transport:
     """Passes requests on to targets.  ``timeout``: seconds until a connection must stand."""
 
@@ -153,9 +181,9 @@ class Transport:
         self._timeout = timeout
 
     async def upgrade(self, ctx: RequestContext, target: Target) -> Response:
-        """Tunnels the client's connection to the backend; the backend's own answer when it does not upgrade."""
-        lines = [ctx.http.method + b" " + target.uri + b" HTTP/1.1", b"Host: " + target.netloc]
-        lines += [name + b": " + value for name, value in _passed_on(ctx)]
+        """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
+        lines = [ctx.http.method + b" " + target.uri + b" HTTP/1.1", b"Host: " + _host(ctx, target)]
+        lines += [name + b": " + value for name, value in _forwarded(ctx)]
         lines += [b"Connection: Upgrade", b"Upgrade: " + (ctx.header("upgrade") or "").encode()]
         if ctx.method != "GET":
             lines.append(b"Content-Length: 0")
@@ -163,28 +191,40 @@ class Transport:
         try:
             endpoint = target.endpoint(self._reactor, self._timeout)
             await endpoint.connect(Factory.forProtocol(lambda: tunnel))
-            code, headers, start = await tunnel.decided
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
-            raise self._unreachable(ctx, error) from None
+            raise status.generic(f"error dialing backend: {self._unreachable(ctx, error, target)}") from None
+        try:
+            code, headers, start = await tunnel.decided
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise status.generic(str(self._unreachable(ctx, error, target))) from None
         if code == 101:
             return HijackedResponse()
+        if code < 400:
+            raise status.generic(f"invalid upgrade response: status code {code}")
         ctx.response_headers.append((b"Connection", b"close"))
         return Response(code, start, _content_type(headers))
 
     async def request(self, ctx: RequestContext, target: Target, prefix: bytes = b"") -> Response:
         """The backend's answer.  A redirect goes back to the client, with ``prefix`` in front of its path."""
-        headers = Headers()
-        for name, value in _passed_on(ctx):
+        headers = Headers({b"Host": [_host(ctx, target)]})
+        for name, value in _forwarded(ctx):
             headers.addRawHeader(name, value)
+        if prefix:
+            headers.setRawHeaders(b"X-Forwarded-Uri", [prefix + target.path])
         content = ctx.http.content
         content.seek(0)
         body = None if ctx.method in ("GET", "HEAD", "OPTIONS") and not content.read(1) else FileBodyProducer(content)
         content.seek(0)
-        answer = await self.fetch(ctx, target, ctx.http.method, headers, body)
+        try:
+            answer = await self.fetch(ctx, target, ctx.http.method, headers, body)
+        except Unreachable as error:
+            raise status.ServiceUnavailable(f"error trying to reach service: {error}") from None
         kept = [
-            (name, _relocated(value, target, prefix) if name.lower() == b"location" else value)
+            (name, _relocated(value, target, prefix, _host(ctx, target)) if name.lower() == b"location" else value)
             for name, values in answer.headers.getAllRawHeaders()
             if name.lower() not in _NOT_PASSED_BACK
             for value in values
@@ -195,7 +235,7 @@ class Transport:
     async def fetch(
         self, ctx: RequestContext, target: Target, method: bytes, headers: Headers, body: Any = None
     ) -> Any:
-        """The answer of a Twisted Agent.  Raises ServiceUnavailable when the target cannot be reached."""
+        """The answer of a Twisted Agent.  Raises Unreachable."""
         try:
             agent = Agent.usingEndpointFactory(self._reactor, _Endpoints(target.endpoint(self._reactor, self._timeout)))
             uri = target.scheme.encode() + b"://" + target.netloc + target.uri
@@ -203,12 +243,18 @@ class Transport:
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
-            raise self._unreachable(ctx, error) from None
+            raise self._unreachable(ctx, error, target) from None
+
+    async def addresses(self, host: str) -> list[str]:
+        """Of a name, or the address itself.  Raises OSError."""
+        pool = self._reactor.getThreadPool()
+        found = await deferToThreadPool(self._reactor, pool, socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+        return [str(entry[4][0]) for entry in found]
 
     @staticmethod
-    def _unreachable(ctx: RequestContext, error: Exception) -> status.StatusError:
+    def _unreachable(ctx: RequestContext, error: Exception, target: Target) -> Unreachable:
         log.info("connecting failed: {error} (audit id {audit_id})", error=error, audit_id=ctx.audit_id)
-        return status.ServiceUnavailable(f"error trying to reach service: {error}")
+        return Unreachable(_why(error, target))
 
 
 def _pairs(headers: Headers) -> Any:
@@ -219,12 +265,29 @@ def _content_type(headers: list[tuple[bytes, bytes]], default: bytes = b"text/pl
     return next((value for name, value in headers if name.lower() == b"content-type"), default)
 
 
-def _relocated(location: bytes, target: Target, prefix: bytes) -> bytes:
+def _host(ctx: RequestContext, target: Target) -> bytes:
+    """The client's, which backends that serve several names go by."""
+    return (ctx.header("host") or "").encode() or target.netloc
+
+
+def _forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
+    """What is passed on, the client's address appended to where the request came from."""
+    headers = _passed_on(ctx)
+    client = getattr(ctx.http, "getClientAddress", lambda: None)()
+    address = getattr(client, "host", None)
+    if not address:
+        return headers
+    before = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
+    came = b", ".join([*before, address.encode()])
+    return [pair for pair in headers if pair[0].lower() != b"x-forwarded-for"] + [(b"X-Forwarded-For", came)]
+
+
+def _relocated(location: bytes, target: Target, prefix: bytes, asked: bytes) -> bytes:
     """A redirect of the backend to itself, as the client has to follow it."""
     parts = urlsplit(location)
-    if parts.netloc and parts.netloc != target.netloc and parts.netloc != target.host.encode():
+    if parts.netloc and parts.netloc not in (target.netloc, target.host.encode(), asked):
         return location
-    if not parts.path.startswith(b"/"):
+    if not parts.path.startswith(b"/") or parts.path.startswith(prefix):
         return location
     return prefix + parts.path + (b"?" + parts.query if parts.query else b"")
 

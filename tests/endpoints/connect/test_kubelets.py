@@ -19,6 +19,7 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import TestCase
 
 from kapi.core.handlers import built_in_handlers
+from kapi.endpoints.connect import proxy
 from kapi.endpoints.connect.kubelet import KubeletSettings, container_of
 from kapi.endpoints.connect.proxy import check_address, split_name
 from kapi.endpoints.connect.transport import TLS
@@ -27,6 +28,7 @@ from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 PODS = "/api/v1/namespaces/default/pods"
+SERVICES = "/api/v1/namespaces/default/services"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
 
@@ -156,10 +158,38 @@ class ConnectTests(TestCase):
 
     @inlineCallbacks
     def test_a_long_refusal_is_cut(self) -> Any:
-        refusal = b"HTTP/1.1 500 Oops\r\nContent-Length: 9000\r\n\r\n" + b"x" * 4000
+        refusal = b"HTTP/1.1 500 Oops\r\nContent-Length: 90000\r\n\r\n" + b"x" * 60000
         request = yield self.ask("GET", f"{PODS}/p/log", None, refusal)
-        self.assertEqual(request.code, 500)
-        self.assertLess(len(request.json["message"]), 2200)
+        self.assertEqual((request.code, request.json["reason"]), (500, "InternalError"))
+        self.assertEqual(request.json["message"], "Internal error occurred: " + "x" * 50000)
+
+    @inlineCallbacks
+    def test_refusals_are_told_as_upstream_does(self) -> Any:
+        for code, text, reason, message in (
+            (404, b"gone", "NotFound", "the server could not find the requested resource ( pods/log p)"),
+            (403, b"no", "Forbidden", "no ( pods/log p)"),
+            (
+                502,
+                b"a\nb",
+                "InternalError",
+                'an error on the server ("a\\nb") has prevented the request from succeeding',
+            ),
+            (418, b"tea", None, "the server responded with the status code 418 but did not return more information"),
+        ):
+            answer = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s" % (code, len(text), text)
+            self.factory.received = b""
+            request = yield self.ask("GET", f"{PODS}/p/log", None, answer)
+            self.assertEqual((request.code, request.json.get("reason")), (code, reason))
+            self.assertTrue(request.json["message"].startswith(message), request.json["message"])
+            self.assertEqual(request.json["details"], {"name": "p", "kind": "pods/log"})
+
+    @inlineCallbacks
+    def test_a_log_never_leads_elsewhere(self) -> Any:
+        found = b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n"
+        request = yield self.ask("GET", f"{PODS}/p/log", None, found)
+        port = self.port.getHost().port
+        message = f'Get "https://127.0.0.1:{port}/containerLogs/default/p/c": redirects forbidden'
+        self.assertEqual((request.code, request.json["message"]), (500, message))
 
     @inlineCallbacks
     def test_logs_that_cannot_be(self) -> Any:
@@ -167,6 +197,12 @@ class ConnectTests(TestCase):
             ("p/log?container=x", 400, "container x is not valid for pod p"),
             ("p/log?tailLines=-1", 422, "tailLines: Invalid value: -1"),
             ("p/log?tailLines=many", 400, "strconv.ParseInt"),
+            ("p/log?tailLines=", 400, 'strconv.ParseInt: parsing "": invalid syntax'),
+            ("p/log?limitBytes=9999999999999999999", 400, "value out of range"),
+            ("p/log?sinceTime=2024-13-01T00:00:00Z", 400, 'parsing time "2024-13-01T00:00:00Z": month out of range'),
+            ("p/log?sinceTime=x&tailLines=y", 400, 'parsing time "x" as'),
+            ("p/log?sinceTime=&sinceSeconds=1", 422, "at most one of `sinceTime` or `sinceSeconds`"),
+            ("p/log?stream=", 422, "stream: Forbidden: may not be specified"),
             ("nope/log", 404, 'pods "nope" not found'),
             ("lost/log", 404, 'nodes "gone" not found'),
         ):
@@ -182,15 +218,25 @@ class ConnectTests(TestCase):
         other, _ = certificate()
         self.use(KubeletSettings(tls=TLS(ca=other)))
         request = yield self.ask("GET", f"{PODS}/p/log", None, OK)
-        self.assertEqual((request.code, self.factory.received), (503, b""))
+        self.assertEqual((request.code, self.factory.received), (500, b""))
+        self.assertIn("tls: failed to verify certificate", request.json["message"])
         request = yield self.ask("GET", f"{PODS}/p/log?insecureSkipTLSVerifyBackend=true", None, OK)
         self.assertEqual((request.code, request.written), (200, b"hello"))
 
     @inlineCallbacks
-    def test_nobody_there_is_503(self) -> Any:
+    def test_nobody_there(self) -> Any:
+        self.patch(proxy, "check_address", lambda text: text)
+        port = self.port.getHost().port
         yield self.port.stopListening()
+        refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
         request = yield self.ask("GET", f"{PODS}/p/log")
+        message = f'Get "https://127.0.0.1:{port}/containerLogs/default/p/c": {refused}'
+        self.assertEqual((request.code, request.json["message"]), (500, message))
+        request = yield self.ask("POST", f"{PODS}/p/exec?command=ls", UPGRADE)
+        self.assertEqual((request.code, request.json["message"]), (500, f"error dialing backend: {refused}"))
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x")
         self.assertEqual((request.code, request.json["reason"]), (503, "ServiceUnavailable"))
+        self.assertEqual(request.json["message"], f"error trying to reach service: {refused}")
 
     @inlineCallbacks
     def test_exec_becomes_a_tunnel(self) -> Any:
@@ -224,6 +270,23 @@ class ConnectTests(TestCase):
             yield self.pause()
 
     @inlineCallbacks
+    def test_an_answer_that_is_no_upgrade(self) -> Any:
+        request = yield self.ask("POST", f"{PODS}/p/exec?command=sh&stdout=true", UPGRADE, OK)
+        self.assertEqual((request.code, request.json["message"]), (500, "invalid upgrade response: status code 200"))
+
+    @inlineCallbacks
+    def test_ports_and_dry_runs_that_cannot_be(self) -> Any:
+        wrong = "cannot convert to []int32: strconv.ParseUint: parsing"
+        for path, message in (
+            ("p/portforward?ports=80,x", f'{wrong} "x": invalid syntax'),
+            ("p/portforward?ports=70000", f'{wrong} "70000": value out of range'),
+            ("p/exec?command=x&dryRun=All", "dryRun is not supported"),
+            ("p/proxy/?dryRun=All", "dryRun is not supported"),
+        ):
+            request = yield self.ask("POST", f"{PODS}/{path}", UPGRADE)
+            self.assertEqual((request.code, request.json["message"]), (400, message))
+
+    @inlineCallbacks
     def test_streams_that_cannot_be(self) -> Any:
         for path, code in (
             ("p/exec?command=sh&stdout=1", 400),  # no upgrade
@@ -235,7 +298,28 @@ class ConnectTests(TestCase):
         self.assertEqual(self.factory.received, b"")
 
     @inlineCallbacks
+    def test_a_node_on_this_machine_is_not_reached(self) -> Any:
+        for path in ("node/proxy/x", "node:80/proxy/x"):
+            request = yield self.ask("GET", f"/api/v1/nodes/{path}")
+            self.assertEqual((request.code, request.json["message"]), (400, "address not allowed"))
+        self.assertEqual(self.factory.received, b"")
+
+    @inlineCallbacks
+    def test_what_a_backend_learns_and_tells(self) -> Any:
+        self.patch(proxy, "check_address", lambda text: text)
+        answer = OK.replace(b"\r\n", b"\r\nAccess-Control-Allow-Origin: *\r\nX-Own: 1\r\n", 1)
+        headers = {"Host": "api.example", "X-Forwarded-For": "1.2.3.4"}
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/a/b?q=1", headers, answer)
+        self.assertEqual((request.code, request.written), (200, b"hello"))
+        self.assertEqual((request.header("x-own"), request.header("access-control-allow-origin")), ("1", ""))
+        head = self.factory.received.lower()
+        self.assertIn(b"\r\nhost: api.example\r\n", head)
+        self.assertIn(b"\r\nx-forwarded-uri: /api/v1/nodes/node/proxy/a/b\r\n", head)
+        self.assertIn(b"\r\nx-forwarded-for: 1.2.3.4", head)
+
+    @inlineCallbacks
     def test_a_node_proxy_hands_redirects_to_the_client(self) -> Any:
+        self.patch(proxy, "check_address", lambda text: text)
         found = b"HTTP/1.1 302 Found\r\nLocation: /other?x=1\r\nContent-Length: 0\r\n\r\n"
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy/a%2Fb?q=1", None, found)
         self.assertEqual((request.code, request.header("location")), (302, "/api/v1/nodes/node/proxy/other?x=1"))
@@ -244,12 +328,14 @@ class ConnectTests(TestCase):
 
     @inlineCallbacks
     def test_a_redirect_to_elsewhere_is_not_followed(self) -> Any:
+        self.patch(proxy, "check_address", lambda text: text)
         found = b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nContent-Length: 0\r\n\r\n"
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", None, found)
         self.assertEqual((request.code, request.header("location")), (302, "http://elsewhere.example/"))
 
     @inlineCallbacks
     def test_a_proxy_without_a_path_asks_for_a_slash(self) -> Any:
+        self.patch(proxy, "check_address", lambda text: text)
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy?a=b")
         self.assertEqual((request.code, request.header("location")), (301, "/api/v1/nodes/node/proxy/?a=b"))
 
@@ -261,6 +347,39 @@ class ConnectTests(TestCase):
         request = yield self.ask("GET", f"{PODS}/p:{self.port.getHost().port}/proxy/x")
         self.assertEqual((request.code, request.json["message"]), (400, "address not allowed"))
         self.assertEqual(self.factory.received, b"")
+
+    @inlineCallbacks
+    def test_a_service_leads_to_its_pods_only(self) -> Any:
+        self.patch(proxy, "check_address", lambda text: text)
+        port = self.port.getHost().port
+        service = {"metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80}]}}
+        self.api.ask("POST", SERVICES, {"kind": "Service", "apiVersion": "v1", **service})
+        for path, code, text in (
+            ("s:81/proxy/", 503, 'no service port 81 found for service "s"'),
+            ("t:80/proxy/", 404, 'services "t" not found'),
+            ("s:80/proxy/", 404, 'services "s" not found'),
+            ("ftp:s:80/proxy/", 400, 'invalid service request "ftp:s:80"'),
+        ):
+            request = yield self.ask("GET", f"{SERVICES}/{path}")
+            self.assertEqual((request.code, request.json["message"]), (code, text))
+        pod = {"kind": "Pod", "name": "p", "namespace": "default"}
+        subset = {"addresses": [{"ip": "10.1.2.3", "targetRef": pod}], "ports": [{"name": "web", "port": port}]}
+        endpoints: dict[str, Any] = {"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "s"}}
+        made = self.api.ask("POST", SERVICES.replace("services", "endpoints"), {**endpoints, "subsets": [subset]})
+        self.assertEqual(made.code, 201)
+        for name in ("s:80", "s:web", "https:s:web"):
+            request = yield self.ask("GET", f"{SERVICES}/{name}/proxy/")
+            message = f'no endpoints available for service "{name}"'
+            self.assertEqual((request.code, request.json["message"]), (503, message), "the pod has no such address")
+        lister = self.api.registry.environment.listers[proxy._PODS]
+        merge = {"Content-Type": "application/merge-patch+json"}
+        ips = b'{"status":{"podIPs":[{"ip":"10.1.2.3"}],"podIP":"10.1.2.3"}}'
+        self.api.ask("PATCH", f"{PODS}/p/status", ips, headers=merge)
+        address = {"ip": "10.1.2.3", "targetRef": pod}
+        self.assertTrue(proxy._is_of_pod(address, "default", lister))
+        self.assertFalse(proxy._is_of_pod(address, "other", lister))
+        self.assertFalse(proxy._is_of_pod({"ip": "10.1.2.3"}, "default", lister))
+        self.assertFalse(proxy._is_of_pod({**address, "ip": "10.1.2.4"}, "default", lister))
 
 
 @pytest.mark.parametrize(
