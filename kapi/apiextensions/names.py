@@ -51,7 +51,7 @@ class Taken:
         old = self._held.get(crd, ())
         if old == names:
             return
-        for name in old:
+        for name in set(old):  # a singular may well be its plural
             self._holders[name].discard(crd)
             if not self._holders[name]:
                 del self._holders[name]

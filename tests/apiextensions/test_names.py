@@ -79,3 +79,11 @@ def test_a_name_that_is_given_up_is_free_and_one_that_is_refused_stays_as_it_was
     accept(first, taken)
     assert accept(second, taken)
     assert second["status"]["acceptedNames"]["shortNames"] == ["f"]
+
+
+def test_a_singular_may_be_the_plural() -> None:
+    taken = names.GroupNames()
+    crd = definition("fish", "Fish", singular="fish", shortNames=["fish"])
+    assert accept(crd, taken)
+    taken.drop("fish.example.com")
+    assert not taken.resources.by_others("other.example.com", "fish")
