@@ -112,8 +112,15 @@ class Options(usage.Options):
 
 
 def makeService(options: Options) -> App:
-    """Called by twistd."""
-    app = make_service_from_flags(options.arguments)
+    """Called by twistd, and by ``etc/kapi.tac``."""
+    from twisted.internet import reactor
+
+    app = make_service_from_flags(options.arguments, reactor)
+    running: Any = reactor
+
+    def settle() -> None:
+        # twistd would end by the very signal that stopped it: a clean end is told by 0
+        running._exitSignal = None
 
     def leave() -> None:
         # twistd ends with 0 whatever became of the service
@@ -122,6 +129,7 @@ def makeService(options: Options) -> App:
             sys.stderr.flush()
             os._exit(app.exit_code)
 
+    running.addSystemEventTrigger("after", "shutdown", settle)
     atexit.register(leave)
     return app
 

@@ -1,0 +1,132 @@
+"""The ways a service is run: under twistd by plugin and by tac file, and under systemd's eyes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kapi.options.options import Options
+from kapi.tap import flags_from_file
+
+pytestmark = pytest.mark.xdist_group("process")
+
+ROOT = Path(__file__).parents[2]
+FLAGS = ["--bind-address=127.0.0.1", "--secure-port=0"]
+
+
+@contextmanager
+def service(command: list[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    """Where it serves, read from its output once it is ready."""
+    assert process.stdout is not None
+    url = ""
+    for line in process.stdout:
+        found = re.search(r"serving at (https://\S+)", line)
+        url = found[1] if found else url
+        if "export KUBECONFIG=" in line:
+            return url
+    raise AssertionError("it ended before it was ready")
+
+
+def ready(url: str, data: Path) -> bytes:
+    context = ssl.create_default_context(cafile=str(data / "pki" / "ca.crt"))
+    with urllib.request.urlopen(f"{url}/readyz", context=context, timeout=20) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def twistd(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "-n", "--pidfile=", *arguments]
+
+
+def test_the_plugin_serves_and_stops(tmp_path: Path) -> None:
+    with service(twistd("kapi", f"--data-dir={tmp_path}", *FLAGS)) as process:
+        assert ready(address(process), tmp_path) == b"ok"
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in output and "error" not in output
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_the_tac_file_serves_and_stops(tmp_path: Path, by_file: bool) -> None:
+    flags = [f"--data-dir={tmp_path / 'data'}", *FLAGS]
+    settings = {"KAPI_FLAGS": shlex.join(flags)}
+    if by_file:
+        (tmp_path / "kapi.conf").write_text("# of a test\n" + "\n".join(flags) + "\n")
+        settings = {"KAPI_CONFIG": str(tmp_path / "kapi.conf")}
+    with service(twistd("--python", "etc/kapi.tac"), **settings) as process:
+        assert ready(address(process), tmp_path / "data") == b"ok"
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in output and "error" not in output
+
+
+def test_what_is_wrong_at_the_start_ends_the_tac_file_with_an_exit_code(tmp_path: Path) -> None:
+    for flags, said in (
+        ("--nosuch", "kapi: unknown flag: --nosuch"),
+        ("--redis-servers=redis://127.0.0.1:1", "refused"),
+    ):
+        settings = {"KAPI_FLAGS": f"--data-dir={tmp_path} --secure-port=0 {flags}"}
+        with service(twistd("--python", "etc/kapi.tac"), **settings) as process:
+            output, _ = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert said in output and "Traceback" not in output
+
+
+def test_systemd_is_told_when_it_serves_and_when_it_stops(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        command = [sys.executable, "-m", "kapi", f"--data-dir={tmp_path / 'data'}", *FLAGS]
+        with service(command, NOTIFY_SOCKET=str(tmp_path / "notify")) as process:
+            assert systemd.recv(100) == b"READY=1"
+            assert ready(address(process), tmp_path / "data") == b"ok"  # it is, at the latest, when systemd knows
+            process.send_signal(signal.SIGHUP)  # ExecReload
+            process.send_signal(signal.SIGTERM)
+            assert systemd.recv(100) == b"STOPPING=1"
+            assert process.wait(60) == 0
+
+
+def test_the_flags_of_the_service_are_good() -> None:
+    options = Options.from_command_line(flags_from_file(str(ROOT / "etc" / "kapi.conf")))
+    unit = (ROOT / "etc" / "kapi.service").read_text()
+    state = re.search(r"^StateDirectory=(\S+)$", unit, re.MULTILINE)
+    assert state is not None and options.storage.data_dir == f"/var/lib/{state[1]}"
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "kapi.service"
+    text = (ROOT / "etc" / "kapi.service").read_text()
+    unit.write_text(text.replace("ExecStart=/opt/kapi/bin/kapi", f"ExecStart={sys.executable}"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
