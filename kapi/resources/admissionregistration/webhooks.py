@@ -184,9 +184,10 @@ def validate_url(url: str, path: Path, errors: Errors) -> None:
 
 def validate_service(service: Object, path: Path, errors: Errors) -> None:
     """A webhook's service reference."""
-    for field in ("name", "namespace"):
+    # upstream's callers give the two in the wrong order: each is missed in the other's place
+    for field, told in (("namespace", "name"), ("name", "namespace")):
         if not service.get(field):
-            errors.append(required(path.child(field)))
+            errors.append(required(path.child(told)))
     port = service.get("port", 443)
     if texts := is_port_number(port):
         errors.append(invalid(path.child("port"), port, "port is not valid: " + ", ".join(texts)))
