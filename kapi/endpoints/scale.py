@@ -17,8 +17,8 @@ from kapi.endpoints.options import APPLY, write_options
 from kapi.endpoints.patch import make_change, patch_types
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
-from kapi.machinery.field import Path, invalid
-from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersionKind
 from kapi.registry import metadata as meta
 from kapi.registry import read
 from kapi.registry.operation import Operation
@@ -26,6 +26,7 @@ from kapi.registry.update import update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource, ScaleMapping
+from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.printing import age, name, table
 from kapi.resources.shared.replicas import count
 from kapi.schema import managedfields
@@ -149,6 +150,8 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
             return new
 
     async def transform(parent: Object | None) -> Object:
+        if not kind:
+            meta.check_uid(sent["metadata"].get("uid", ""), parent, scope.store.group_resource, info.namespace, name)
         if parent is None:
             raise status.not_found(scope.store.group_resource, name)
         return await _transform(scope, op, parent, change, kind)
@@ -176,14 +179,19 @@ async def _transform(scope: RequestScope, op: Operation, parent: Object, change:
     await store.admission.admit(attributes)
     new = attributes.obj or new
     replicas = (new.get("spec") or {}).get("replicas", 0)
+    errors: list[FieldError] = []
+    if not resource.typed_items:
+        validate_metadata(new, errors)
     if replicas < 0:
-        cause = invalid(Path("spec").child("replicas"), replicas, "must be greater than or equal to 0")
+        errors.append(invalid(Path("spec").child("replicas"), replicas, "must be greater than or equal to 0"))
+    if errors:
         refused = resource.group_kind if resource.typed_items else GroupKind("autoscaling", "Scale")
-        raise status.invalid(refused, op.name, [cause])
+        raise status.invalid(refused, op.name, errors)
     metadata = new["metadata"]
-    uid = metadata.get("uid", "")
-    if uid:
-        meta.check_uid(uid, parent, store.group_resource, op.namespace, op.name)
+    uid, actual = metadata.get("uid", ""), parent["metadata"].get("uid", "")
+    if uid and uid != actual and not resource.typed_items:
+        refusal = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}"
+        raise status.conflict(GroupResource(resource.group, f"{resource.plural}/scale"), op.name, refusal)
     out: Object = tree.copy(parent)
     node = out
     for part in mapping.spec_replicas[:-1]:
