@@ -28,6 +28,7 @@ def audit_init(auditor: Auditor) -> Filter:
 
     def finish(ctx: RequestContext, code: int) -> None:
         event: AuditEvent | None = ctx.audit
+        ctx.audit = None  # they hold each other: without this only the garbage collector would free them
         if event is None:
             return
         if event.config is None and ctx.info is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kapi.audit.build import Auditor
+from kapi.audit.event import AuditEvent
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import read_policy
 from kapi.audit.record import Record
@@ -283,6 +285,18 @@ def test_a_back_end_that_makes_the_request_wait() -> None:
     assert not waiting.called
     outcome.callback(True)
     assert waiting.called
+
+
+def test_an_event_is_gone_when_its_request_is() -> None:
+    """Without the garbage collector's help: that would cost more than the event."""
+    gc.collect()
+    gc.disable()
+    try:
+        bench = Bench()
+        bench.finish(bench.begin(), Response(200, b"{}"))
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, AuditEvent)]
+    finally:
+        gc.enable()
 
 
 def test_legacy_lines() -> None:
