@@ -46,11 +46,15 @@ class APIRequest(http.Request):
 
     @property
     def client(self) -> Any:
-        return self.channel.getPeer()
+        """Known also when the answer is out and the channel is taken away."""
+        return self._connection().getPeer()
 
     @property
     def host(self) -> Any:
-        return self.channel.getHost()
+        return self._connection().getHost()
+
+    def _connection(self) -> Any:
+        return getattr(self, "channel", None) or self.transport
 
     def parseCookies(self) -> None:
         """Nobody reads cookies here."""

@@ -238,3 +238,50 @@ def test_a_serving_certificate_is_exchanged_while_the_server_runs(tmp_path: Path
         open_before.close()
     finally:
         assert server.stop() == 0
+
+
+def test_no_secret_is_in_any_log_at_any_verbosity(tmp_path: Path) -> None:
+    """CVE-2019-11250, CVE-2020-8563 .. 8566: neither tokens nor Secrets, whatever is asked for."""
+    policy, log = tmp_path / "policy.yaml", tmp_path / "audit.log"
+    policy.write_text(
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n"
+        '- {level: Metadata, resources: [{group: "", resources: [secrets, serviceaccounts/token]}]}\n'
+        "- {level: Metadata, resources: [{group: authentication.k8s.io, resources: [tokenreviews]}]}\n"
+        "- {level: RequestResponse}\n"
+    )
+    server = ServerProcess("-v=10", f"--audit-policy-file={policy}", f"--audit-log-path={log}", directory=tmp_path)
+    server.tokens.write_text('sesame-of-the-admin,admin,admin,"system:masters"\n')
+    server.start()
+    secrets = ["sesame-of-the-admin", "sesame-guessed", "c2VzYW1lLWluLWEtc2VjcmV0", "sesame-in-a-cookie"]
+    base = "/api/v1/namespaces/default"
+    try:
+        connection = connect(server)
+
+        def send(method: str, uri: str, body: Any = None, token: str = secrets[0]) -> tuple[int, Any]:
+            headers = {"Authorization": f"Bearer {token}", "Cookie": f"session={secrets[3]}"}
+            connection.request(method, uri, json.dumps(body) if body is not None else None, headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"{}")
+
+        assert send("GET", base, token=secrets[1])[0] == 401
+        secret = {"metadata": {"name": "s"}, "data": {"k": secrets[2]}}
+        assert send("POST", f"{base}/secrets", secret)[0] == 201
+        assert send("POST", f"{base}/secrets", {**secret, "metadata": {"name": "S!"}})[0] == 422
+        assert send("PATCH", f"{base}/secrets/s", {"data": {"k": secrets[2]}})[0] == 415
+        assert send("GET", f"{base}/secrets")[0] == 200
+        account = {"metadata": {"name": "app"}}
+        assert send("POST", f"{base}/serviceaccounts", account)[0] == 201
+        code, made = send("POST", f"{base}/serviceaccounts/app/token", {"spec": {}})
+        assert code == 201
+        secrets.append(made["status"]["token"])
+        review = {"spec": {"token": secrets[-1]}}
+        assert send("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)[0] == 201
+        assert send("GET", base, token=secrets[-1])[0] == 403
+        connection.close()
+    finally:
+        assert server.stop() == 0
+    written = {"output": "".join(server.output), "audit": log.read_text()}
+    assert "tokenreviews" in written["audit"] and written["audit"].count("\n") > 10
+    for where, text in written.items():
+        for each in secrets:
+            assert each not in text, f"{each[:12]} in the {where}"
