@@ -118,7 +118,7 @@ class Questions:
 class Bindings:
     """The values of the variables for one request."""
 
-    __slots__ = ("values", "questions")
+    __slots__ = ("values", "questions", "operation")
 
     def __init__(
         self,
@@ -130,6 +130,7 @@ class Bindings:
         authorizer: Any,
         namespace: Object | None = None,
     ) -> None:
+        self.operation = attributes.operation
         questions = self.questions = Questions(authorizer, attributes.user)
         self.values: dict[str, Any] = {
             "object": obj,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.admission.metrics import Meter
 from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.interface import Authorizer, Decision, Verdict
 from kapi.client.interface import Client, ResourceClient
@@ -29,6 +30,12 @@ class Initializer:
     reactor: Any = None
     resolver: Any = None  # service -> address, for webhooks (kapi.admission.webhook.resolver)
     _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)
+
+    @property
+    def meter(self) -> Meter | None:
+        """What counts; nothing in tests."""
+        found: Meter | None = self.settings.get("meter")
+        return found
 
     def resource(self, group: str, plural: str) -> ResourceClient:
         found = self._clients.get((group, plural))

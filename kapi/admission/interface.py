@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.names import qualified_name
 from kapi.machinery.status import StatusError
 from kapi.request.user import UserInfo
 
@@ -74,6 +75,11 @@ class Attributes:
         self.request_kind = kind
         self.request_resource = resource
         self.extra: dict[str, Any] = {}
+
+    def annotate(self, key: str, value: str) -> None:
+        """Adds an audit annotation.  The first value of a key stays; a key that is no ``domain/name`` is dropped."""
+        if key not in self.annotations and key.count("/") == 1 and not qualified_name(key):
+            self.annotations[key] = value
 
 
 class Plugin:

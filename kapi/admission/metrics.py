@@ -1,122 +1,163 @@
-"""Metrics of admission under upstream's names (apiserver ``admission/metrics``).
-
-Twenty plugins run for every write, so their durations are counted in plain lists and turned into histograms only
-when somebody scrapes.
-"""
+"""Metrics of admission under upstream's names (apiserver ``admission/metrics``, ``policy/*/metrics``, pod-security-admission)."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
-from prometheus_client import Counter, Histogram
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
-from prometheus_client.utils import floatToGoString
+
+from kapi.machinery.meters import Counter, Histogram
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
-_WEBHOOK_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0)
-_Key = tuple[str, ...]
-
-
-class _Durations:
-    """A histogram by labels, as lists: one count per bucket, then the sum."""
-
-    def __init__(self, name: str, text: str, labels: tuple[str, ...]) -> None:
-        self.name, self.text, self.labels = name, text, labels
-        self.rows: dict[_Key, list[float]] = {}
-
-    def observe(self, key: _Key, seconds: float) -> None:
-        row = self.rows.get(key)
-        if row is None:
-            row = self.rows[key] = [0.0] * (len(_BUCKETS) + 2)
-        row[bisect_left(_BUCKETS, seconds)] += 1
-        row[-1] += seconds
-
-    def family(self) -> Metric:
-        family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
-        for key, row in sorted(self.rows.items()):
-            total = 0.0
-            buckets = []
-            for bound, count in zip((*map(floatToGoString, _BUCKETS), "+Inf"), row, strict=False):
-                total += count
-                buckets.append((bound, total))
-            family.add_metric(list(key), buckets, row[-1])
-        return family
+_WEBHOOK_BUCKETS = (*_BUCKETS, 10.0, 25.0)
+_CONDITION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
+_POLICY_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
+_PREFIX = "apiserver_admission_"
 
 
 class Meter(Collector):
     """Counts for one server.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._controllers = _Durations(
-            "apiserver_admission_controller_admission_duration_seconds",
+        self._controllers = Histogram(
+            _PREFIX + "controller_admission_duration_seconds",
             "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each "
             "operation and API resource and type (validate or admit).",
             ("name", "operation", "rejected", "type"),
+            _BUCKETS,
         )
-        self._steps = _Durations(
-            "apiserver_admission_step_admission_duration_seconds",
+        self._steps = Histogram(
+            _PREFIX + "step_admission_duration_seconds",
             "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource "
             "and step type (validate or admit).",
             ("operation", "rejected", "type"),
+            _BUCKETS,
         )
-        registry.register(self)
-        self.webhook_duration = Histogram(
-            "apiserver_admission_webhook_admission_duration_seconds",
+        self._webhooks = Histogram(
+            _PREFIX + "webhook_admission_duration_seconds",
             "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each "
             "operation and API resource and type (validate or admit).",
-            ["name", "operation", "rejected", "type"],
-            buckets=_WEBHOOK_BUCKETS,
-            registry=registry,
+            ("name", "operation", "rejected", "type"),
+            _WEBHOOK_BUCKETS,
+        )
+        self._webhook_requests = Counter(
+            _PREFIX + "webhook_request_total",
+            "[ALPHA] Admission webhook request total, by name, type, operation, HTTP code and rejection.",
+            ("code", "name", "operation", "rejected", "type"),
         )
         self.webhook_rejections = Counter(
-            "apiserver_admission_webhook_rejection_count",
-            "[ALPHA] Admission webhook rejection count, identified by name and broken out for each admission type "
-            "(validating or admit) and operation.",
-            ["error_type", "name", "operation", "rejection_code", "type"],
-            registry=registry,
+            _PREFIX + "webhook_rejection_count",
+            "[ALPHA] Admission webhook rejection count, by name, type, operation, kind of error and HTTP code.",
+            ("name", "type", "operation", "error_type", "rejection_code"),
         )
         self.webhook_fail_open = Counter(
-            "apiserver_admission_webhook_fail_open_count",
-            "[ALPHA] Admission webhook fail open count, identified by name and broken out for each admission type "
-            "(validating or mutating).",
-            ["name", "type"],
-            registry=registry,
+            _PREFIX + "webhook_fail_open_count",
+            "[ALPHA] Admission webhook fail open count, by name and type (validating or admit).",
+            ("name", "type"),
         )
-        self.webhook_requests = Counter(
-            "apiserver_admission_webhook_request",
-            "[ALPHA] Admission webhook request total, identified by name and broken out for each admission type "
-            "(validating or mutating) and operation.",
-            ["code", "name", "operation", "rejected", "type"],
-            registry=registry,
+        of_conditions = ("name", "kind", "type", "operation")
+        self.condition_errors = Counter(
+            _PREFIX + "match_condition_evaluation_errors_total",
+            "[ALPHA] Errors of match conditions, by name and kind (webhook or policy), operation and type.",
+            of_conditions,
         )
-
-        self._webhooks: dict[_Key, tuple[Histogram, Counter]] = {}
-
-    def webhook(self, name: str, operation: str, kind: str, code: int, rejected: bool, seconds: float) -> None:
-        """One call of a webhook; ``code`` is what it answered, 0 for an error of ours."""
-        key = (name, operation, kind, str(code), "true" if rejected else "false")
-        found = self._webhooks.get(key)
-        if found is None:  # prometheus_client looks labels up slowly
-            found = self._webhooks[key] = (
-                self.webhook_duration.labels(name, operation, key[4], kind),
-                self.webhook_requests.labels(key[3], name, operation, key[4], kind),
+        self.condition_exclusions = Counter(
+            _PREFIX + "match_condition_exclusions_total",
+            "[ALPHA] Requests that match conditions excluded, by name and kind (webhook or policy), operation and type.",
+            of_conditions,
+        )
+        self._conditions = Histogram(
+            _PREFIX + "match_condition_evaluation_seconds",
+            "[ALPHA] Time of match conditions, by name and kind (webhook or policy), operation and type.",
+            of_conditions,
+            _CONDITION_BUCKETS,
+        )
+        of_policies = ("policy", "policy_binding", "error_type")
+        self._checks: dict[str, tuple[Counter, Histogram]] = {
+            kind: (
+                Counter(
+                    f"apiserver_{kind}_admission_policy_check_total",
+                    f"{stability} Checks of {kind} admission policies, by policy, binding, error and action taken.",
+                    (*of_policies, *action),
+                ),
+                Histogram(
+                    f"apiserver_{kind}_admission_policy_check_duration_seconds",
+                    f"{stability} Time of {kind} admission policies, by policy, binding, error and action taken.",
+                    (*of_policies, *action),
+                    _POLICY_BUCKETS,
+                ),
             )
-        found[0].observe(seconds)
-        found[1].inc()
+            for kind, stability, action in (
+                ("validating", "[BETA]", ("enforcement_action",)),
+                ("mutating", "[ALPHA]", ()),
+            )
+        }
+        of_requests = ("request_operation", "resource", "subresource")
+        self.pod_evaluations = Counter(
+            "pod_security_evaluations_total",
+            "[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.",
+            ("decision", "policy_level", "policy_version", "mode", *of_requests),
+        )
+        self.pod_exemptions = Counter(
+            "pod_security_exemptions_total",
+            "[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.",
+            of_requests,
+        )
+        self.pod_errors = Counter(
+            "pod_security_errors_total",
+            "[ALPHA] Number of errors preventing normal evaluation.",
+            ("fatal", *of_requests),
+        )
+        registry.register(self)
 
     def controller(self, name: str, kind: str, operation: str, rejected: bool, seconds: float) -> None:
         """One plugin's call; ``kind`` is admit or validate."""
-        self._controllers.observe((name, operation, "true" if rejected else "false", kind), seconds)
+        self._controllers.observe(seconds, name, operation, "true" if rejected else "false", kind)
 
     def step(self, kind: str, operation: str, rejected: bool, seconds: float) -> None:
         """A whole pass."""
-        self._steps.observe((operation, "true" if rejected else "false", kind), seconds)
+        self._steps.observe(seconds, operation, "true" if rejected else "false", kind)
+
+    def webhook(self, name: str, operation: str, kind: str, code: int, rejected: bool, seconds: float) -> None:
+        """One call of a webhook; ``code`` is what it answered, 0 for an error of ours."""
+        word = "true" if rejected else "false"
+        self._webhooks.observe(seconds, name, operation, word, kind)
+        self._webhook_requests.add(str(min(code, 600)), name, operation, word, kind)
+
+    def conditions(self, name: str, kind: str, type_: str, operation: str, seconds: float, errors: int) -> None:
+        """Match conditions of a webhook or policy (``kind``) were evaluated, with so many errors."""
+        self._conditions.observe(seconds, name, kind, type_, operation)
+        if errors:
+            self.condition_errors.add(name, kind, type_, operation, by=errors)
+
+    def policy(self, kind: str, policy: str, binding: str, error: str, seconds: float, *action: str) -> None:
+        """One check of a policy; ``kind`` is validating or mutating, ``action`` deny, audit or warn for the former."""
+        counter, histogram = self._checks[kind]
+        counter.add(policy, binding, error, *action)
+        histogram.observe(seconds, policy, binding, error, *action)
 
     def collect(self) -> Iterator[Metric]:
-        yield self._controllers.family()
-        yield self._steps.family()
+        yield self._summary()
+        for part in (
+            self._controllers, self._steps, self._webhooks, self._webhook_requests, self.webhook_rejections,
+            self.webhook_fail_open, self.condition_errors, self.condition_exclusions, self._conditions,
+            *(part for pair in self._checks.values() for part in pair),
+            self.pod_evaluations, self.pod_exemptions, self.pod_errors,
+        ):  # fmt: skip
+            yield from part.collect()
+
+    def _summary(self) -> Metric:
+        """Upstream tells the steps' durations twice; quantiles are what clients work out of the histogram."""
+        family = SummaryMetricFamily(
+            _PREFIX + "step_admission_duration_seconds_summary",
+            "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and "
+            "step type (validate or admit).",
+            labels=self._steps.labels,
+        )
+        for key, row in sorted(self._steps.rows.items()):
+            family.add_metric(list(key), int(sum(row[:-1])), row[-1])
+        return family
 
 
 __all__ = ["Meter"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from kapi.admission.interface import Attributes
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.resources.definition import Resource
 
@@ -48,10 +49,39 @@ def equivalent_resources(
     )
 
 
-def in_version(obj: Object | None, kind: GroupVersionKind) -> Object | None:
-    """An object of the storage version in the version of a kind; the same object when it is in that already."""
+def custom_row(attributes: Attributes) -> Resource | None:
+    """The row of the custom resource that a request is about."""
+    row: Resource | None = attributes.extra.get("row")
+    return row
+
+
+def equivalents(attributes: Attributes) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
+    """Other (resource, kind) under which what a request is about is served."""
+    row = custom_row(attributes)
+    if row is None:
+        return equivalent_resources(attributes.resource)
+    names = (api_version.rpartition("/")[::2] for api_version in _other_versions(row))
+    return tuple(
+        (GroupVersionResource(group, version, row.plural), GroupVersionKind(group, version, row.kind))
+        for group, version in names
+    )
+
+
+def _other_versions(row: Resource) -> Any:
+    return {} if row.other_versions is None else row.other_versions()
+
+
+def in_version(obj: Object | None, kind: GroupVersionKind, attributes: Attributes | None = None) -> Object | None:
+    """An object as it passes through the registry in the version of a kind; the same object when it is in that already.
+
+    ``attributes`` are of the request that the object belongs to, if it does: they know custom resources.
+    """
     if obj is None or not kind.kind:
         return obj
+    custom = None if attributes is None else custom_row(attributes)
+    if custom is not None:
+        other = _other_versions(custom).get(str(kind.group_version)) if kind.kind == custom.kind else None
+        return obj if other is None else other[1](obj)
     api_version = str(kind.group_version)
     row = row_of(kind)
     if row is not None and row.from_storage is not None:
@@ -61,8 +91,15 @@ def in_version(obj: Object | None, kind: GroupVersionKind) -> Object | None:
     return {**obj, "apiVersion": api_version, "kind": kind.kind}
 
 
-def to_storage(obj: Object, kind: GroupVersionKind, stored: Object) -> Object:
-    """An object in the version of a kind as the storage version has it; ``stored`` tells which that is."""
+def to_storage(obj: Object, kind: GroupVersionKind, stored: Object, attributes: Attributes | None = None) -> Object:
+    """The way back from ``in_version``; ``stored`` tells the version in which objects pass through the registry."""
+    custom = None if attributes is None else custom_row(attributes)
+    if custom is not None:
+        other = _other_versions(custom).get(str(kind.group_version)) if kind.kind == custom.kind else None
+        back: Object = obj if other is None else other[2](obj)
+        if kind.kind == custom.kind:
+            custom.strategy.default(back)
+        return back
     row = row_of(kind)
     if row is not None and row.to_storage is not None:
         return row.to_storage(obj)

@@ -26,6 +26,8 @@ _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _STATUS_START = b'{"kind":"Status",'
 _CLOSED = {"metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200}
 _MAX_STATUS = 64 * 1024  # bytes of an answer that is looked at for a Status
+#: annotations that show parts of bodies: for those who are to see bodies
+_OF_BODIES = "patch.webhook.admission.k8s.io/"
 
 
 class AuditEvent:
@@ -177,8 +179,11 @@ class AuditEvent:
         _put(tree, "requestObject", None if self._request is None else orjson.Fragment(self._request))
         _put(tree, "responseObject", None if self._response is None else orjson.Fragment(self._response))
         tree["stageTimestamp"] = micro_time(time.time() if at is None else at)
-        if ctx.annotations:
-            tree["annotations"] = dict(sorted(ctx.annotations.items()))
+        annotations = sorted(ctx.annotations.items())
+        if config.level < REQUEST:
+            annotations = [item for item in annotations if not item[0].startswith(_OF_BODIES)]
+        if annotations:
+            tree["annotations"] = dict(annotations)
         else:
             del tree["annotations"]
         return self._sink.process(Record(tree, config.level))

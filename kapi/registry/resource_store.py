@@ -103,6 +103,8 @@ class ResourceStore:
         )
         if op.deadline:
             attributes.extra["deadline"] = op.deadline
+        if op.resource.typed_items:
+            attributes.extra["row"] = op.resource
         return attributes
 
     def field_manager(self, resource: Resource, subresource: Subresource | None) -> FieldManager:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kapi.admission.interface import UPDATE, Attributes, Plugin
+from kapi.admission.metrics import Meter
 from kapi.admission.podsecurity import plugin as podsecurity
 from kapi.admission.podsecurity.checks import CHECKS, evaluate
 from kapi.admission.podsecurity.levels import LATEST, LevelVersion
@@ -311,7 +313,8 @@ class Cluster:
         named = {PREFIX + key.replace("_", "-"): value for key, value in labels.items()}
         self.namespace = {"metadata": {"name": "n", "labels": named}}
         self.client.put("", "namespaces", self.namespace)
-        self.plugin: Plugin = podsecurity.make(initializer(self.client), configuration)
+        self.meter = Meter(CollectorRegistry())
+        self.plugin: Plugin = podsecurity.make(initializer(self.client, settings={"meter": self.meter}), configuration)
 
     def ask(self, request: Attributes) -> Attributes:
         finish(self.plugin.validate(request))
@@ -339,6 +342,16 @@ def test_what_enforce_refuses_is_told_and_recorded() -> None:
     assert cluster.refused(request) == f'pods "p" is forbidden: violates PodSecurity "baseline:v1.30": {SAID}'
     assert request.annotations[PREFIX + "enforce-policy"] == "baseline:v1.30"
     assert request.warnings == []
+
+
+def test_what_is_evaluated_exempted_and_misunderstood_is_counted() -> None:
+    cluster = Cluster({"exemptions": {"usernames": ["free"]}}, enforce="baseline", enforce_version="v1.99", warn="x")
+    cluster.refused(attributes(BAD))
+    cluster.ask(attributes(pod(), pod(), subresource="resize", operation=UPDATE))  # not significant
+    cluster.ask(attributes(BAD, user=UserInfo("free")))
+    assert cluster.meter.pod_evaluations.rows == {("deny", "baseline", "future", "enforce", "create", "pod", ""): 1}
+    assert cluster.meter.pod_exemptions.rows == {("create", "pod", ""): 1}
+    assert cluster.meter.pod_errors.rows == {("false", "create", "pod", ""): 1}
 
 
 def test_audit_and_warn_let_pass() -> None:

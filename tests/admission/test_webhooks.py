@@ -197,6 +197,19 @@ class WebhookCase(TestCase):
         self.assertEqual(wanted.warnings, ["careful"])
         self.assertEqual(wanted.annotations["h0.example.com/why"], "because")
 
+    async def test_audit_annotations_have_names_and_keep_their_first_value(self) -> None:
+        said = iter(("one", "two"))
+        hook = self.hook(
+            lambda r: respond(r, auditAnnotations={"a": next(said), "b/c": "x", "d e": "x"}),
+            reinvocationPolicy="IfNeeded",
+        )
+        late = self.hook(lambda r: respond(r, **patch_of({"op": "add", "path": "/data/late", "value": "x"})))
+        wanted = self.attributes()
+        await self.chain(mutate=(hook, late)).admit(wanted)
+        self.assertEqual(len(self.hooks.reviews), 3)
+        own = {key: value for key, value in wanted.annotations.items() if key.startswith("h0.")}
+        self.assertEqual(own, {"h0.example.com/a": "one"})
+
     async def test_reinvocation_shows_what_later_webhooks_did(self) -> None:
         def first(review: Object) -> Object:
             seen = sorted(review["request"]["object"]["data"])

@@ -310,3 +310,13 @@ def test_legacy_lines() -> None:
         'namespace="x" '
         'uri="/api/v1/namespaces/x/pods/p?pretty=true" response="200"'
     )
+
+
+@pytest.mark.parametrize(("level", "shown"), [("Metadata", ["m"]), ("Request", ["m", "p"])])
+def test_patches_of_webhooks_are_for_those_who_may_see_bodies(level: str, shown: list[str]) -> None:
+    bench = Bench({"level": level})
+    ctx = bench.begin()
+    ctx.annotations["mutation.webhook.admission.k8s.io/round_0_index_0"] = "m"
+    ctx.annotations["patch.webhook.admission.k8s.io/round_0_index_0"] = "p"
+    bench.finish(ctx, Response(200))
+    assert list(bench.sink.events[-1]["annotations"].values()) == shown

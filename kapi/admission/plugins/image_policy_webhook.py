@@ -71,7 +71,7 @@ class ImagePolicyWebhook(Plugin):
             except (Unavailable, ValueError) as error:
                 if not self._default_allow:
                     raise denied(attributes, str(error)) from None
-                attributes.annotations[_PREFIX + "failed-open"] = "true"
+                attributes.annotate(_PREFIX + "failed-open", "true")
                 metadata = (attributes.obj or {}).setdefault("metadata", {})
                 metadata.setdefault("annotations", {})["alpha.image-policy.k8s.io/failed-open"] = "true"
                 return
@@ -80,7 +80,7 @@ class ImagePolicyWebhook(Plugin):
             if len(self._known) > _SIZE:
                 self._known.popitem(last=False)
         for name, value in (verdict.get("auditAnnotations") or {}).items():
-            attributes.annotations[_PREFIX + name] = value
+            attributes.annotate(_PREFIX + name, value)
         if not verdict.get("allowed"):
             reason = verdict.get("reason")
             if reason:

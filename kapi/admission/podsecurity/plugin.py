@@ -10,6 +10,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.podsecurity.checks import Result, evaluate
 from kapi.admission.podsecurity.levels import (
+    LATEST,
     PREFIX,
     PRIVILEGED,
     LevelVersion,
@@ -23,6 +24,7 @@ from kapi.machinery.field import FieldError
 
 Object = dict[str, Any]
 
+_MINOR = 36  # of the API served
 _MAX_PODS = 3000
 _MAX_SECONDS = 1.0
 _IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
@@ -89,7 +91,7 @@ class PodSecurity(Plugin):
             return None
         exemption = self._exemption(attributes)
         if exemption:
-            self._note(attributes, "exempt", exemption)
+            self._exempted(attributes, exemption)
             return None
         namespace = self.initializer.lister("", "namespaces").get("", attributes.namespace)
         if namespace is None:
@@ -103,8 +105,10 @@ class PodSecurity(Plugin):
         if namespace is not None:
             self._pod_or_template(attributes, namespace)
         elif attributes.resource.resource == "pods":
+            self._failed(attributes, fatal=True)
             raise status.internal(f'failed to lookup namespace "{name}"')
         else:
+            self._failed(attributes, fatal=True)
             self._note(attributes, "error", f'failed to lookup namespace "{name}": namespaces "{name}" not found')
 
     def _exemption(self, attributes: Attributes) -> str:
@@ -114,7 +118,22 @@ class PodSecurity(Plugin):
 
     @staticmethod
     def _note(attributes: Attributes, key: str, value: str) -> None:
-        attributes.annotations[PREFIX + key] = value
+        attributes.annotate(PREFIX + key, value)
+
+    def _exempted(self, attributes: Attributes, why: str) -> None:
+        self._note(attributes, "exempt", why)
+        if self.initializer.meter is not None:
+            self.initializer.meter.pod_exemptions.add(*_labels(attributes))
+
+    def _failed(self, attributes: Attributes, *, fatal: bool) -> None:
+        if self.initializer.meter is not None:
+            self.initializer.meter.pod_errors.add("true" if fatal else "false", *_labels(attributes))
+
+    def _count(self, attributes: Attributes, wanted: LevelVersion, mode: str, allowed: bool) -> None:
+        meter = self.initializer.meter
+        if meter is not None:
+            word = "allow" if allowed else "deny"
+            meter.pod_evaluations.add(word, wanted.level, _version(wanted), mode, *_labels(attributes))
 
     def _pod_or_template(self, attributes: Attributes, namespace: Object) -> None:
         policy, errors = policy_of(namespace["metadata"].get("labels"), self.configuration.defaults)
@@ -123,6 +142,7 @@ class PodSecurity(Plugin):
         if is_pod:
             if not errors and policy.privileged:
                 self._note(attributes, "enforce-policy", str(LevelVersion()))
+                self._count(attributes, policy.enforce, "enforce", True)
                 return
             if attributes.operation == UPDATE and not _significant(attributes.obj, attributes.old or {}):
                 return
@@ -141,12 +161,13 @@ class PodSecurity(Plugin):
     ) -> None:
         metadata, spec = holder.get("metadata") or {}, holder.get("spec") or {}
         if spec.get("runtimeClassName") and spec["runtimeClassName"] in self.configuration.runtime_classes:
-            self._note(attributes, "exempt", "runtimeClass")
+            self._exempted(attributes, "runtimeClass")
             return
         if errors:
             texts = list(dict.fromkeys(map(str, errors)))
             shown = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
             self._note(attributes, "error", f"Failed to parse policy: {shown}")
+            self._failed(attributes, fatal=False)
         results: dict[LevelVersion, Result] = {}
 
         def result(wanted: LevelVersion) -> Result:
@@ -158,13 +179,16 @@ class PodSecurity(Plugin):
         if enforce:
             self._note(attributes, "enforce-policy", str(policy.enforce))
             allowed = result(policy.enforce).allowed
+            self._count(attributes, policy.enforce, "enforce", allowed)
         if not result(policy.audit).allowed:
+            self._count(attributes, policy.audit, "audit", False)
             text = f'would violate PodSecurity "{policy.audit}": {result(policy.audit).details}'
             self._note(attributes, "audit-violations", text)
         if not allowed:
             why = f'violates PodSecurity "{policy.enforce}": {result(policy.enforce).details}'
             raise status.forbidden(attributes.resource.group_resource, attributes.name, why)
         if not result(policy.warn).allowed:
+            self._count(attributes, policy.warn, "warn", False)
             attributes.warnings.append(f'would violate PodSecurity "{policy.warn}": {result(policy.warn).details}')
 
     # -- namespaces -----------------------------------------------------------------------------------------------
@@ -249,6 +273,19 @@ class PodSecurity(Plugin):
                 seen.add(controller)
             first.append(pod)
         return first + rest
+
+
+def _labels(attributes: Attributes) -> tuple[str, str, str]:
+    """What metrics say of a request: operation, resource, subresource."""
+    is_pod = attributes.resource.resource == "pods" and not attributes.resource.group
+    return attributes.operation.lower(), "pod" if is_pod else "controller", attributes.subresource
+
+
+def _version(wanted: LevelVersion) -> str:
+    """What metrics say of a version, bounded."""
+    if wanted.minor == LATEST or wanted.level == PRIVILEGED:
+        return "latest"
+    return "future" if wanted.minor > _MINOR else f"v1.{wanted.minor}"
 
 
 def _significant(pod: Object, old: Object) -> bool:

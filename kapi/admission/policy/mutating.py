@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin, denied
-from kapi.admission.policy.evaluation import Compiled, Evaluation, compiled, conditions_hold, namespace_of
+from kapi.admission.policy.evaluation import (
+    Compiled,
+    Evaluation,
+    compiled,
+    condition_counter,
+    conditions_hold,
+    error_type,
+    namespace_of,
+)
 from kapi.admission.policy.params import ParamError, collect_params
 from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch
 from kapi.admission.policy.source import Binding, Policy, PolicySource
@@ -145,12 +154,17 @@ class MutatingAdmissionPolicy(Plugin):
         finally:
             passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
 
+    def _count(self, invocation: _Invocation, error: str, start: float) -> None:
+        meter, took = self.initializer.meter, time.perf_counter() - start
+        if meter is not None:
+            meter.policy("mutating", invocation.policy.name, invocation.binding.name, error, took)
+
     async def _mutate(
         self, invocation: _Invocation, attributes: Attributes, namespace: Object | None, failures: list[_Failure]
     ) -> bool | None:
         """Whether the object was changed; None when the policy's conditions do not hold."""
         policy, kind = invocation.policy, invocation.kind
-        obj, old = in_version(attributes.obj, kind), in_version(attributes.old, kind)
+        obj, old = in_version(attributes.obj, kind, attributes), in_version(attributes.old, kind, attributes)
 
         def bindings(current: Object | None) -> Bindings:
             return Bindings(attributes, kind, invocation.resource, current, old, self.initializer.authorizer, namespace)
@@ -159,8 +173,9 @@ class MutatingAdmissionPolicy(Plugin):
             failures.append(_Failure(policy, invocation.binding, str(error), "Invalid"))
 
         try:
+            count = condition_counter(self.initializer, policy.name, attributes.operation)
             if not await conditions_hold(
-                policy.conditions, bindings(obj), policy.composition, invocation.param, policy.ignore_failures
+                policy.conditions, bindings(obj), policy.composition, invocation.param, policy.ignore_failures, count
             ):
                 return None
         except EvaluationError as error:
@@ -170,6 +185,7 @@ class MutatingAdmissionPolicy(Plugin):
             return False
         before = obj
         for is_json, expression in policy.mutations:
+            start = time.perf_counter()
             try:
                 if isinstance(expression, CompileError):
                     raise MutationError(str(expression))
@@ -182,12 +198,14 @@ class MutatingAdmissionPolicy(Plugin):
                     patched = apply_configuration(obj, value, type_)
             except (EvaluationError, MutationError) as error:
                 failed(error)
+                self._count(invocation, error_type(str(error)), start)
                 continue
+            self._count(invocation, "no_error", start)
             if patched is not obj:
                 obj = decoded(patched, kind, attributes)
         if obj == before:
             return False
-        attributes.obj = to_storage(obj, kind, attributes.obj)
+        attributes.obj = to_storage(obj, kind, attributes.obj, attributes)
         return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,14 @@ import orjson
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin, denied
-from kapi.admission.policy.evaluation import Evaluation, compiled, conditions_hold, namespace_of
+from kapi.admission.policy.evaluation import (
+    Evaluation,
+    compiled,
+    condition_counter,
+    conditions_hold,
+    error_type,
+    namespace_of,
+)
 from kapi.admission.policy.params import ParamError, collect_params
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version
@@ -122,18 +130,29 @@ class ValidatingAdmissionPolicy(Plugin):
                 self._misconfigured(denials, policy, binding, str(error))
                 continue
             if bindings is None and params:
-                obj, old = in_version(attributes.obj, kind), in_version(attributes.old, kind)
+                obj, old = in_version(attributes.obj, kind, attributes), in_version(attributes.old, kind, attributes)
                 namespace = await namespace_of(self.initializer, attributes)
                 bindings = Bindings(attributes, kind, resource, obj, old, self.initializer.authorizer, namespace)
             for param in params:
                 assert bindings is not None
+                start = time.perf_counter()
                 for denial in await self._evaluate(policy, binding, bindings, param, published):
+                    took = time.perf_counter() - start
                     if denial.by_validation:
-                        _act(denial, attributes, denials)
+                        for action in binding.actions:
+                            _act(action, denial, attributes, denials)
+                            self._count(denial, action.lower(), took)
                     else:
                         denials.append(denial)
+                        self._count(denial, "deny", took)
         for key, values in published.items():
-            attributes.annotations[f"{policy.name}/{key}"] = ", ".join(values)
+            attributes.annotate(f"{policy.name}/{key}", ", ".join(values))
+
+    def _count(self, denial: _Denial, action: str, seconds: float) -> None:
+        meter, binding = self.initializer.meter, denial.binding
+        if meter is not None and binding is not None:
+            kind = error_type(denial.message)
+            meter.policy("validating", denial.policy.name, binding.name, kind, seconds, action)
 
     async def _evaluate(
         self,
@@ -150,7 +169,10 @@ class ValidatingAdmissionPolicy(Plugin):
             return [_Denial(policy, binding, str(error), "", index, True)] if fails else []
 
         try:
-            held = await conditions_hold(policy.conditions, bindings, policy.composition, param, policy.ignore_failures)
+            count = condition_counter(self.initializer, policy.name, bindings.operation)
+            held = await conditions_hold(
+                policy.conditions, bindings, policy.composition, param, policy.ignore_failures, count
+            )
         except EvaluationError as error:
             return failed(error)
         if not held:
@@ -203,27 +225,26 @@ class ValidatingAdmissionPolicy(Plugin):
         return _Denial(policy, binding, message, validation.get("reason") or "Invalid", index, True)
 
 
-def _act(denial: _Denial, attributes: Attributes, denials: list[_Denial]) -> None:
-    """What the binding says is done about a validation that does not hold."""
+def _act(action: str, denial: _Denial, attributes: Attributes, denials: list[_Denial]) -> None:
+    """What an action of the binding does about a validation that does not hold."""
     binding = denial.binding
     assert binding is not None
-    for action in binding.actions:
-        if action == "Deny":
-            denials.append(denial)
-        elif action == "Warn":
-            attributes.warnings.append(
-                f"Validation failed for ValidatingAdmissionPolicy '{denial.policy.name}' with binding "
-                f"'{binding.name}': {denial.message}"
-            )
-        elif action == "Audit":
-            said = {
-                "message": denial.message,
-                "policy": binding.spec.get("policyName", ""),
-                "binding": binding.name,
-                "expressionIndex": denial.index,
-                "validationActions": list(binding.actions),
-            }
-            attributes.annotations[_FAILURE_KEY] = orjson.dumps([said]).decode()
+    if action == "Deny":
+        denials.append(denial)
+    elif action == "Warn":
+        attributes.warnings.append(
+            f"Validation failed for ValidatingAdmissionPolicy '{denial.policy.name}' with binding "
+            f"'{binding.name}': {denial.message}"
+        )
+    elif action == "Audit":
+        said = {
+            "message": denial.message,
+            "policy": binding.spec.get("policyName", ""),
+            "binding": binding.name,
+            "expressionIndex": denial.index,
+            "validationActions": list(binding.actions),
+        }
+        attributes.annotate(_FAILURE_KEY, orjson.dumps([said]).decode())
 
 
 def _refusal(attributes: Attributes, denial: _Denial) -> StatusError:

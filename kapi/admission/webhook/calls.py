@@ -10,7 +10,6 @@ from twisted.logger import Logger
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
-from kapi.admission.metrics import Meter
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.client import CallError, WebhookClient
 from kapi.admission.webhook.conditions import conditions_hold
@@ -42,19 +41,27 @@ class WebhookPlugin(Plugin):
     def __init__(self, initializer: Initializer, client: WebhookClient) -> None:
         self.initializer = initializer
         self.client = client
+        self.meter = initializer.meter
         self.source = HookSource(lambda: initializer.lister("admissionregistration.k8s.io", self.plural))
-
-    @property
-    def meter(self) -> Meter | None:
-        meter = self.initializer.settings.get("meter")
-        return meter if isinstance(meter, Meter) else None
 
     async def holds(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> bool:
         """Whether the hook's conditions hold.  Raises Forbidden."""
-        old = in_version(attributes.old, invocation.kind)
-        return await conditions_hold(
-            invocation.hook, self.initializer, attributes, invocation.kind, invocation.resource, obj, old
-        )
+        hook = invocation.hook
+        if not hook.conditions:
+            return True
+        old, operation = in_version(attributes.old, invocation.kind, attributes), attributes.operation
+        start, errors = time.perf_counter(), []  # type: ignore[var-annotated]
+        try:
+            held = await conditions_hold(
+                hook, self.initializer, attributes, invocation.kind, invocation.resource, obj, old, errors
+            )
+        finally:
+            if self.meter is not None:
+                took = time.perf_counter() - start
+                self.meter.conditions(hook.name, "webhook", self.kind, operation, took, len(errors))
+        if not held and self.meter is not None:
+            self.meter.condition_exclusions.add(hook.name, "webhook", self.kind, operation)
+        return held
 
     async def ask(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> Answer:
         """A hook's answer, refusals included.  Raises CallFailed, and BadRequest for dry runs it does not support."""
@@ -74,7 +81,7 @@ class WebhookPlugin(Plugin):
         except BadReview as error:
             raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
         for key, value in result.annotations.items():
-            attributes.annotations[f"{hook.name}/{key}"] = value
+            attributes.annotate(f"{hook.name}/{key}", value)
         attributes.warnings.extend(text for text in result.warnings if text not in attributes.warnings)
         return result
 
@@ -101,9 +108,9 @@ class WebhookPlugin(Plugin):
                 code = failure.code
                 if hook.ignore_failures:
                     _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=str(failure))
-                    attributes.annotations[note] = hook.name
+                    attributes.annotate(note, hook.name)
                     if self.meter is not None:
-                        self.meter.webhook_fail_open.labels(hook.name, self.kind).inc()
+                        self.meter.webhook_fail_open.add(hook.name, self.kind)
                     return None
                 rejected, error_type = True, "calling_webhook_error"
                 raise internal(failure) from None
@@ -126,7 +133,7 @@ class WebhookPlugin(Plugin):
             return
         meter.webhook(name, operation, self.kind, code, rejected, seconds)
         if rejected:
-            meter.webhook_rejections.labels(error_type, name, operation, str(min(code, 600)), self.kind).inc()
+            meter.webhook_rejections.add(name, self.kind, operation, error_type, str(min(code, 600)))
 
 
 def shared_client(initializer: Initializer, configuration: Any) -> WebhookClient:

@@ -30,12 +30,13 @@ async def conditions_hold(
     resource: GroupVersionResource,
     obj: Object | None,
     old: Object | None,
+    errors: list[str],
 ) -> bool:
-    """Whether the hook is to be called.  Raises Forbidden when a condition fails and the policy is to fail."""
-    if not hook.conditions:
-        return True
+    """Whether the hook is to be called.  Raises Forbidden when a condition fails and the policy is to fail.
+
+    ``errors`` takes what went wrong with conditions.
+    """
     bindings = Bindings(attributes, kind, resource, obj, old, initializer.authorizer)
-    errors: list[str] = []
     budget = COST_LIMIT
     if hook.compiled is None:
         hook.compiled = [_compiled(expression) for _, expression in hook.conditions]

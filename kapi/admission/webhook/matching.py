@@ -8,7 +8,7 @@ from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes
-from kapi.admission.versions import equivalent_resources
+from kapi.admission.versions import custom_row, equivalents
 from kapi.admission.webhook.hooks import Hook, HookSource, Rule
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import not_found
@@ -66,7 +66,7 @@ def by_rules(
     if any(rule_matches(rule, attributes, attributes.resource) for rule in rules):
         return attributes.kind, attributes.resource
     if equivalent:
-        others = equivalent_resources(attributes.resource)
+        others = equivalents(attributes)
         for rule in rules:
             for resource, kind in others:
                 if rule_matches(rule, attributes, resource):
@@ -109,15 +109,18 @@ def concerned_by_rules(source: HookSource, attributes: Attributes) -> tuple[tupl
     hooks = source.hooks()
     if not hooks:
         return ()
+    row = custom_row(attributes)  # a definition that changes has new rows, and perhaps other versions
     key = (
-        attributes.operation, attributes.resource, attributes.subresource, attributes.kind, not attributes.namespace
+        attributes.operation, attributes.resource, attributes.subresource, attributes.kind, not attributes.namespace, id(row)
     )  # fmt: skip
-    found: tuple[tuple[int, Invocation], ...] | None = source.memo.get(key)
-    if found is None:
-        if len(source.memo) >= _MEMO:
-            source.memo.clear()
-        named = ((i, hook, by_rules(hook.rules, hook.equivalent, attributes)) for i, hook in enumerate(hooks))
-        found = source.memo[key] = tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
+    known: tuple[Any, tuple[tuple[int, Invocation], ...]] | None = source.memo.get(key)
+    if known is not None:
+        return known[1]
+    if len(source.memo) >= _MEMO:
+        source.memo.clear()
+    named = ((i, hook, by_rules(hook.rules, hook.equivalent, attributes)) for i, hook in enumerate(hooks))
+    found = tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
+    source.memo[key] = (row, found)  # the row is kept, so that no other gets its id
     return found
 
 

@@ -59,7 +59,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                     continue
                 if not await selected(invocation, self.initializer, attributes):
                     continue
-                versioned = in_version(attributes.obj, invocation.kind)
+                versioned = in_version(attributes.obj, invocation.kind, attributes)
                 if not await self.holds(invocation, attributes, versioned):
                     continue
                 changed = await self._call(invocation, attributes, versioned, 1 if again else 0, i)
@@ -89,10 +89,10 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                 except CallFailed as failure:
                     if not hook.ignore_failures:
                         raise internal(failure) from None
-                    attributes.annotations[note] = hook.name
+                    attributes.annotate(note, hook.name)
         finally:
             said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
-            attributes.annotations[f"mutation.webhook.admission.k8s.io/{place}"] = orjson.dumps(said).decode()
+            attributes.annotate(f"mutation.webhook.admission.k8s.io/{place}", orjson.dumps(said).decode())
         return changed
 
     def _patch(
@@ -123,10 +123,10 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             "patch": operations,
             "patchType": answer.patch_type,
         }
-        attributes.annotations[f"patch.webhook.admission.k8s.io/{place}"] = orjson.dumps(said).decode()
+        attributes.annotate(f"patch.webhook.admission.k8s.io/{place}", orjson.dumps(said).decode())
         changed = bool(new != versioned)
         if changed:
-            attributes.obj = to_storage(new, invocation.kind, attributes.obj)
+            attributes.obj = to_storage(new, invocation.kind, attributes.obj, attributes)
         return changed
 
 
@@ -134,12 +134,9 @@ def decoded(obj: Any, kind: GroupVersionKind, attributes: Attributes) -> Object:
     """A patched object read and defaulted like a request's body.  Raises InternalError."""
     if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
         raise internal("the patched object is of another kind")
-    reader = attributes.extra.get("decode")
     try:
-        if reader is not None:
-            result: Object = reader(obj, kind)
-        elif kind in names_by_kind():
-            result = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
+        if kind in names_by_kind():
+            result: Object = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
         else:
             return obj
     except StatusError as error:

@@ -60,7 +60,7 @@ def make_review(attributes: Attributes, invocation: Invocation, obj: Object | No
         "operation": attributes.operation,
         "userInfo": user_tree(attributes.user),
         "object": obj,
-        "oldObject": in_version(attributes.old, invocation.kind),
+        "oldObject": in_version(attributes.old, invocation.kind, attributes),
         "dryRun": attributes.dry_run,
         "options": attributes.options or None,
     }

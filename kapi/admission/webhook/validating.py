@@ -31,7 +31,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         for _, invocation in named:
             if not await selected(invocation, self.initializer, attributes):
                 continue
-            obj = in_version(attributes.obj, invocation.kind)
+            obj = in_version(attributes.obj, invocation.kind, attributes)
             if await self.holds(invocation, attributes, obj):
                 concerned.append((invocation, obj))
         if not concerned:

@@ -1,0 +1,251 @@
+"""Webhooks of a whole server: other versions of what they asked for, slow ones beside quick ones, and what is counted."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kapi_server_process import ServerProcess
+
+from tests.admission.webhook_server import WebhookServer, patch
+
+Object = dict[str, Any]
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Api:
+    """Requests of an administrator over one connection."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        context = ssl.create_default_context(cafile=str(server.authority))
+        address = server.url.removeprefix("https://")
+        self._connection = http.client.HTTPSConnection(address, context=context, timeout=30)
+
+    def send(self, method: str, path: str, body: Object | None = None) -> tuple[int, bytes]:
+        headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
+        self._connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = self._connection.getresponse()
+        return response.status, response.read()
+
+    def ask(self, method: str, path: str, body: Object | None = None, code: int = 0) -> Any:
+        status, answer = self.send(method, path, body)
+        assert status == code or not code and status < 300, (method, path, status, answer)
+        return json.loads(answer)
+
+    def metrics(self) -> dict[str, float]:
+        """Value by series."""
+        lines = self.send("GET", "/metrics")[1].decode().splitlines()
+        pairs = (line.rpartition(" ") for line in lines if line and line[0] != "#")
+        return {series: float(value) for series, _, value in pairs}
+
+    def configure(self, kind: str, name: str, *webhooks: Object) -> None:
+        plural = f"{kind.lower()}webhookconfigurations"
+        self.ask("POST", f"{GROUP}/{plural}", {"metadata": {"name": name}, "webhooks": list(webhooks)})
+
+    def unconfigure(self, name: str) -> None:
+        for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+            self.send("DELETE", f"{GROUP}/{plural}/{name}")
+
+    def namespace(self, name: str, **labels: str) -> str:
+        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        return f"/api/v1/namespaces/{name}/configmaps"
+
+
+@pytest.fixture
+def api(server: ServerProcess) -> Api:
+    return Api(server)
+
+
+def add_one(request: Object) -> Object:
+    return patch({"op": "add", "path": "/spec/seen", "value": request["object"]["apiVersion"]})
+
+
+@pytest.fixture
+def widgets(api: Api) -> Iterator[str]:
+    """A custom resource in two versions, the first of which is stored."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {}}}}
+    spec: Object = schema["properties"]["spec"]  # type: ignore[index]
+    spec["properties"] = {
+        "seen": {"type": "string"},
+        "size": {"type": "integer", "default": 7},
+    }
+    versions = [
+        {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
+        for name in ("v1", "v2")
+    ]
+    names = {"kind": "Hooked", "plural": "hooked", "singular": "hooked", "listKind": "HookedList"}
+    definition = {"group": "hooks.example.com", "scope": "Cluster", "names": names, "versions": versions}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    api.ask("POST", path, {"metadata": {"name": "hooked.hooks.example.com"}, "spec": definition})
+    for _ in range(200):
+        if api.send("GET", "/apis/hooks.example.com/v2/hooked")[0] == 200:
+            break
+        time.sleep(0.05)
+    yield "/apis/hooks.example.com"
+    api.ask("DELETE", f"{path}/hooked.hooks.example.com")
+
+
+def test_a_webhook_sees_custom_resources_in_the_version_it_asked_for(api: Api, widgets: str) -> None:
+    hooks = WebhookServer(old=add_one, exact=add_one)
+    rule = {"apiGroups": ["hooks.example.com"], "apiVersions": ["v1"], "resources": ["hooked"]}
+    api.configure("Mutating", "versions", hooks.webhook("old", rule), hooks.webhook("exact", rule, matchPolicy="Exact"))
+    try:
+        for i in range(200):
+            body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "metadata": {"name": f"x{i}"}, "spec": {}}
+            made = api.ask("POST", f"{widgets}/v2/hooked", body)
+            if made["spec"].get("seen"):
+                break
+            time.sleep(0.05)
+        assert (made["apiVersion"], made["spec"]) == (
+            "hooks.example.com/v2",
+            {"seen": "hooks.example.com/v1", "size": 7},
+        )
+        asked = hooks.requests("old")[-1]
+        assert (asked["kind"]["version"], asked["requestKind"]["version"]) == ("v1", "v2")
+        assert (asked["resource"]["version"], asked["requestResource"]["version"]) == ("v1", "v2")
+        assert hooks.requests("exact") == []
+    finally:
+        api.unconfigure("versions")
+        hooks.close()
+
+
+def test_what_a_webhook_makes_of_a_custom_resource_is_defaulted(api: Api, widgets: str) -> None:
+    hooks = WebhookServer(drop=lambda request: patch({"op": "remove", "path": "/spec/size"}))
+    rule = {"apiGroups": ["hooks.example.com"], "apiVersions": ["v2"], "resources": ["hooked"]}
+    api.configure("Mutating", "defaults", hooks.webhook("drop", rule))
+    try:
+        for i in range(200):
+            body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "metadata": {"name": f"y{i}"}}
+            made = api.ask("POST", f"{widgets}/v2/hooked", {**body, "spec": {"size": 1}})
+            if hooks.asked:
+                break
+            time.sleep(0.05)
+        assert made["spec"]["size"] == 7
+    finally:
+        api.unconfigure("defaults")
+        hooks.close()
+
+
+def test_a_webhook_sees_built_in_kinds_in_the_version_it_asked_for(api: Api) -> None:
+    hooks = WebhookServer(old=lambda request: {})
+    rule = {"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "resources": ["horizontalpodautoscalers"]}
+    api.configure("Validating", "builtin", hooks.webhook("old", rule))
+    api.namespace("hook-versions")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+    }
+    try:
+        for i in range(200):
+            spec = {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [metric]}
+            path = "/apis/autoscaling/v2/namespaces/hook-versions/horizontalpodautoscalers"
+            api.ask("POST", path, {"metadata": {"name": f"h{i}"}, "spec": spec})
+            if hooks.asked:
+                break
+            time.sleep(0.05)
+        shown = hooks.requests("old")[0]["object"]
+        assert (shown["apiVersion"], shown["spec"]["targetCPUUtilizationPercentage"]) == ("autoscaling/v1", 80)
+        assert "metrics" not in shown["spec"]
+    finally:
+        api.unconfigure("builtin")
+        api.send("DELETE", "/api/v1/namespaces/hook-versions")
+        hooks.close()
+
+
+def test_a_webhook_that_hangs_costs_nobody_else_anything(api: Api, server: ServerProcess) -> None:
+    hanging, release = threading.Event(), threading.Event()
+
+    def hang(request: Object) -> Object:
+        hanging.set()
+        release.wait(30)
+        return {}
+
+    hooks = WebhookServer(hang=hang, quick=lambda request: {})
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    slow = {"namespaceSelector": {"matchLabels": {"hooks": "slow"}}, "timeoutSeconds": 3, "failurePolicy": "Fail"}
+    quick = {"namespaceSelector": {"matchLabels": {"hooks": "quick"}}}
+    api.configure("Validating", "slow", hooks.webhook("hang", rule, **slow), hooks.webhook("quick", rule, **quick))
+    stuck_path, path = api.namespace("hook-slow", hooks="slow"), api.namespace("hook-quick", hooks="quick")
+    answers: list[tuple[int, bytes]] = []
+
+    def create_stuck() -> None:
+        while not answers or answers[-1][0] == 201:  # until the configuration is heeded
+            answers.append(Api(server).send("POST", stuck_path, {"metadata": {"generateName": "s-"}}))
+
+    stuck = threading.Thread(target=create_stuck)
+    stuck.start()
+    try:
+        assert hanging.wait(20)
+        before = len(answers)
+        for i in range(30):
+            api.ask("POST", path, {"metadata": {"name": f"c{i}"}})
+        assert len(hooks.requests("quick")) >= 30
+        assert len(answers) == before, "the hanging webhook was not waited for"
+        stuck.join(20)
+        code, body = answers[-1]
+        assert code == 500
+        assert b'failed calling webhook \\"hang.example.com\\": failed to call webhook: Post' in body
+        assert b"context deadline exceeded" in body
+    finally:
+        release.set()
+        api.unconfigure("slow")
+        for name in ("hook-slow", "hook-quick"):
+            api.send("DELETE", f"/api/v1/namespaces/{name}")
+        hooks.close()
+
+
+def test_calls_are_counted_under_upstreams_names(api: Api) -> None:
+    hooks = WebhookServer(
+        yes=lambda request: {},
+        no=lambda request: {"allowed": False, "status": {"code": 418, "message": "no"}},
+        broken=lambda request: {"uid": "wrong"},
+    )
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+
+    def of(name: str) -> Object:
+        return {"objectSelector": {"matchLabels": {"which": name}}}
+
+    open_ = {"failurePolicy": "Ignore"}
+    api.configure("Mutating", "counted", hooks.webhook("yes", rule, **of("yes")))
+    api.configure(
+        "Validating",
+        "counted",
+        hooks.webhook("no", rule, **of("no")),
+        hooks.webhook("broken", rule, **of("broken"), **open_),
+    )
+    path = api.namespace("hook-metrics")
+    name = "apiserver_admission_webhook_"
+    try:
+        for which in ("yes", "no", "broken"):
+            for i in range(200):
+                code, _ = api.send("POST", path, {"metadata": {"name": f"{which}{i}", "labels": {"which": which}}})
+                if hooks.requests(which):
+                    break
+                time.sleep(0.05)
+            assert code == (418 if which == "no" else 201)
+        found = api.metrics()
+        labels = '{{name="{}.example.com",operation="CREATE",rejected="{}",type="{}"}}'
+        count = f"{name}admission_duration_seconds_count"
+        assert found[count + labels.format("yes", "false", "admit")] == 1
+        assert found[count + labels.format("no", "true", "validating")] == 1
+
+        def requests(code: int, name: str, rejected: str, kind: str) -> str:
+            labels = f'code="{code}",name="{name}.example.com",operation="CREATE",rejected="{rejected}",type="{kind}"'
+            return f"apiserver_admission_webhook_request_total{{{labels}}}"
+
+        assert found[requests(200, "yes", "false", "admit")] == 1
+        assert found[requests(418, "no", "true", "validating")] == 1
+        rejected = f'{name}rejection_count{{error_type="no_error",name="no.example.com",operation="CREATE",'
+        assert found[rejected + 'rejection_code="418",type="validating"}'] == 1
+        assert found[f'{name}fail_open_count{{name="broken.example.com",type="validating"}}'] == 1
+    finally:
+        api.unconfigure("counted")
+        api.send("DELETE", "/api/v1/namespaces/hook-metrics")
+        hooks.close()
