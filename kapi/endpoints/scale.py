@@ -150,13 +150,12 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
             return new
 
     async def transform(parent: Object | None) -> Object:
-        if not kind:
-            meta.check_uid(sent["metadata"].get("uid", ""), parent, scope.store.group_resource, info.namespace, name)
         if parent is None:
             raise status.not_found(scope.store.group_resource, name)
         return await _transform(scope, op, parent, change, kind)
 
-    stored = await update(scope.store, op, transform)
+    uid = "" if kind else sent["metadata"].get("uid", "")
+    stored = await update(scope.store, op, transform, uid=uid)
     shown = to_scale(scope.resource, await scope.answered(stored.obj))
     return respond_object(ctx, _view_scope(scope), 200, shown, None, media)
 

@@ -134,13 +134,13 @@ def test_scale_reads_and_writes_the_replicas(api: MemoryAPI) -> None:
 def test_a_scale_must_be_of_the_very_object_and_well_formed(api: MemoryAPI) -> None:
     api.ask("POST", DEPLOYMENTS, deployment("a"))
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": -1}}
-    other = {"name": "d", "namespace": "default", "uid": "other"}
+    other = {"name": "d", "namespace": "n", "uid": "other"}
     put = api.ask("PUT", f"{DEPLOYMENTS}/d/scale", {**scale, "metadata": other}).json
     assert put["message"].startswith('Operation cannot be fulfilled on deployments.apps "d": StorageError: ')
     gone = api.ask("PUT", f"{DEPLOYMENTS}/gone/scale", {**scale, "metadata": {**other, "name": "gone"}})
     assert gone.code == 409 and gone.json["message"].endswith("UID in precondition: other, UID in object meta: ")
     patched = api.ask("PATCH", f"{DEPLOYMENTS}/d/scale", {"metadata": {"uid": "other"}}, type=MERGE).json
     assert (patched["reason"], patched["details"]["kind"]) == ("Conflict", "deployments/scale")
-    labelled = {"name": "d", "namespace": "default", "labels": {"a b": "c"}}
+    labelled = {"name": "d", "namespace": "n", "labels": {"a b": "c"}}
     wrong = api.ask("PUT", f"{DEPLOYMENTS}/d/scale", {**scale, "metadata": labelled}).json
     assert [cause["field"] for cause in wrong["details"]["causes"]] == ["metadata.labels", "spec.replicas"]

@@ -173,3 +173,21 @@ def test_why_a_budget_holds_a_pod(api: MemoryAPI, reason: str, message: str, cur
     pod(api, "p", **RUNNING)
     causes = evict(api, "p").json["details"]["causes"]
     assert causes == [{"reason": "DisruptionBudget", "message": f"The disruption budget b {text}"}]
+
+
+def test_the_options_of_an_eviction_are_judged(api: MemoryAPI) -> None:
+    pod(api, "p", **RUNNING)
+    wrong = evict(api, "p", deleteOptions={"propagationPolicy": "Sideways"})
+    assert (wrong.code, wrong.json["details"]["kind"]) == (422, "DeleteOptions")
+    body = {
+        "kind": "Eviction",
+        "apiVersion": "policy/v1",
+        "metadata": {"name": "p"},
+        "deleteOptions": {"dryRun": ["x"]},
+    }
+    other = api.ask("POST", f"{PODS}/p/eviction?dryRun=All", body)
+    assert (other.code, other.json["message"]) == (
+        500,
+        "Non-matching dry-run options in request and content: [All] and [x]",
+    )
+    assert api.ask("GET", f"{PODS}/p").code == 200

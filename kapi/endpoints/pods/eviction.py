@@ -9,7 +9,7 @@ from kapi.client.interface import Client
 from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.endpoints.body import raw_body, read_any
 from kapi.endpoints.encoding import respond_tree
-from kapi.endpoints.options import write_options
+from kapi.endpoints.options import check_delete_options, write_options
 from kapi.endpoints.pods.binding import SUCCESS, set_condition
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
@@ -58,6 +58,10 @@ class Eviction:
         if delete_options.get(_BREAKING):
             cause = invalid(Path("deleteOptions").child(_BREAKING), True, _NOT_HERE)
             raise status.invalid(EVICTION.group_kind, name, [cause])
+        asked, wanted = options.tree.get("dryRun") or [], delete_options.get("dryRun") or []
+        if asked and wanted and asked != wanted:
+            shown = f"[{' '.join(asked)}] and [{' '.join(wanted)}]"
+            raise status.generic(f"Non-matching dry-run options in request and content: {shown}")
         if options.dry_run:
             delete_options["dryRun"] = ["All"]
         dry_run = bool(delete_options.get("dryRun"))
@@ -76,6 +80,7 @@ class Eviction:
                 await self._take(budgets[0], name, dry_run)
         if not dry_run:
             delete_options = await self._mark(info.namespace, name, delete_options)
+        check_delete_options(delete_options)
         op = scope.operation(ctx, name, {"kind": "DeleteOptions", **delete_options}, "", dry_run)
         op.subresource = None
         await delete(self._pods, op)
