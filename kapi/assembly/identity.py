@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from kapi.assembly.parts import Assembly
 from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.certificates import CertificateAuthority
+from kapi.authentication.client_certificate import expirations
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
 from kapi.authentication.service_account.issuer import TokenIssuer
 from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
@@ -104,6 +105,8 @@ def authentication(
     usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
     made.server.add_post_start_hook("start-legacy-token-tracking-controller", usage.record_start)
     generated = files.ca.read_bytes()
+    lifetimes = expirations()
+    made.metrics.registry.register(lifetimes)
     settings = AuthenticationSettings(
         client_ca=_authority(flags.client_ca_file, "client-ca-file", made, generated),
         issuers=flags.issuers,
@@ -116,6 +119,7 @@ def authentication(
         listers=registry.environment.listers,
         mark_used=usage,
         token_meter=TokenMeter(made.metrics.registry),
+        lifetimes=lifetimes,
     )
     if flags.requestheader_client_ca_file:
         settings.front_proxy = FrontProxyAuthenticator(

@@ -21,6 +21,7 @@ from kapi.authentication.service_account.metrics import TokenMeter
 from kapi.authentication.static_tokens import StaticTokenAuthenticator
 from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.meters import Histogram
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Lister
 
@@ -46,6 +47,7 @@ class AuthenticationSettings:
     clock: Callable[[], float] = time.time  # unix seconds
     mark_used: Callable[[dict[str, Any]], None] | None = None  # told of Secrets whose legacy token was used
     token_meter: TokenMeter = field(default_factory=TokenMeter)
+    lifetimes: Histogram | None = None  # of client certificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def build_authentication(settings: AuthenticationSettings) -> Authentication:
     if settings.front_proxy is not None:
         requests.append(settings.front_proxy)
     if settings.client_ca is not None:
-        requests.append(ClientCertificateAuthenticator(settings.client_ca))
+        requests.append(ClientCertificateAuthenticator(settings.client_ca, settings.lifetimes))
     requests.append(BearerAuthenticator(tokens))
     requests.append(WebSocketAuthenticator(tokens))
     anonymous = AnonymousAuthenticator(settings.anonymous_paths) if settings.anonymous else None

@@ -27,7 +27,7 @@ class CertificateAuthority:
 
     def __init__(self, bundle: bytes, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._verified: dict[bytes, float] = {}
+        self._verified: dict[bytes, tuple[float, float]] = {}  # fingerprint -> (believed until, valid until)
         self._store = crypto.X509Store()
         self.reload(bundle)
 
@@ -41,12 +41,16 @@ class CertificateAuthority:
         self._store = store
         self._verified.clear()
 
-    def verify(self, chain: Sequence[x509.Certificate]) -> None:
-        """Raises AuthenticationError unless the first certificate is a client's and leads to the bundle."""
+    def verify(self, chain: Sequence[x509.Certificate]) -> float:
+        """How long (seconds) the first certificate is still valid.
+
+        Raises AuthenticationError unless it is a client's and leads to the bundle.
+        """
         leaf, now = chain[0], self._clock()
         fingerprint = leaf.fingerprint(SHA256())
-        if self._verified.get(fingerprint, 0.0) > now:
-            return
+        until, end = self._verified.get(fingerprint, (0.0, 0.0))
+        if until > now:
+            return end - now
         if leaf.not_valid_after_utc.timestamp() < now or leaf.not_valid_before_utc.timestamp() > now:
             raise AuthenticationError("x509: certificate has expired or is not yet valid")
         if not _for_clients(leaf):
@@ -63,8 +67,10 @@ class CertificateAuthority:
             raise AuthenticationError("x509: certificate specifies an incompatible key usage")
         if len(self._verified) >= _REMEMBERED:
             self._verified.clear()
-        end = min(certificate.not_valid_after_utc.timestamp() for certificate in issuers)
-        self._verified[fingerprint] = min(end, now + _RECHECK)
+        until = min(certificate.not_valid_after_utc.timestamp() for certificate in issuers)
+        end = leaf.not_valid_after_utc.timestamp()
+        self._verified[fingerprint] = min(until, now + _RECHECK), end
+        return end - now
 
 
 def _for_clients(certificate: x509.Certificate) -> bool:

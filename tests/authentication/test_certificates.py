@@ -124,3 +124,15 @@ def test_only_named_proxies() -> None:
 
 def test_a_proxy_without_a_user_header_has_no_opinion() -> None:
     assert proxy().authenticate(request(headers={"X-Remote-Group": "a"}, peer=Peer(PROXY_CA.client("p")))) is None
+
+
+def test_how_long_certificates_in_use_are_valid_is_counted() -> None:
+    clients = ClientCertificateAuthenticator(CertificateAuthority(CA.pem))
+    for certificate in (CA.client("a"), CA.client("b", days=5)):
+        for _ in range(2):  # the second time it is remembered
+            clients.authenticate(request(peer=Peer(certificate)))
+    with pytest.raises(AuthenticationError):
+        clients.authenticate(request(peer=Peer(Authority("stranger").client("jane"))))
+    (row,) = clients.lifetimes.rows.values()
+    counted = dict(zip(clients.lifetimes.bounds, row, strict=False))
+    assert (counted[86_400.0], counted[604_800.0]) == (2, 2)
