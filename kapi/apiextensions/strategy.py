@@ -119,7 +119,7 @@ class CustomResourceStrategy(Strategy):
         if errors:
             return errors
         validate_metadata(obj, errors, namespaced=self.namespaced, name=subdomain_name, qualified_finalizers=False)
-        errors.extend(value_errors(obj, self.schema.schema))
+        errors.extend(value_errors(obj, self.schema.schema, seconds=ctx.patience))
         errors.extend(self._scale_spec(obj))
         errors.extend(self._scale_status(obj))
         if self.schema.embedded:
@@ -132,7 +132,7 @@ class CustomResourceStrategy(Strategy):
         errors = self._type_meta(obj)
         if not errors:
             validate_metadata_update(obj, old, errors, qualified_finalizers=False)
-            errors.extend(value_errors(obj, self.schema.schema, None, old))
+            errors.extend(value_errors(obj, self.schema.schema, None, old, ctx.patience))
             errors.extend(self._scale_spec(obj))
             errors.extend(self._scale_status(obj))
         if self.schema.embedded:
@@ -214,7 +214,8 @@ class CustomStatusStrategy(CustomResourceStrategy):
             validate_metadata_update(obj, old, errors, qualified_finalizers=False)
             status_schema = ((schema or {}).get("properties") or {}).get("status")
             if "status" in obj:
-                errors.extend(value_errors(obj["status"], status_schema, Path("status"), old.get("status", ABSENT)))
+                before = old.get("status", ABSENT)
+                errors.extend(value_errors(obj["status"], status_schema, Path("status"), before, ctx.patience))
             errors.extend(self._scale_status(obj))
         if not list_errors(_ROOT, schema, old):
             errors.extend(list_errors(_ROOT, schema, obj))

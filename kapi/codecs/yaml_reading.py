@@ -29,7 +29,7 @@ from yaml.events import (
 
 from kapi.codecs.json_reading import count_keys, may_have_duplicates
 
-MAX_DEPTH = 300
+MAX_DEPTH = 240
 #: scalars, lists and mappings in a document: a megabyte of them is no object, but seconds of work
 MAX_NODES = 100_000
 #: nodes that aliases may add to a document, beside ten times its own

@@ -142,7 +142,10 @@ def patched(
         result.update(kind=gvk.kind, apiVersion=str(gvk.group_version))  # what the patch says of them is not looked at
 
     def refuse(why: str) -> status.StatusError:
-        shown = go_map(patch) if kind == STRATEGIC else orjson.dumps(result).decode()
+        try:
+            shown = go_map(patch) if kind == STRATEGIC else orjson.dumps(result).decode()
+        except (TypeError, RecursionError):  # nested too deeply to be shown
+            shown = "..."
         return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown, why)])
 
     found: list[str] = list(problems)

@@ -11,20 +11,25 @@ from typing import Any
 from twisted.internet.threads import deferToThread
 
 from kapi.cel import TimeExceeded
+from kapi.machinery import status
 from kapi.machinery.field import FieldError
 from kapi.resources.definition import StrategyContext
 
-_PATIENCE = 0.02
+_PATIENCE = 0.02  # seconds on the reactor
+_LIMIT = 20.0  # seconds in a thread
 
 
 async def validated(
     context: StrategyContext, validate: Callable[..., list[FieldError]], *objects: Any
 ) -> list[FieldError]:
-    """The errors that a strategy's method finds."""
+    """The errors that a strategy's method finds.  Raises Timeout."""
     context.patience = _PATIENCE
     try:
         return validate(*objects, context)
     except TimeExceeded:
-        context.patience = 0.0
-    errors: list[FieldError] = await deferToThread(validate, *objects, context)
+        context.patience = _LIMIT
+    try:
+        errors: list[FieldError] = await deferToThread(validate, *objects, context)
+    except TimeExceeded:
+        raise status.timeout(f"validation took longer than {_LIMIT:.0f} seconds") from None
     return errors

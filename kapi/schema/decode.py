@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
@@ -24,6 +26,9 @@ from kapi.schema.types import Kind, Type
 Object = dict[str, Any]
 #: fields whose text counts, not only the tree
 _RAW = {("apps", "ControllerRevision"): "data"}
+#: levels of an object; upstream takes 10,000
+MAX_DEPTH = 240
+_ENCODER_DEPTH = 254
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 
@@ -42,6 +47,8 @@ def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, w
     given = _given_kind(body, kind)
     if given != kind and not _is_options(given, kind):
         return _refuse(body, given, kind, validation)
+    if _too_deep(body):
+        raise _cannot(given, kind, "json: exceeded max depth")
     try:
         obj, problems = decode_tree(body, type_, strict=validation != "Ignore")
     except ValueError as error:
@@ -66,6 +73,21 @@ def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, w
         if written is not None:
             result[raw] = RawObject(result[raw], written)
     return result
+
+
+def _too_deep(body: Object) -> bool:
+    """Whether an object is nested too deeply to be written, with room for what is put around it (managed fields, reviews)."""
+    raw = body.raw if isinstance(body, Document) else None
+    if raw is not None and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
+        return False
+    tree: Any = dict(body)
+    for _ in range(_ENCODER_DEPTH - MAX_DEPTH):
+        tree = [tree]
+    try:
+        orjson.dumps(tree)
+    except TypeError as error:
+        return "Recursion limit" in str(error)
+    return False
 
 
 def decode_tree(tree: Object, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from kapi.testing.memory_api import MemoryAPI
@@ -244,3 +245,26 @@ def test_the_owner_of_the_replicas_loses_them_to_who_scales(api: MemoryAPI) -> N
     assert obj["spec"] == {"size": 3}
     assert owners(obj)["scaler"] == {"f:spec": {"f:size": {}}}
     assert owners(obj)["tests"] == {"f:spec": {}}
+
+
+def nested(depth: int) -> Object:
+    found: Object = {}
+    for _ in range(depth):
+        found = {"a": found}
+    return found
+
+
+def test_an_object_that_is_nested_too_deeply_is_refused(api: MemoryAPI) -> None:
+    free = version()
+    free["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    install(api, definition(free))
+    create(api, "x", nested(200))
+    body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "y"}, "spec": nested(300)}
+    answer = api.ask("POST", FOOS, json.dumps(body))
+    assert answer.code == 400 and answer.json["message"].endswith("json: exceeded max depth")
+    deeper = [{"op": "add", "path": "/spec" + "/a" * 199, "value": nested(100)}]  # each part is shallow enough
+    answer = api.ask("PATCH", f"{FOOS}/x", deeper, type="application/json-patch+json")
+    assert answer.code == 422 and "exceeded max depth" in answer.json["message"]

@@ -216,6 +216,8 @@ class SchemaValidator:
         for name, part in (schema.get("definitions") or {}).items():
             self._walk(path.child("definitions").key(name), part, where, False, None)
         self._items(path, schema, where, context)
+        for name, part in (schema.get("dependencies") or {}).items():
+            self._walk(path.child("dependencies").key(name), part, where, False, None)
 
     def _items(self, path: Path, schema: Schema, where: _Where, context: CostContext | None) -> None:
         items = schema.get("items")

@@ -7,8 +7,12 @@ On an update a failing part that is equal to the correlated part of the old obje
 from __future__ import annotations
 
 import builtins
+import time
 from typing import Any
 
+import orjson
+
+from kapi.cel.errors import TimeExceeded
 from kapi.cel.values import format_double
 from kapi.machinery.field import (
     FieldError,
@@ -27,6 +31,8 @@ from kapi.schema.structural.patterns import matches, pattern_error
 from kapi.schema.structural.structure import Schema
 
 NO_PATH = "<nil>"
+_CHECKS_AT_ONCE = 64
+_LONG_ENUM = 16
 _FLOAT_MAX = 3.4028235677973366e38  # beyond it a float64 rounds to no float32
 
 
@@ -45,17 +51,23 @@ class Outcome:
 
 
 def value_errors(
-    value: Any, schema: Schema | None, base: Path | None = None, old: Any = ABSENT
+    value: Any, schema: Schema | None, base: Path | None = None, old: Any = ABSENT, seconds: float = 0.0
 ) -> builtins.list[FieldError]:
-    """The errors of a value; ``base`` is the path fields are reported under, ``old`` the value before an update."""
+    """The errors of a value; ``base`` is the path fields are reported under, ``old`` the value before an update.
+
+    Raises TimeExceeded after ``seconds`` (0: takes as long as it takes).
+    """
     if schema is None:
         return []
-    return _Validator("" if base is None else str(base)).check(value, schema, "", old).errors
+    return _Validator("" if base is None else str(base), seconds).check(value, schema, "", old).errors
 
 
 class _Validator:
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, seconds: float) -> None:
         self.base = base
+        self.deadline = time.monotonic() + seconds if seconds else 0.0
+        self.checks = 0
+        self.enums: dict[int, frozenset[bytes]] = {}  # id of a long enum -> its values, encoded
 
     def field(self, path: str) -> str:
         name = path.removeprefix(".")
@@ -70,6 +82,9 @@ class _Validator:
         out.errors.append(invalid(self.base or NO_PATH, "", text))
 
     def check(self, value: Any, schema: Schema, path: str, old: Any) -> Outcome:
+        self.checks += 1
+        if not self.checks % _CHECKS_AT_ONCE and self.deadline and time.monotonic() > self.deadline:
+            raise TimeExceeded()
         out = self.all(value, schema, path, old)
         if out.errors and old is not ABSENT and same(value, old):
             out.errors = []
@@ -126,9 +141,18 @@ class _Validator:
 
     def enum(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
         allowed = schema.get("enum")
-        if allowed and not any(same(value, item) for item in allowed):
+        if not allowed or len(allowed) > _LONG_ENUM and self.listed(value, allowed):
+            return
+        if not any(same(value, item) for item in allowed):
             shown = [item if isinstance(item, str) else _json(item) for item in allowed]
             out.errors.append(not_supported(self.field(path), value, shown))
+
+    def listed(self, value: Any, allowed: builtins.list[Any]) -> bool:
+        """Whether a long enum has exactly this value; a number may still be there in another form."""
+        known = self.enums.get(id(allowed))
+        if known is None:
+            known = self.enums[id(allowed)] = frozenset(map(_canonical, allowed))
+        return _canonical(value) in known
 
     def text(self, out: Outcome, value: str, schema: Schema, path: str) -> None:
         longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
@@ -313,7 +337,9 @@ def _shown(number: float) -> str:
     return format_double(float(number))
 
 
-def _json(value: Any) -> str:
-    import orjson
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
+
+def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
