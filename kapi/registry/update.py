@@ -41,9 +41,9 @@ async def update(
         entry = store.cache.get(op.namespace, name)
         try:
             if entry is None:
-                meta.check_uid(uid, None, resource, op.namespace, name)
                 if not creatable:
                     raise status.not_found(resource, name)
+                meta.check_uid(uid, None, resource, op.namespace, name)
                 return await _create_instead(store, op, await transform(None))
             existing = store.read(op.resource, entry)
             if uid:
