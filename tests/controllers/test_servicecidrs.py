@@ -21,21 +21,24 @@ def service_cidr(name: str, *cidrs: str) -> Object:
 
 
 class ServiceCIDRs(TestCase):
-    async def test_a_range_in_use_waits_for_its_addresses(self) -> None:
+    async def _started(self) -> tuple[Any, Any, Any]:
+        """Service CIDRs, addresses, and a way to wait for what is done with them and some seconds more."""
         api = await MemoryAPI.started()
         client = api.registry.client
-        ranges, addresses = client.resource(GROUP, "servicecidrs"), client.resource(GROUP, "ipaddresses")
         controller = ServiceCIDRController(client, api.clock, api.environment.now)
         await controller.start()
         self.addCleanup(controller.stop)
 
-        async def wait(coroutine: Any = None, seconds: float = 1.0) -> None:
-            done = Deferred.fromCoroutine(coroutine) if coroutine is not None else None
+        async def wait(coroutine: Any, seconds: float = 1.0) -> None:
+            done = Deferred.fromCoroutine(coroutine)
             for _ in range(10):
                 api.turn(seconds / 10)
-            if done is not None:
-                await done
+            await done
 
+        return client.resource(GROUP, "servicecidrs"), client.resource(GROUP, "ipaddresses"), wait
+
+    async def test_a_range_in_use_waits_for_its_addresses(self) -> None:
+        ranges, addresses, wait = await self._started()
         await wait(ranges.create(service_cidr("more", "10.1.0.0/24")))
         made = ranges.lister.get("", "more")
         assert made is not None
@@ -47,6 +50,16 @@ class ServiceCIDRs(TestCase):
         assert going is not None
         self.assertEqual(going["status"]["conditions"][0]["reason"], "Terminating")
         await wait(addresses.delete("10.1.0.5"), 15.0)
+        self.assertIsNone(ranges.lister.get("", "more"))
+
+    async def test_a_free_range_stays_ready_until_all_servers_know(self) -> None:
+        ranges, _, wait = await self._started()
+        await wait(ranges.create(service_cidr("more", "10.1.0.0/24")))
+        await wait(ranges.delete("more"), 5.0)
+        going = ranges.lister.get("", "more")
+        self.assertTrue(going["metadata"]["deletionTimestamp"])
+        self.assertEqual(going["status"]["conditions"][0]["status"], "True")
+        await wait(ranges.list(), 10.0)
         self.assertIsNone(ranges.lister.get("", "more"))
 
 

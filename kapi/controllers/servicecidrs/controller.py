@@ -61,14 +61,14 @@ class ServiceCIDRController:
                 return None
             if reconcile.FINALIZER not in (service_cidr["metadata"].get("finalizers") or []):
                 return None
-            await self._set_condition(key, service_cidr, terminating=True)
             others = [
                 other
                 for other in await self._ranges.list()
                 if other["metadata"]["name"] != key and not other["metadata"].get("deletionTimestamp")
             ]
             if not reconcile.may_go(service_cidr, others, await self._addresses.list()):
-                return None
+                await self._set_condition(key, service_cidr, terminating=True)
+                return None  # whatever may change that calls again
             left = _GRACE - (seconds_of(self._now()) - seconds_of(deleted))
             if left > 0:
                 return left
