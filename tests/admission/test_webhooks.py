@@ -21,7 +21,7 @@ from kapi.admission.webhook.credentials import Credentials, CredentialStore
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.machinery.status import BadRequest, StatusError
 from tests.admission.certificates import make_certificate
-from tests.admission.fakes import FakeClient, attributes, initializer
+from tests.admission.fakes import FakeClient, attributes, initializer, pod
 
 Object = dict[str, Any]
 
@@ -209,6 +209,39 @@ class WebhookCase(TestCase):
         self.assertEqual(len(self.hooks.reviews), 3)
         own = {key: value for key, value in wanted.annotations.items() if key.startswith("h0.")}
         self.assertEqual(own, {"h0.example.com/a": "one"})
+
+    async def test_a_patch_that_cannot_be_read_is_a_failed_call(self) -> None:
+        def bad(review: Object) -> Object:
+            return respond(review, patchType="JSONPatch", patch=base64.b64encode(b"{").decode())
+
+        wanted = self.attributes()
+        await self.chain(mutate=(self.hook(bad, failurePolicy="Ignore"),)).admit(wanted)
+        note = "failed-open.mutation.webhook.admission.k8s.io/round_0_index_0"
+        self.assertEqual(wanted.annotations[note], "h0.example.com")
+        strict = self.chain(mutate=(self.hook(bad),))
+        with self.assertRaises(StatusError) as caught:
+            await strict.admit(self.attributes())
+        self.assertIn("received undecodable patch in webhook response", caught.exception.message)
+
+    async def test_what_defaulting_undoes_was_a_change_all_the_same(self) -> None:
+        hook = self.hook(
+            lambda r: respond(r, **patch_of({"op": "remove", "path": "/spec/restartPolicy"})),
+            rules=[{**RULE, "resources": ["pods"]}],
+        )
+        obj = {**pod(restartPolicy="Always"), "apiVersion": "v1", "kind": "Pod"}
+        wanted = attributes(obj)
+        await self.chain(mutate=(hook,)).admit(wanted)
+        self.assertEqual(wanted.obj["spec"]["restartPolicy"], "Always")
+        said = orjson.loads(wanted.annotations["mutation.webhook.admission.k8s.io/round_0_index_0"])
+        self.assertTrue(said["mutated"])
+
+    async def test_a_request_without_time_asks_nobody(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        late = self.attributes()
+        late.extra["deadline"] = reactor.seconds() - 1  # type: ignore[attr-defined]
+        error = await self.refused(chain, late)
+        self.assertEqual((error.code, error.reason), (504, "Timeout"))
+        self.assertEqual(self.hooks.reviews, [])
 
     async def test_reinvocation_shows_what_later_webhooks_did(self) -> None:
         def first(review: Object) -> Object:

@@ -202,7 +202,7 @@ class MutatingAdmissionPolicy(Plugin):
                 continue
             self._count(invocation, "no_error", start)
             if patched is not obj:
-                obj = decoded(patched, kind, attributes)
+                obj = decoded(patched, kind)
         if obj == before:
             return False
         attributes.obj = to_storage(obj, kind, attributes.obj, attributes)

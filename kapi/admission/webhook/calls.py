@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import CancelledError
@@ -18,7 +19,7 @@ from kapi.admission.webhook.hooks import HookSource
 from kapi.admission.webhook.matching import Invocation
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.admission.webhook.review import Answer, BadReview, make_review, read_answer, rejection
-from kapi.machinery.status import BadRequest, StatusError, internal
+from kapi.machinery.status import BadRequest, StatusError, internal, timeout
 
 Object = dict[str, Any]
 _log = Logger()
@@ -30,6 +31,14 @@ class CallFailed(Exception):
     def __init__(self, hook: str, why: str, code: int) -> None:
         super().__init__(f'failed calling webhook "{hook}": {why}')
         self.code = code
+
+
+class Refused(Exception):
+    """A webhook said no."""
+
+    def __init__(self, error: StatusError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 class WebhookPlugin(Plugin):
@@ -85,47 +94,64 @@ class WebhookPlugin(Plugin):
         attributes.warnings.extend(text for text in result.warnings if text not in attributes.warnings)
         return result
 
-    def _seconds(self, timeout: int, attributes: Attributes) -> float:
+    def _seconds(self, given: int, attributes: Attributes) -> float:
         """A call's time: the hook's own, but no more than the request has left."""
         deadline = attributes.extra.get("deadline") or 0.0
         if deadline and self.initializer.reactor is not None:
             left: float = deadline - self.initializer.reactor.seconds()
-            return max(0.001, min(float(timeout), left))
-        return float(timeout)
+            return max(0.001, min(float(given), left))
+        return float(given)
 
-    async def run(self, invocation: Invocation, attributes: Attributes, obj: Object | None, note: str) -> Answer | None:
-        """Like ``ask``; None when the call failed and that is to be ignored.  ``note`` is the annotation for that.
+    async def run(
+        self,
+        invocation: Invocation,
+        attributes: Attributes,
+        obj: Object | None,
+        note: str,
+        use: Callable[[Answer], None] = lambda answer: None,
+    ) -> None:
+        """Asks a hook and has ``use`` do what it answers, which may raise CallFailed; a call that fails may be ignored.
 
-        Raises StatusError: the webhook's refusal, or an InternalError for a failed call.
+        ``note`` is the annotation for that.  Raises StatusError: the webhook's refusal, an InternalError for a failed call,
+        or a Timeout when the request has no time left.
         """
-        hook, operation = invocation.hook, attributes.operation
+        hook = invocation.hook
         start = time.perf_counter()
-        code, rejected, error_type = 200, False, ""
+        code, error_type = 200, ""  # the latter only of what is rejected
         try:
-            try:
-                answer = await self.ask(invocation, attributes, obj)
-            except CallFailed as failure:
-                code = failure.code
-                if hook.ignore_failures:
-                    _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=str(failure))
-                    attributes.annotate(note, hook.name)
-                    if self.meter is not None:
-                        self.meter.webhook_fail_open.add(hook.name, self.kind)
-                    return None
-                rejected, error_type = True, "calling_webhook_error"
-                raise internal(failure) from None
-            except CancelledError:
-                raise
-            except StatusError:
-                code, rejected, error_type = 0, True, "apiserver_internal_error"
-                raise
+            answer = await self.ask(invocation, attributes, obj)
             if not answer.allowed:
-                refusal = rejection(hook.name, answer.status)
-                code, rejected, error_type = refusal.code, True, "no_error"
-                raise refusal
-            return answer
+                raise Refused(rejection(hook.name, answer.status))
+            use(answer)
+        except CallFailed as failure:
+            code = failure.code
+            if not hook.ignore_failures:
+                error_type = "calling_webhook_error"
+                raise internal(failure) from None
+            _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=str(failure))
+            attributes.annotate(note, hook.name)
+            if self.meter is not None:
+                self.meter.webhook_fail_open.add(hook.name, self.kind)
+            self.check_time(attributes)
+        except Refused as refused:
+            code, error_type = refused.error.code, "no_error"
+            raise refused.error from None
+        except StatusError:
+            code, error_type = 0, "apiserver_internal_error"
+            raise
+        except CancelledError:
+            code = -1  # nobody waits for it any more: it is not counted
+            raise
         finally:
-            self._count(hook.name, operation, code, rejected, error_type, time.perf_counter() - start)
+            if code >= 0:
+                took = time.perf_counter() - start
+                self._count(hook.name, attributes.operation, code, bool(error_type), error_type, took)
+
+    def check_time(self, attributes: Attributes) -> None:
+        """Raises Timeout when the request has no time left: there is no point in going on."""
+        deadline = attributes.extra.get("deadline")
+        if deadline and self.initializer.reactor is not None and self.initializer.reactor.seconds() >= deadline:
+            raise timeout("request did not complete within requested timeout")
 
     def _count(self, name: str, operation: str, code: int, rejected: bool, error_type: str, seconds: float) -> None:
         meter = self.meter

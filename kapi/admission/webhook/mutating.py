@@ -81,15 +81,14 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         place = f"round_{pass_}_index_{index}"
         note = f"failed-open.mutation.webhook.admission.k8s.io/{place}"
         changed = False
+
+        def use(answer: Answer) -> None:
+            nonlocal changed
+            if answer.patch:
+                changed = self._patch(invocation, attributes, versioned, answer, place)
+
         try:
-            answer = await self.run(invocation, attributes, versioned, note)
-            if answer is not None and answer.patch:
-                try:
-                    changed = self._patch(invocation, attributes, versioned, answer, place)
-                except CallFailed as failure:
-                    if not hook.ignore_failures:
-                        raise internal(failure) from None
-                    attributes.annotate(note, hook.name)
+            await self.run(invocation, attributes, versioned, note, use)
         finally:
             said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
             attributes.annotate(f"mutation.webhook.admission.k8s.io/{place}", orjson.dumps(said).decode())
@@ -116,7 +115,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             patched = jsonpatch.patched(versioned, operations)
         except jsonpatch.PatchError as error:
             raise internal(error) from None
-        new = decoded(patched, invocation.kind, attributes)
+        new = _read(patched, invocation.kind)
         said = {
             "configuration": hook.configuration,
             "webhook": hook.name,
@@ -124,27 +123,35 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             "patchType": answer.patch_type,
         }
         attributes.annotate(f"patch.webhook.admission.k8s.io/{place}", orjson.dumps(said).decode())
-        changed = bool(new != versioned)
-        if changed:
-            attributes.obj = to_storage(new, invocation.kind, attributes.obj, attributes)
+        changed = bool(new != versioned)  # what defaulting undoes was a change all the same
+        _default(new, invocation.kind)
+        attributes.obj = to_storage(new, invocation.kind, attributes.obj, attributes)
         return changed
 
 
-def decoded(obj: Any, kind: GroupVersionKind, attributes: Attributes) -> Object:
+def decoded(obj: Any, kind: GroupVersionKind) -> Object:
     """A patched object read and defaulted like a request's body.  Raises InternalError."""
+    result = _read(obj, kind)
+    _default(result, kind)
+    return result
+
+
+def _read(obj: Any, kind: GroupVersionKind) -> Object:
     if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
         raise internal("the patched object is of another kind")
     try:
         if kind in names_by_kind():
             result: Object = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
-        else:
-            return obj
+            return result
     except StatusError as error:
         raise internal(error.message) from None
+    return obj
+
+
+def _default(obj: Object, kind: GroupVersionKind) -> None:
     row = row_of(kind)
     if row is not None:
-        row.strategy.default(result)
-    return result
+        row.strategy.default(obj)
 
 
 def make(initializer: Initializer, configuration: Any) -> Plugin:

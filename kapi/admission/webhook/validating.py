@@ -36,6 +36,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
                 concerned.append((invocation, obj))
         if not concerned:
             return
+        self.check_time(attributes)
         if len(concerned) == 1:
             await self.run(*concerned[0][:1], attributes, concerned[0][1], _NOTE.format(0))
             return
