@@ -6,7 +6,6 @@ are not followed, answers are bounded, and everything has a timeout.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -105,12 +104,10 @@ class HTTPSClient:
 
     def _headers(self, more: Mapping[str, str]) -> Headers:
         headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
-        if self.endpoint.token:
-            headers["Authorization"] = f"Bearer {self.endpoint.token}"
-        elif self.endpoint.username:
-            pair = f"{self.endpoint.username}:{self.endpoint.password}".encode()
-            headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
-        return Headers({name: [value] for name, value in headers.items()})
+        made = Headers({name: [value] for name, value in headers.items()})
+        for name, value in self.endpoint.headers:
+            made.setRawHeaders(name, [value])
+        return made
 
     async def request(
         self, method: str, url: str = "", body: bytes | None = None, headers: Mapping[str, str] | None = None

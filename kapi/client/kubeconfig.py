@@ -17,33 +17,42 @@ class KubeconfigError(ValueError):
     """A file that cannot be used; ``str(error)`` says why and never quotes a credential."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A server to call and what to show it.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Credentials:
+    """What is shown to a server: a bearer token, a name and password, a client certificate (PEM).
 
-    ``ca``, ``certificate`` and ``key`` are PEM; no ``ca`` trusts the system's.
+    Told apart by identity: each user of a file has connections of its own.
     """
 
-    url: str
-    ca: bytes = b""
-    certificate: bytes = b""
-    key: bytes = field(default=b"", repr=False)
-    server_name: str = ""
     token: str = field(default="", repr=False)
     username: str = ""
     password: str = field(default="", repr=False)
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """``Authorization``, when there is anything to put into it."""
+        if self.token:
+            return [(b"Authorization", b"Bearer " + self.token.encode())]
+        if self.username:
+            pair = base64.b64encode(f"{self.username}:{self.password}".encode())
+            return [(b"Authorization", b"Basic " + pair)]
+        return []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Endpoint(Credentials):
+    """A server to call and what to show it.  ``ca`` is PEM; without it the system's authorities are trusted."""
+
+    url: str
+    ca: bytes = b""
+    server_name: str = ""
 
 
 def load_kubeconfig(path: str) -> Endpoint:
     """The current context of a file.  Raises KubeconfigError."""
-    try:
-        tree, _ = yaml_reading.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise KubeconfigError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise KubeconfigError(f"{path}: {error}") from None
-    if not isinstance(tree, dict):
-        raise KubeconfigError(f"{path}: no kubeconfig")
+    tree = _document(path)
     context = _named(tree, "contexts", "context", tree.get("current-context") or "", path)
     cluster = _named(tree, "clusters", "cluster", context.get("cluster") or "", path)
     user = _named(tree, "users", "user", context["user"], path) if context.get("user") else {}
@@ -53,19 +62,48 @@ def load_kubeconfig(path: str) -> Endpoint:
     if cluster.get("insecure-skip-tls-verify"):
         raise KubeconfigError(f"{path}: insecure-skip-tls-verify is not supported; name a certificate-authority")
     base = Path(path).resolve().parent
-    token = user.get("token") or ""
-    if not token and user.get("tokenFile"):
-        token = _file(base, user["tokenFile"], "tokenFile", path).decode("utf-8", "replace").strip()
     return Endpoint(
         url=server,
         ca=_pem(cluster, "certificate-authority", base, path),
-        certificate=_pem(user, "client-certificate", base, path),
-        key=_pem(user, "client-key", base, path),
         server_name=cluster.get("tls-server-name") or "",
-        token=token,
-        username=user.get("username") or "",
-        password=user.get("password") or "",
+        **_credentials(user, base, path),
     )
+
+
+def load_users(path: str) -> dict[str, Credentials]:
+    """What each user of a file shows, by the user's name.  Raises KubeconfigError."""
+    base = Path(path).resolve().parent
+    users = [user for user in _document(path).get("users") or () if isinstance(user, dict)]
+    return {user.get("name", ""): Credentials(**_credentials(user.get("user") or {}, base, path)) for user in users}
+
+
+def _document(path: str) -> Object:
+    try:
+        tree, _ = yaml_reading.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise KubeconfigError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise KubeconfigError(f"{path}: {error}") from None
+    if not isinstance(tree, dict):
+        raise KubeconfigError(f"{path}: no kubeconfig")
+    return tree
+
+
+def _credentials(user: Object, base: Path, path: str) -> Object:
+    """The fields of Credentials.  Like client-go, a token's file counts before the token."""
+    for name in ("exec", "auth-provider"):
+        if user.get(name):
+            raise KubeconfigError(f"{path}: credentials by {name} are not supported")
+    token = user.get("token") or ""
+    if user.get("tokenFile"):
+        token = _file(base, user["tokenFile"], "tokenFile", path).decode("utf-8", "replace").strip()
+    return {
+        "token": token,
+        "username": user.get("username") or "",
+        "password": user.get("password") or "",
+        "certificate": _pem(user, "client-certificate", base, path),
+        "key": _pem(user, "client-key", base, path),
+    }
 
 
 def _named(tree: Object, plural: str, singular: str, name: str, path: str) -> Object:

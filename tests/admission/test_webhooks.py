@@ -17,8 +17,9 @@ from twisted.web.server import NOT_DONE_YET, Site
 from kapi.admission.chain import Chain
 from kapi.admission.interface import Plugin
 from kapi.admission.webhook import mutating, validating
-from kapi.admission.webhook.credentials import Credentials, CredentialStore
+from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceResolver
+from kapi.client.kubeconfig import Credentials
 from kapi.machinery.status import BadRequest, StatusError
 from tests.admission.certificates import make_certificate
 from tests.admission.fakes import FakeClient, attributes, initializer, pod

@@ -22,10 +22,11 @@ from treq.client import HTTPClient
 from twisted.internet import defer, error, ssl
 from twisted.internet.protocol import Protocol
 
-from kapi.admission.webhook.credentials import Credentials, CredentialStore
+from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.answer import AnswerTooLarge, BadAnswer
 from kapi.client.kept import ServerAgent
+from kapi.client.kubeconfig import Credentials
 from kapi.client.prepared import Body, no_cookies, prepared_url
 
 Object = dict[str, Any]

@@ -1,0 +1,71 @@
+"""Kubeconfig files as those read them who call other servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kapi.admission.webhook.credentials import CredentialStore
+from kapi.client.kubeconfig import KubeconfigError, load_kubeconfig, load_users
+
+HEAD = """
+clusters: [{name: a, cluster: {server: "https://x", tls-server-name: y, certificate-authority-data: Q0E=}}]
+contexts: [{name: c, context: {cluster: a, user: u}}]
+current-context: c
+"""
+
+
+def write(directory: Path, users: str) -> str:
+    path = directory / "config"
+    path.write_text(HEAD + f"users: {users}\n")
+    return str(path)
+
+
+def test_an_endpoint_has_server_trust_and_credentials(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"KEY")
+    endpoint = load_kubeconfig(
+        write(tmp_path, "[{name: u, user: {client-certificate-data: Q0VSVA==, client-key: key, token: t}}]")
+    )
+    assert (endpoint.url, endpoint.ca, endpoint.server_name) == ("https://x", b"CA", "y")
+    assert (endpoint.certificate, endpoint.key, endpoint.token) == (b"CERT", b"KEY", "t")
+
+
+def test_a_tokens_file_counts_before_the_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("fresh\n")
+    endpoint = load_kubeconfig(write(tmp_path, "[{name: u, user: {token: stale, tokenFile: token}}]"))
+    assert endpoint.headers == [(b"Authorization", b"Bearer fresh")]
+
+
+def test_a_name_and_a_password_count_without_a_token(tmp_path: Path) -> None:
+    endpoint = load_kubeconfig(write(tmp_path, "[{name: u, user: {username: n, password: p}}]"))
+    assert endpoint.headers == [(b"Authorization", b"Basic bjpw")]
+
+
+@pytest.mark.parametrize("name", ["exec", "auth-provider"])
+def test_credentials_that_a_program_makes_are_refused_clearly(tmp_path: Path, name: str) -> None:
+    with pytest.raises(KubeconfigError, match=f"credentials by {name} are not supported"):
+        load_kubeconfig(write(tmp_path, f"[{{name: u, user: {{{name}: {{command: x}}}}}}]"))
+
+
+def test_users_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "[{name: 'h:8443', user: {token: one}}, {name: '*.svc', user: {token: two}}, {name: '*'}]")
+    assert {name: user.token for name, user in load_users(path).items()} == {"h:8443": "one", "*.svc": "two", "*": ""}
+    store = CredentialStore.load(path)
+    assert store.for_host("h", 8443).token == "one"
+    assert store.for_host("a.b.svc", 443).token == "two"
+    assert store.for_host("elsewhere", 443).headers == []
+
+
+def test_a_file_that_is_not_there_or_broken_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="No such file"):
+        load_users(str(tmp_path / "nosuch"))
+    with pytest.raises(KubeconfigError, match="no kubeconfig"):
+        (tmp_path / "list").write_text("[]")
+        load_users(str(tmp_path / "list"))
+
+
+def test_nothing_secret_is_in_the_text_of_an_endpoint(tmp_path: Path) -> None:
+    users = "[{name: u, user: {token: sesame, password: open, client-key-data: c2VjcmV0}}]"
+    text = repr(load_kubeconfig(write(tmp_path, users)))
+    assert "sesame" not in text and "open" not in text and "secret" not in text
