@@ -10,7 +10,7 @@ from kapi.admission.webhook.credentials import CredentialStore
 from kapi.client.kubeconfig import KubeconfigError, load_kubeconfig, load_users
 
 HEAD = """
-clusters: [{name: a, cluster: {server: "https://x", tls-server-name: y, certificate-authority-data: Q0E=}}]
+clusters: [{name: a, cluster: {server: "https://x", tls-server-name: other, certificate-authority-data: Q0E=}}]
 contexts: [{name: c, context: {cluster: a, user: u}}]
 current-context: c
 """
@@ -27,7 +27,7 @@ def test_an_endpoint_has_server_trust_and_credentials(tmp_path: Path) -> None:
     endpoint = load_kubeconfig(
         write(tmp_path, "[{name: u, user: {client-certificate-data: Q0VSVA==, client-key: key, token: t}}]")
     )
-    assert (endpoint.url, endpoint.ca, endpoint.server_name) == ("https://x", b"CA", "y")
+    assert (endpoint.url, endpoint.ca, endpoint.server_name) == ("https://x", b"CA", "other")
     assert (endpoint.certificate, endpoint.key, endpoint.token) == (b"CERT", b"KEY", "t")
 
 
