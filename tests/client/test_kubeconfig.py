@@ -38,8 +38,8 @@ def test_a_tokens_file_counts_before_the_token(tmp_path: Path) -> None:
 
 
 def test_a_name_and_a_password_count_without_a_token(tmp_path: Path) -> None:
-    endpoint = load_kubeconfig(write(tmp_path, "[{name: u, user: {username: n, password: p}}]"))
-    assert endpoint.headers == [(b"Authorization", b"Basic bjpw")]
+    endpoint = load_kubeconfig(write(tmp_path, "[{name: u, user: {username: nina, password: pass}}]"))
+    assert endpoint.headers == [(b"Authorization", b"Basic bmluYTpwYXNz")]
 
 
 @pytest.mark.parametrize("name", ["exec", "auth-provider"])
