@@ -1,12 +1,23 @@
-"""Which APIs are served (upstream: apiserver ``server/options/api_enablement.go``)."""
+"""Which APIs are served (upstream: apiserver ``server/options/api_enablement.go``, ``server/resourceconfig``)."""
 
 from __future__ import annotations
 
-import re
+import functools
 
+from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, pairs
+from kapi.schema.builtin import names_by_kind
 
-_KEY = re.compile(r"api/(all|legacy|ga|beta|alpha)|v1|[a-z0-9.-]+/v\d+((alpha|beta)\d+)?(/[a-z]+)?")
+#: settings of many versions at once, the later ones over the earlier ones
+_STAGES = ("api/all", "api/ga", "api/beta", "api/alpha")
+_TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True", ""))
+_FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+
+
+@functools.cache
+def _registered() -> frozenset[tuple[str, str]]:
+    """Every group and version Kubernetes has kinds for, served or not."""
+    return frozenset((kind.group, kind.version) for kind in names_by_kind())
 
 
 class APIEnablementOptions(FlagSet):
@@ -18,12 +29,29 @@ class APIEnablementOptions(FlagSet):
         )
 
     def validate(self) -> list[str]:
-        errors = []
+        if self.runtime_config == {"api/all": "false"}:
+            return ["invalid runtime-config with only api/all=false"]
+        errors: list[str] = []
+        unknown: list[str] = []
         for key, value in self.runtime_config.items():
-            if not _KEY.fullmatch(key):
-                errors.append(f"--runtime-config: unknown api groups {key}")
-            if value.lower() not in ("true", "false", "1", "0"):
-                errors.append(f"--runtime-config: invalid value of {key}: {value}")
+            parts = key.split("/")
+            if key in _STAGES:
+                if value not in ("true", "false"):
+                    errors.append(f"invalid value {key}={value}")
+            elif len(parts) not in (2, 3):
+                errors.append(f"runtime-config invalid key {key}")
+            elif parts[0] not in {group for group, _ in _registered()}:
+                unknown.append("/".join(parts[:2]))
+            elif (parts[0], parts[1]) not in _registered():
+                errors.append(f"group version {parts[0]}/{parts[1]} that has not been registered")
+            elif value not in _TRUE | _FALSE:
+                fault = f"strconv.ParseBool: parsing {quote(value)}: invalid syntax"
+                errors.append(f"invalid value of {key}: {value}, err: {fault}")
+            elif parts[-1] != parts[-1].lower():
+                what = "group/version/resource and resource is always lowercase plural"
+                errors.append(f"invalid key {key}: {what}, not {quote(parts[-1])}")
+        if unknown:
+            errors.append(f"unknown api groups {','.join(sorted(set(unknown)))}")
         return errors
 
     def enabled(self, group: str, version: str, plural: str = "") -> bool:
@@ -34,5 +62,5 @@ class APIEnablementOptions(FlagSet):
         for key in keys:
             value = self.runtime_config.get(key)
             if value is not None:
-                return value.lower() in ("true", "1")
+                return value in _TRUE
         return stage == "ga"

@@ -75,6 +75,36 @@ def test_runtime_config_prefers_the_most_specific_setting() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("apps/v1=", []),
+        ("extensions/v1beta1=0,api/beta=true", []),
+        ("api/all=false", ["invalid runtime-config with only api/all=false"]),
+        ("api/beta=1", ["invalid value api/beta=1"]),
+        ("v1=true", ["runtime-config invalid key v1"]),
+        ("b/v1=true,a/v2/things=true,api/legacy=true", ["unknown api groups a/v2,api/legacy,b/v1"]),
+        ("apps/v7=true", ["group version apps/v7 that has not been registered"]),
+        (
+            "apps/v1=yes",
+            ['invalid value of apps/v1: yes, err: strconv.ParseBool: parsing "yes": invalid syntax'],
+        ),
+        (
+            "apps/v1/Deployments=true",
+            [
+                "invalid key apps/v1/Deployments: group/version/resource and resource is always lowercase plural, "
+                'not "Deployments"'
+            ],
+        ),
+    ],
+)
+def test_what_runtime_config_may_name(value: str, texts: list[str]) -> None:
+    if texts:
+        assert errors(f"--runtime-config={value}") == texts
+    else:
+        assert parse(f"--runtime-config={value}").api_enablement.enabled("apps", "v1")
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [("0", 0), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25), ("-5m", -300), ("2h0m0.5s", 7200.5)],
 )
