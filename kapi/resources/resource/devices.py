@@ -98,7 +98,7 @@ def check_selectors(selectors: list[Object], path: Path, errors: Errors) -> None
             errors.append(required(here.child("cel")))
             return
         text, place = expression.get("expression", ""), here.child("cel", "expression")
-        if len(text) > _EXPRESSION:
+        if len(text.encode()) > _EXPRESSION:
             errors.append(too_long(place, _EXPRESSION))
             return
         problem, costly = check_expression(text)
