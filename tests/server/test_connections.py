@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import ssl
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import h2.events
+import OpenSSL
 from hyperframe.frame import ContinuationFrame, HeadersFrame
 from twisted.internet.threads import deferToThread
 
+import kapi
+import twisted
 from kapi.machinery.gvk import GroupResource
 from tests.server.sockets import Client2, SocketCase, answer, ask, rest, until_seen
 
@@ -195,6 +201,28 @@ class Deadlines2(SocketCase):
         await self.pass_time(1)
         event: Any = await client.until(h2.events.DataReceived, watch)
         self.assertIn(b'"name":"late"', event.data)
+
+
+class Memory(SocketCase):
+    async def _watches(self, count: int) -> None:
+        for _ in range(count):
+            sock = await self.client()
+            sock.sendall(WATCH.replace(b"Host: x", b"Host: x\r\nUser-Agent: client/1\r\nAccept: application/json"))
+            await until_seen(sock, b"\r\n\r\n")
+
+    def _held(self) -> int:
+        """Bytes that the server's side holds, without what OpenSSL allocates itself."""
+        gc.collect()
+        rooms = [tracemalloc.Filter(True, f"{Path(room.__file__ or '').parent}/*") for room in (kapi, twisted, OpenSSL)]
+        return sum(found.size for found in tracemalloc.take_snapshot().filter_traces(rooms).statistics("filename"))
+
+    async def test_an_idle_watch_keeps_little(self) -> None:
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        await self._watches(5)
+        before = self._held()
+        await self._watches(30)
+        self.assertLess((self._held() - before) / 30, 10_000)
 
 
 class SlowReaders(SocketCase):
