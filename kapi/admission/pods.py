@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kapi.admission.interface import Attributes
@@ -37,16 +38,28 @@ def max_lists(into: dict[str, str], more: dict[str, str] | None) -> None:
             into[name] = quantity
 
 
-def pod_resources(spec: Object, kind: str, *, huge_pages: bool = True, overhead: bool = False) -> dict[str, str]:
-    """What a pod asks for in all (``kind``: requests or limits), with init containers, sidecars and pod-level values."""
+def pod_resources(
+    spec: Object, kind: str, *, huge_pages: bool = True, overhead: bool = False, status: Object | None = None
+) -> dict[str, str]:
+    """What a pod asks for in all (``kind``: requests or limits), with init containers, sidecars and pod-level values.
+
+    ``status``, if given, tells what running containers have: a container counts for the most of what it asks and has.
+    """
+    having = _having(status, kind) if status else {}
+
+    def of(container: Object) -> dict[str, str]:
+        asked: dict[str, str] = (container.get("resources") or {}).get(kind) or {}
+        return having[container.get("name", "")](asked) if container.get("name", "") in having else asked
+
     total: dict[str, str] = {}
     for container in spec.get("containers") or ():
-        add_lists(total, (container.get("resources") or {}).get(kind))
+        add_lists(total, of(container))
     sidecars: dict[str, str] = {}
     start: dict[str, str] = {}
     for container in spec.get("initContainers") or ():
         own = (container.get("resources") or {}).get(kind) or {}
         if container.get("restartPolicy") == "Always":
+            own = of(container)
             add_lists(total, own)
             add_lists(sidecars, own)
             max_lists(start, sidecars)
@@ -60,9 +73,33 @@ def pod_resources(spec: Object, kind: str, *, huge_pages: bool = True, overhead:
             total[name] = quantity
     if overhead:
         for name, quantity in (spec.get("overhead") or {}).items():
-            if kind == "requests" or name in total:
+            if kind == "requests" or name in total and quantities.compare(total[name], "0") != 0:
                 total[name] = quantities.add(total[name], quantity) if name in total else quantity
     return total
+
+
+def _having(status: Object, kind: str) -> dict[str, Callable[[dict[str, str]], dict[str, str]]]:
+    """By container that runs: what it counts for, given what it asks for."""
+    pending = next((c for c in status.get("conditions") or () if c.get("type") == "PodResizePending"), {})
+    infeasible = pending.get("reason") == "Infeasible"  # what is asked for will not come
+    found: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {}
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for container in status.get(field) or ():
+            if container.get("resources") is None:
+                continue
+            has: dict[str, str] = {}
+            max_lists(has, container["resources"].get(kind))
+            if kind == "requests":
+                max_lists(has, container.get("allocatedResources"))
+            found[container.get("name", "")] = functools.partial(_most, has, infeasible)
+    return found
+
+
+def _most(has: dict[str, str], infeasible: bool, asked: dict[str, str]) -> dict[str, str]:
+    most = dict(has)
+    if not infeasible:
+        max_lists(most, asked)
+    return most
 
 
 def secret_names(spec: Object) -> Iterator[str]:

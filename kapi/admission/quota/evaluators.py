@@ -119,8 +119,9 @@ class PodEvaluator(Evaluator):
         if not _counts(obj, now):
             return result
         spec = obj.get("spec") or {}
-        requests = pod_resources(spec, "requests", overhead=True)
-        return {**result, **_pod_amounts(requests, pod_resources(spec, "limits", overhead=True))}
+        status = obj.get("status")
+        requests = pod_resources(spec, "requests", overhead=True, status=status)
+        return {**result, **_pod_amounts(requests, pod_resources(spec, "limits", overhead=True, status=status))}
 
 
 def _counts(pod: Object, now: float) -> bool:
@@ -144,7 +145,7 @@ def _pod_amounts(requests: Amounts, limits: Amounts) -> Amounts:
     for name, quantity in requests.items():
         if name.startswith("hugepages-"):
             amounts[name] = amounts[f"requests.{name}"] = quantity
-        elif is_extended(name):
+        elif is_extended(name) or name.startswith("deviceclass.resource.kubernetes.io/"):
             amounts[f"requests.{name}"] = quantity
     return amounts
 
