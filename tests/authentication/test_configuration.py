@@ -17,7 +17,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from kapi.authentication.configuration import load_authentication
-from kapi.authentication.interface import Authenticated
+from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.authorization.configuration import ConfigurationError
 from kapi.options.authentication import AuthenticationOptions
@@ -42,7 +42,7 @@ class Issuer:
     def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
         if not self.up:
             return 503, b""
-        if path == "/.well-known/openid-configuration":
+        if path in ("/.well-known/openid-configuration", "/elsewhere/document"):
             return 200, json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"}).encode()
         return 200, json.dumps({"keys": [VerificationKey.of(self.key.public_key()).jwk()]}).encode()
 
@@ -134,6 +134,26 @@ class ReloadTest(TestCase):
         await self.reload()
         self.assertEqual([await self.user(self.one), await self.user(self.two)], ["", "jane"])
         self.assertEqual((self.reloads("success"), self.reloads("failure")), (1, 1))
+
+    async def test_a_document_kept_elsewhere_and_one_audience_of_several(self) -> None:
+        entry = self.one.entry()
+        more = {"discoveryURL": f"{self.one.url}/elsewhere/document", "audienceMatchPolicy": "MatchAny"}
+        entry["issuer"] |= {**more, "audiences": ["other", "kapi"]}
+        self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [entry, self.two.entry()]}))
+        self.start()
+        self.assertEqual([await self.user(self.one), await self.user(self.two)], ["jane", "jane"])
+        asked = [path for path, _, _ in self.one.server.calls]
+        self.assertEqual(asked, ["/elsewhere/document", "/keys"])
+
+    async def test_an_authority_of_one_issuer_vouches_for_no_other(self) -> None:
+        entry = self.two.entry()
+        entry["issuer"]["certificateAuthority"] = Authority("other").pem.decode()
+        self.file.write_text(yaml.safe_dump({**HEAD, "jwt": [self.one.entry(), entry]}))
+        self.start()
+        self.assertEqual(await self.user(self.one), "jane")
+        with self.assertRaisesRegex(AuthenticationError, "not initialized"):
+            await self.user(self.two)
+        self.assertEqual(self.two.server.calls, [])
 
     async def test_egress_selectors_are_refused_clearly(self) -> None:
         entry = self.one.entry()
