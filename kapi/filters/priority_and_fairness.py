@@ -97,7 +97,7 @@ def priority_and_fairness(
         request = controller.request(chosen, work, info, user)
         outcome = level.queues.admit(request, patience(ctx))
         if isinstance(outcome, Deferred):
-            return Deferred.fromCoroutine(wait(ctx, chosen, request, outcome))
+            return wait(ctx, chosen, request, outcome)
         if outcome:
             return reject(chosen, outcome)
         run(ctx, chosen, request)

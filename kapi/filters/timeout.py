@@ -6,6 +6,7 @@ The chain is a flat list, so this is not one of its filters: whoever runs the ch
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable
 from typing import Any
 
@@ -25,7 +26,11 @@ def enforce(ctx: RequestContext, answer: Awaitable[Response], clock: IReactorTim
 
     Cancelling the result cancels what is waited for.
     """
-    waiting: Deferred[Response] = answer if isinstance(answer, Deferred) else Deferred.fromCoroutine(_run(answer))
+    waiting: Deferred[Response]
+    if isinstance(answer, Deferred):
+        waiting = answer
+    else:
+        waiting = Deferred.fromCoroutine(answer if inspect.iscoroutine(answer) else _run(answer))
     if not ctx.deadline:
         return waiting
     result: Deferred[Response] = Deferred(lambda _: waiting.cancel())

@@ -54,8 +54,8 @@ class Request:
     """
 
     __slots__ = (
-        "arrived", "extra", "final_seats", "flow", "queue", "schema", "seats", "started", "state", "subject", "timer",
-        "waiting",
+        "arrived", "extra", "final_seats", "flow", "queue", "schema", "seats", "started", "state", "subject", "until",
+        "waiting", "width",
     )  # fmt: skip
 
     def __init__(
@@ -71,18 +71,14 @@ class Request:
         self.flow = flow
         self.seats = seats
         self.final_seats = final_seats
+        self.width = max(seats, final_seats)  # seats that must be free for it
         self.extra = extra
         self.subject = subject
         self.queue: Queue | None = None
         self.arrived = self.started = 0.0  # reactor seconds; until it is dispatched it has started when it arrived
+        self.until = 0.0  # reactor seconds; who waits longer is turned away
         self.state = "new"  # waiting, executing, final, done
-        self.timer: Any = None
         self.waiting: Deferred[str] | None = None  # fires with "" to go, or with why not
-
-    @property
-    def width(self) -> int:
-        """Seats that must be free for it."""
-        return max(self.seats, self.final_seats)
 
 
 class Queue:
@@ -128,6 +124,7 @@ class FairQueues:
         self.running: set[Request] = set()  # those that hold seats
         self._round = 0.0  # where the queue stood that was served last
         self._dispatching = False
+        self._ending: Any = None  # the call at the end of the shortest patience of those who wait
         #: called with a request and the seconds it waited or ran
         self.on_waited: Callable[[Request, float, bool], None] = lambda request, seconds, executed: None
         self.on_executed: Callable[[Request, float], None] = lambda request, seconds: None
@@ -185,8 +182,9 @@ class FairQueues:
             return ""
         request.waiting = Deferred(lambda _: self._cancel(request))
         waiting = request.waiting
+        request.until = now + patience
         self._enqueue(request, queue)
-        request.timer = self._reactor.callLater(patience, self._give_up, request, TIME_OUT)
+        self._end_by(request.until, now)
         self._dispatch_all()
         return waiting
 
@@ -311,9 +309,9 @@ class FairQueues:
         """Out of the queue, one way or the other."""
         self.waiting -= 1
         self.seats_waiting -= request.width
-        if request.timer is not None and request.timer.active():
-            request.timer.cancel()
-        request.timer = None
+        if not self.waiting and self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
 
     def _dispatch(self, request: Request) -> None:
         queue = request.queue
@@ -345,6 +343,25 @@ class FairQueues:
 
     def _cancel(self, request: Request) -> None:
         self._remove(request)
+
+    def _end_by(self, until: float, now: float) -> None:
+        """Sees to it that patience that ends then is noticed; one call serves all."""
+        if self._ending is None:
+            self._ending = self._reactor.callLater(until - now, self._end)
+        elif until < self._ending.getTime():
+            self._ending.reset(until - now)
+
+    def _end(self) -> None:
+        """Turns those away whose patience has ended."""
+        self._ending = None
+        now = self._reactor.seconds()
+        waiting = [request for queue in self._backlogged for request in queue.requests]
+        for request in waiting:
+            if request.until <= now:
+                self._give_up(request, TIME_OUT)
+        left = [request.until for request in waiting if request.state == "waiting"]
+        if left and self._ending is None:
+            self._end_by(min(left), now)
 
     def _give_up(self, request: Request, why: str) -> None:
         waiting = request.waiting

@@ -6,6 +6,7 @@ Two flows rarely share all their queues, so one that floods its own leaves other
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 
 def flow_hash(schema: str, flow: str) -> int:
@@ -14,7 +15,8 @@ def flow_hash(schema: str, flow: str) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def deal(entropy: int, deck: int, hand: int) -> list[int]:
+@lru_cache(4096)
+def deal(entropy: int, deck: int, hand: int) -> tuple[int, ...]:
     """``hand`` different numbers below ``deck``."""
     cards: list[int] = []
     for position in range(hand):
@@ -24,4 +26,4 @@ def deal(entropy: int, deck: int, hand: int) -> list[int]:
             if card >= taken:
                 card += 1
         cards.append(card)
-    return cards
+    return tuple(cards)
