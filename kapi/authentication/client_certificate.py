@@ -10,9 +10,8 @@ from kapi.authentication.certificates import CertificateAuthority, peer_chain
 from kapi.authentication.interface import AuthenticationError
 from kapi.machinery.meters import Histogram
 from kapi.request.context import RequestContext
-from kapi.request.user import UserInfo
+from kapi.request.user import CREDENTIAL_ID, UserInfo
 
-CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 

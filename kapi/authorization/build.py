@@ -17,8 +17,6 @@ from kapi.authorization.rbac.escalation import EscalationCheck
 from kapi.authorization.rbac.index import PolicyIndex
 from kapi.authorization.union import Link, UnionAuthorizer
 
-MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
-
 
 class Mode(NamedTuple):
     """One step of the chain: a type of authorizer, what it is called, and the authorizer where the type says too little."""

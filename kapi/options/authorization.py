@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.authorization.configuration import TYPES
 from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, duration, string
-
-MODES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 
 
 class AuthorizationOptions(FlagSet):
     title = "Authorization"
 
     def add(self) -> None:
-        self.strings("authorization-mode", (), "Authorizers in order: " + ",".join(MODES) + ". Default Node,RBAC.")
+        self.strings("authorization-mode", (), "Authorizers in order: " + ",".join(TYPES) + ". Default Node,RBAC.")
         self.value("authorization-policy-file", string, "", "ABAC policy, one JSON object a line.")
         self.value("authorization-webhook-config-file", string, "", "kubeconfig of a SubjectAccessReview webhook.")
         self.value(
@@ -38,7 +37,7 @@ class AuthorizationOptions(FlagSet):
         errors = []
         modes = self.modes
         for mode in modes:
-            if mode not in MODES:
+            if mode not in TYPES:
                 errors.append(f"authorization-mode {quote(mode)} is not a valid mode")
             if mode == "ABAC" and not self.authorization_policy_file:
                 errors.append("authorization-mode ABAC's authorization policy file not passed")

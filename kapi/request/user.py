@@ -9,6 +9,8 @@ ANONYMOUS = "system:anonymous"
 ALL_AUTHENTICATED = "system:authenticated"
 ALL_UNAUTHENTICATED = "system:unauthenticated"
 SYSTEM_MASTERS = "system:masters"
+#: extra that tells one credential of a user from another
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
 @dataclass(frozen=True, slots=True)

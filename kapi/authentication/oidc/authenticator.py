@@ -16,10 +16,9 @@ from kapi.authentication.oidc.verification import ALGORITHMS, verified_claims
 from kapi.authentication.service_account.signed import unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.machinery.field import quote
-from kapi.request.user import UserInfo
+from kapi.request.user import CREDENTIAL_ID, UserInfo
 
 Object = dict[str, Any]
-CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _TTL = 10.0  # seconds a verified token is believed without verifying it again
 
 

@@ -20,7 +20,7 @@ from kapi.authorization.rbac.policy import quoted_list
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of
-from kapi.request.user import UserInfo
+from kapi.request.user import CREDENTIAL_ID, UserInfo
 from kapi.resources.definition import Lister
 
 Object = dict[str, Any]
@@ -182,7 +182,7 @@ def _extra(token_id: Any, pod: Object | None, node: Object | None) -> dict[str, 
     """What a token tells beside the account: its own id, the pod and the node it was made for."""
     extra: dict[str, tuple[str, ...]] = {}
     if isinstance(token_id, str) and token_id:
-        extra[names.CREDENTIAL_ID] = (f"JTI={token_id}",)
+        extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
     if node:
         extra[names.NODE_NAME] = (node.get("name", ""),)
         if node.get("uid"):

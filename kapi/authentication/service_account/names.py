@@ -10,7 +10,6 @@ POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
 NODE_NAME = "authentication.kubernetes.io/node-name"
 NODE_UID = "authentication.kubernetes.io/node-uid"
-CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 ISSUED_CREDENTIAL_ID = "authentication.kubernetes.io/issued-credential-id"
 
 
