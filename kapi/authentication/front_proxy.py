@@ -61,7 +61,7 @@ class FrontProxyAuthenticator:
         if not name:
             return None
         uid = next((value for value in (first_header(ctx, each) for each in self.uid_headers) if value), "")
-        groups = tuple(value for header in self.group_headers for value in all_headers(ctx, header))
+        groups = tuple(value for header in self.group_headers for value in all_headers(ctx, header) if value)
         extra: dict[str, tuple[str, ...]] = {}
         for prefix in self.extra_prefixes:
             for escaped, values in headers_with_prefix(ctx, prefix):

@@ -126,6 +126,12 @@ def test_a_proxy_without_a_user_header_has_no_opinion() -> None:
     assert proxy().authenticate(request(headers={"X-Remote-Group": "a"}, peer=Peer(PROXY_CA.client("p")))) is None
 
 
+def test_a_header_without_a_value_names_no_group() -> None:
+    headers: dict[str, str | list[str]] = {"X-Remote-User": "jane", "X-Remote-Group": ["", "a", ""]}
+    user = proxy().authenticate(request(headers=headers, peer=Peer(PROXY_CA.client("p"))))
+    assert user is not None and user.groups == ("a",)
+
+
 def test_how_long_certificates_in_use_are_valid_is_counted() -> None:
     clients = ClientCertificateAuthenticator(CertificateAuthority(CA.pem))
     for certificate in (CA.client("a"), CA.client("b", days=5)):
