@@ -47,9 +47,9 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) 
     try:
         if media == YAML:
             tree, duplicates = yaml_reading.loads(data)
-            document = Document(_object(tree), None, duplicates, data)
+            document = Document(as_object(tree), None, duplicates, data)
         else:
-            document = Document(_object(_json(data)), data, None, data)
+            document = Document(as_object(_json(data)), data, None, data)
         for name in ("apiVersion", "kind"):
             value = document.get(name)
             if value is not None and not isinstance(value, str):
@@ -80,7 +80,8 @@ def _json(data: bytes) -> Any:
         raise ValueError(f"couldn't get version/kind; json parse error: {error}") from None
 
 
-def _object(tree: Any) -> Object:
+def as_object(tree: Any) -> Object:
+    """What was sent as an object, null as an empty one.  Raises ValueError with Go's words."""
     if tree is None:
         return {}
     if not isinstance(tree, dict):

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from kapi.codecs.negotiation import check_patch_route, output_media_type
-from kapi.codecs.reading import DecodingError, read_apply_body, read_patch
+from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, raw_body
 from kapi.endpoints.create import stored_response
@@ -149,6 +149,10 @@ def patched(
         return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown, why)])
 
     found: list[str] = list(problems)
+    try:
+        as_object(result)
+    except ValueError as error:
+        raise refuse(str(error)) from None
     try:
         if result.get("apiVersion"):
             new = decode(result, gvk, type_, "Collect", found.append)

@@ -377,18 +377,21 @@ class FieldManager:
         return result, managers, {**times, me: now}
 
     def _check_kind(self, applied: Object) -> None:
-        given, kind = applied.get("apiVersion") or "", applied.get("kind") or ""
+        given, kind = _text(applied, "apiVersion"), _text(applied, "kind")
         if given != self.api_version or kind != self.gvk.kind:
             raise BadRequest(f"invalid object type: {_gvk_text(given, kind)}")
 
     def _check_applied(self, applied: Object) -> None:
-        if (applied.get("metadata") or {}).get("managedFields") is not None:
+        metadata = applied.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("managedFields"), list):
             raise BadRequest("metadata.managedFields must be nil")
 
     def _names(self, obj: Object) -> str:
-        metadata = obj.get("metadata") or {}
-        kind = _gvk_text(obj.get("apiVersion") or "", obj.get("kind") or "")
-        return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {kind}"
+        metadata = obj.get("metadata")
+        kind = _gvk_text(_text(obj, "apiVersion"), _text(obj, "kind"))
+        if not isinstance(metadata, dict):
+            return f"/; {kind}"
+        return f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {kind}"
 
 
 def _holds_nothing(zero: Object) -> bool:
@@ -396,7 +399,15 @@ def _holds_nothing(zero: Object) -> bool:
     return all(not value or isinstance(value, dict) and _holds_nothing(value) for value in zero.values())
 
 
+def _text(obj: Object, name: str) -> str:
+    """As upstream reads what it does not know the type of: a value that is no text is none."""
+    value = obj.get(name)
+    return value if isinstance(value, str) else ""
+
+
 def _gvk_text(api_version: str, kind: str) -> str:
+    if api_version.count("/") > 1:
+        return "/, Kind="
     group, slash, version = api_version.rpartition("/")
     return f"{group}/{version}, Kind={kind}"
 

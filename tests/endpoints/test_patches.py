@@ -106,6 +106,32 @@ def test_what_an_applier_drops_goes_unless_somebody_else_has_it(api: MemoryAPI) 
     assert answer.json["data"] == {"ours": "1"}
 
 
+@pytest.mark.parametrize(
+    ("body", "code", "why"),
+    [
+        ({"apiVersion": 1, "kind": "ConfigMap"}, 400, "invalid object type: /, Kind=ConfigMap"),
+        ({"apiVersion": ["v1"], "kind": {}}, 400, "invalid object type: /, Kind="),
+        ({"apiVersion": "a/b/c", "kind": "ConfigMap"}, 400, "invalid object type: /, Kind="),
+        (
+            {"metadata": "s"},
+            500,
+            "failed to create typed patch object (/; /v1, Kind=ConfigMap): .metadata: expected map",
+        ),
+        ({"metadata": {"name": "s", "managedFields": []}}, 400, "metadata.managedFields must be nil"),
+    ],
+)
+def test_what_an_applier_cannot_declare(api: MemoryAPI, body: dict[str, Any], code: int, why: str) -> None:
+    sent = {"apiVersion": "v1", "kind": "ConfigMap", **body}
+    answer = api.ask("PATCH", f"{MAPS}/s?fieldManager=m", sent, type=APPLY)
+    assert (answer.code, answer.json["message"][: len(why)]) == (code, why)
+
+
+def test_an_object_cannot_become_a_list(one: MemoryAPI) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a", [{"op": "replace", "path": "", "value": ["x"]}], type=JSON)
+    assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "patch")
+    assert 'Invalid value: "[\\"x\\"]": couldn\'t get version/kind; json parse error: ' in answer.json["message"]
+
+
 def test_apply_needs_a_manager(api: MemoryAPI) -> None:
     answer = api.ask("PATCH", f"{MAPS}/s", {"apiVersion": "v1", "kind": "ConfigMap"}, type=APPLY)
     assert (answer.code, answer.json["details"]["causes"][0]["field"]) == (422, "fieldManager")
