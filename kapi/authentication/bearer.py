@@ -124,4 +124,4 @@ class WebSocketAuthenticator(_TokenRequests):
 
     def _accepted(self, ctx: RequestContext) -> None:
         rest = [protocol for protocol in self._protocols(ctx) if not protocol.startswith(_PROTOCOL_PREFIX)]
-        ctx.http.requestHeaders.setRawHeaders(b"sec-websocket-protocol", [", ".join(rest).encode()])
+        ctx.http.requestHeaders.setRawHeaders(b"sec-websocket-protocol", [",".join(rest).encode()])

@@ -65,14 +65,14 @@ class WebhookTokenAuthenticator:
 
     def _judge(self, status: dict[str, Any], audiences: tuple[str, ...]) -> Authenticated | str:
         """The user; or the error, "" when the webhook just does not know the token."""
-        if not status.get("authenticated"):
-            return str(status.get("error") or "")
         given = tuple(status.get("audiences") or ())
         shared = intersect(audiences, given) if given else intersect(audiences, self.api_audiences)
         if audiences and not shared:
             return ""
+        if not status.get("authenticated"):
+            return str(status.get("error") or "")
         user = status.get("user") or {}
-        extra = {str(key).lower(): tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
+        extra = {str(key): tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
         info = UserInfo(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
         return Authenticated(info, shared)
 

@@ -52,7 +52,7 @@ class WebhookTokenTest(TestCase):
         answer = await self.ask("t")
         self.assertEqual(
             (answer.user.name, answer.user.uid, answer.user.groups, answer.user.extra),
-            ("jane", "u", ("a",), {"scopes": ("view",)}),
+            ("jane", "u", ("a",), {"Scopes": ("view",)}),
         )
         path, body, headers = self.server.calls[0]
         review = json.loads(body)
@@ -113,6 +113,8 @@ class WebhookTokenTest(TestCase):
         self.status["audiences"] = ["vault"]
         self.assertEqual((await self.ask("t2", "vault", "x", webhook=webhook)).audiences, ("vault",))
         self.assertIsNone(await self.ask("t3", webhook=webhook))
+        self.status = {"authenticated": False, "audiences": ["vault"], "error": "for others"}
+        self.assertIsNone(await self.ask("t4", webhook=webhook), "what is for others is none of our business")
 
     async def test_a_server_with_a_wrong_certificate_is_never_asked(self) -> None:
         client = HTTPSClient(reactor, Endpoint(self.server.url, ca=Authority("other").pem))
