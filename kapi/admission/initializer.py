@@ -18,6 +18,10 @@ from kapi.resources.definition import Lister
 Object = dict[str, Any]
 
 
+def _stable(group: str, version: str, plural: str) -> bool:
+    return "alpha" not in version and "beta" not in version
+
+
 @dataclass(slots=True)
 class Initializer:
     """Made once by the composition root; ``clock`` gives unix seconds, ``settings`` are those of flags."""
@@ -27,6 +31,7 @@ class Initializer:
     features: Mapping[str, bool] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
+    serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
     reactor: Any = None
     resolver: Any = None  # service -> address, for webhooks (kapi.admission.webhook.resolver)
     _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from kapi.admission.interface import Attributes
@@ -33,7 +34,7 @@ def row_of(kind: GroupVersionKind) -> Resource | None:
 def equivalent_resources(
     resource: GroupVersionResource,
 ) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
-    """Other (resource, kind) under which the same objects are served, versions that are off by default apart."""
+    """Other (resource, kind) of the same objects, be they served or not."""
     rows = _rows()
     own = next((r for r in rows if (r.group, r.version, r.plural) == resource), None)
     if own is None:
@@ -45,7 +46,7 @@ def equivalent_resources(
     return tuple(
         (GroupVersionResource(r.group, r.version, r.plural), GroupVersionKind(r.group, r.version, r.kind))
         for r in rows
-        if r is not own and stored(r) == stored(own) and "alpha" not in r.version and "beta" not in r.version
+        if r is not own and stored(r) == stored(own)
     )
 
 
@@ -55,11 +56,13 @@ def custom_row(attributes: Attributes) -> Resource | None:
     return row
 
 
-def equivalents(attributes: Attributes) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
+def equivalents(
+    attributes: Attributes, serves: Callable[[str, str, str], bool]
+) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
     """Other (resource, kind) under which what a request is about is served."""
     row = custom_row(attributes)
     if row is None:
-        return equivalent_resources(attributes.resource)
+        return tuple(other for other in equivalent_resources(attributes.resource) if serves(*other[0]))
     names = (api_version.rpartition("/")[::2] for api_version in _other_versions(row))
     return tuple(
         (GroupVersionResource(group, version, row.plural), GroupVersionKind(group, version, row.kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from kapi.admission.chain import build_chain
@@ -38,6 +39,7 @@ def admission(
         features=options.generic.features,
         settings={**settings, "meter": meter, "service_addresses": options.admission.service_addresses},
         reactor=reactor,
+        serves=functools.cache(options.api_enablement.enabled),
     )
     try:
         chain = build_chain(

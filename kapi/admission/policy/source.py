@@ -47,18 +47,18 @@ class Match:
         self, initializer: Initializer, attributes: Attributes
     ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
         """The kind and resource under which a request is meant, or None.  Raises NotFound for a missing namespace."""
-        if not object_matches(self, attributes) or self._by(self.excluded, attributes) is not None:
+        if not object_matches(self, attributes) or self._by(self.excluded, initializer, attributes) is not None:
             return None
-        found = self._by(self.rules, attributes) if self.rules else (attributes.kind, attributes.resource)
+        found = self._by(self.rules, initializer, attributes) if self.rules else (attributes.kind, attributes.resource)
         if found is None or not await namespace_matches(self, initializer, attributes):
             return None
         return found
 
     def _by(
-        self, rules: tuple[_NamedRule, ...], attributes: Attributes
+        self, rules: tuple[_NamedRule, ...], initializer: Initializer, attributes: Attributes
     ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
         meant = [named.rule for named in rules if not named.names or attributes.name in named.names]
-        return by_rules(meant, self.equivalent, attributes) if meant else None
+        return by_rules(meant, self.equivalent, initializer, attributes) if meant else None
 
 
 @dataclass(slots=True, eq=False)

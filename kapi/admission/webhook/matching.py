@@ -59,14 +59,14 @@ def rule_matches(rule: Rule, attributes: Attributes, resource: GroupVersionResou
 
 
 def by_rules(
-    rules: Iterable[Rule], equivalent: bool, attributes: Attributes
+    rules: Iterable[Rule], equivalent: bool, initializer: Initializer, attributes: Attributes
 ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
     """The kind and resource under which rules name a request; other versions only where they are as good."""
     rules = tuple(rules)
     if any(rule_matches(rule, attributes, attributes.resource) for rule in rules):
         return attributes.kind, attributes.resource
     if equivalent:
-        others = equivalents(attributes)
+        others = equivalents(attributes, initializer.serves)
         for rule in rules:
             for resource, kind in others:
                 if rule_matches(rule, attributes, resource):
@@ -104,7 +104,9 @@ async def namespace_matches(hook: Any, initializer: Initializer, attributes: Att
     return bool(hook.namespaces.matches(await namespace_labels(initializer, attributes)))
 
 
-def concerned_by_rules(source: HookSource, attributes: Attributes) -> tuple[tuple[int, Invocation], ...]:
+def concerned_by_rules(
+    source: HookSource, initializer: Initializer, attributes: Attributes
+) -> tuple[tuple[int, Invocation], ...]:
     """The hooks whose rules name a request, with their places among all; remembered by what rules look at."""
     hooks = source.hooks()
     if not hooks:
@@ -118,7 +120,7 @@ def concerned_by_rules(source: HookSource, attributes: Attributes) -> tuple[tupl
         return known[1]
     if len(source.memo) >= _MEMO:
         source.memo.clear()
-    named = ((i, hook, by_rules(hook.rules, hook.equivalent, attributes)) for i, hook in enumerate(hooks))
+    named = ((i, hook, by_rules(hook.rules, hook.equivalent, initializer, attributes)) for i, hook in enumerate(hooks))
     found = tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
     source.memo[key] = (row, found)  # the row is kept, so that no other gets its id
     return found

@@ -41,7 +41,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     plural = "mutatingwebhookconfigurations"
 
     def admit(self, attributes: Attributes) -> Any:
-        named = concerned_by_rules(self.source, attributes)
+        named = concerned_by_rules(self.source, self.initializer, attributes)
         if not named or exempt(attributes):
             return None
         return self._dispatch(named, attributes)

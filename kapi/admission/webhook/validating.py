@@ -21,7 +21,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     plural = "validatingwebhookconfigurations"
 
     def validate(self, attributes: Attributes) -> Any:
-        named = concerned_by_rules(self.source, attributes)
+        named = concerned_by_rules(self.source, self.initializer, attributes)
         if not named or exempt(attributes):
             return None
         return self._dispatch(named, attributes)

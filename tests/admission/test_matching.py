@@ -1,0 +1,56 @@
+"""Under which versions rules name a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.admission.webhook.hooks import Rule
+from kapi.admission.webhook.matching import by_rules
+from kapi.options.options import Options
+from tests.admission.fakes import attributes, initializer
+
+
+def named(version: str, asked: str, *flags: str, equivalent: bool = True) -> str | None:
+    """The version under which a rule for ``version`` of IP addresses names a request to another one."""
+    rule = Rule.read(
+        {
+            "apiGroups": ["networking.k8s.io"],
+            "apiVersions": [version],
+            "operations": ["*"],
+            "resources": ["ipaddresses"],
+        }
+    )
+    what: dict[str, Any] = {"group": "networking.k8s.io", "resource": "ipaddresses", "kind": "IPAddress"}
+    request = attributes({"metadata": {"name": "10.0.0.9"}}, version=asked, namespace="", **what)
+    serves = Options.from_command_line(flags).api_enablement.enabled
+    found = by_rules([rule], equivalent, initializer(serves=serves), request)
+    if found is None:
+        return None
+    kind, resource = found
+    assert kind.version == resource.version
+    return resource.version
+
+
+BETA = "--runtime-config=networking.k8s.io/v1beta1=true"
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "flags", "expected"),
+    [
+        ("v1", "v1", (), "v1"),
+        ("v1beta1", "v1", (), None),
+        ("v1beta1", "v1", (BETA,), "v1beta1"),
+        ("v1", "v1beta1", (BETA,), "v1"),
+        ("v1", "v1beta1", (BETA, "--runtime-config=networking.k8s.io/v1/ipaddresses=false"), None),
+    ],
+)
+def test_only_versions_that_are_served_are_equivalent(
+    version: str, asked: str, flags: tuple[str, ...], expected: str | None
+) -> None:
+    assert named(version, asked, *flags) == expected
+
+
+def test_exact_rules_know_no_equivalents() -> None:
+    assert named("v1beta1", "v1", BETA, equivalent=False) is None
