@@ -80,7 +80,7 @@ def pod_resources(
 
 def _having(status: Object, kind: str) -> dict[str, Callable[[dict[str, str]], dict[str, str]]]:
     """By container that runs: what it counts for, given what it asks for."""
-    pending = next((c for c in status.get("conditions") or () if c.get("type") == "PodResizePending"), {})
+    pending: Object = next((c for c in status.get("conditions") or () if c.get("type") == "PodResizePending"), {})
     infeasible = pending.get("reason") == "Infeasible"  # what is asked for will not come
     found: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {}
     for field in ("containerStatuses", "initContainerStatuses"):

@@ -322,6 +322,25 @@ class WebhookCase(TestCase):
         await chain.validate(self.attributes())
         self.assertEqual(self.hooks.headers[0][b"Authorization"], [b"Bearer secret"])
 
+    async def test_a_client_certificate_is_shown_to_who_wants_one(self) -> None:
+        certificate, key = make_certificate("kapi")
+        trusted = ssl.Certificate.loadPEM(certificate)
+        options = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE).options(trusted)
+        strict = reactor.listenSSL(0, self.site, options, interface="127.0.0.1")  # type: ignore[attr-defined]
+        number = strict.getHost().port
+        hook = self.hook(respond)
+        hook["clientConfig"]["url"] = f"https://127.0.0.1:{number}/0"
+        chain = self.chain(check=(hook,))
+        try:
+            self.assertIn("failed to call webhook", (await self.refused(chain)).message)
+            mine = Credentials(certificate=certificate, key=key)
+            self.plugins[1].client._credentials = CredentialStore({f"127.0.0.1:{number}": mine})  # type: ignore[attr-defined]
+            await chain.validate(self.attributes())
+            self.assertEqual(len(self.hooks.reviews), 1)
+            await self.plugins[1].client.close()  # type: ignore[attr-defined]
+        finally:
+            await strict.stopListening()
+
     # -- failures ---------------------------------------------------------------------------------------------------
 
     async def test_a_dead_webhook_fails_the_request_or_is_ignored(self) -> None:
