@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kapi.client.interface import EventHandler
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.registry import read
+from kapi.registry.conversion import converting
 from kapi.registry.create import create
 from kapi.registry.delete import delete
-from kapi.registry.operation import Operation
+from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
@@ -119,12 +120,17 @@ class StoreClient:
         async def transform(existing: Object | None) -> Object:
             return change(existing, op)
 
-        return (await update(self._store, op, transform)).obj
+        return (await self._converting(lambda: update(self._store, op, transform))).obj
 
     def _there(self, existing: Object | None, name: str) -> Object:
         if existing is None:
             raise status.not_found(self._store.group_resource, name)
         return existing
+
+    def _converting(self, run: Callable[[], Awaitable[Stored]]) -> Awaitable[Stored]:
+        """Objects of a former version may have to be converted by a webhook, which is asked first."""
+        converter = self._store.row.converter
+        return run() if converter is None else converting(converter, run)
 
     def _subresource(self, name: str) -> Any:
         if not name:
@@ -135,7 +141,8 @@ class StoreClient:
         return sub
 
     async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None:
-        await delete(self._store, self._operation(namespace, name, "DeleteOptions", options))
+        op = self._operation(namespace, name, "DeleteOptions", options)
+        await self._converting(lambda: delete(self._store, op))
 
     async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None:
         page = await read.list_page(self._store, namespace, None)
