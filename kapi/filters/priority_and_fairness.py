@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from kapi.filters.chain import Filter
 from kapi.filters.long_running import LongRunning, long_running
 from kapi.flowcontrol.controller import Classification, FlowController
-from kapi.flowcontrol.estimator import CacheOf, estimate
+from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED, Request
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -94,6 +94,8 @@ def priority_and_fairness(
         ctx.response_headers.append((LEVEL_UID, level.uid.encode()))
         work = estimate(ctx, cache_of, level.max_seats)
         meter.estimated(level.name, chosen.schema.name, max(work.seats, work.final_seats))
+        if info.is_resource and info.verb in WRITES:
+            meter.watched(level.name, chosen.schema.name, watches_of(info, cache_of))
         request = controller.request(chosen, work, info, user)
         outcome = level.queues.admit(request, patience(ctx))
         if isinstance(outcome, Deferred):

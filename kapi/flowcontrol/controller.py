@@ -84,6 +84,10 @@ class FlowController:
         ]
         self._adjusting.start(ADJUST_EVERY, now=False)
 
+    def seconds(self) -> float:
+        """The clock that requests are timed with."""
+        return float(self._reactor.seconds())
+
     def stop(self) -> None:
         for stop in self._stops:
             stop()

@@ -26,9 +26,8 @@ class Demand:
         self.high = 0
         self.smoothed = 0.0
 
-    def set(self, value: float) -> None:
-        now = self._seconds()
-        self._pass(now)
+    def set(self, value: float, now: float | None = None) -> None:
+        self._pass(self._seconds() if now is None else now)
         self._value = value
         if value > self._peak:
             self._peak = value

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from kapi.machinery.gvk import GroupResource
 from kapi.request.context import RequestContext
+from kapi.request.info import RequestInfo
 
 _BYTES_PER_SEAT = 100_000
 _STREAMED = 1_000_000  # bytes of a list that leaves in slices that are in memory at once
@@ -18,7 +19,7 @@ _WATCHES_PER_SEAT = 10
 _EVENT_SECONDS = 0.005  # seat-seconds of telling ten watchers
 MOST_LIST_SEATS = 100
 MOST_WRITE_SEATS = 10
-_WRITES = frozenset({"create", "update", "patch", "delete"})
+WRITES = frozenset({"create", "update", "patch", "delete"})
 
 
 class Work(NamedTuple):
@@ -56,9 +57,15 @@ def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
         return _ONE
     if info.verb in ("list", "watch"):
         return _list_work(ctx, cache_of, max_seats)
-    if info.verb in _WRITES:
+    if info.verb in WRITES:
         return _write_work(ctx, cache_of, max_seats)
     return _ONE
+
+
+def watches_of(info: RequestInfo, cache_of: CacheOf) -> int:
+    """How many must be told of a write."""
+    cache = cache_of(GroupResource(info.group, info.resource))
+    return cache.watches if cache is not None else 0
 
 
 def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
@@ -87,8 +94,7 @@ def _write_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
     assert info is not None
     if info.subresource == "token" and info.resource == "serviceaccounts":
         return _ONE  # makes no event
-    cache = cache_of(GroupResource(info.group, info.resource))
-    watches = cache.watches if cache is not None else 0
+    watches = watches_of(info, cache_of)
     if watches < _WATCHES_PER_SEAT:
         return _ONE
     wanted = math.ceil(watches / _WATCHES_PER_SEAT)

@@ -21,6 +21,7 @@ from twisted.internet.defer import Deferred
 from kapi.flowcontrol.demand import Demand
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.turn import Turn
+from kapi.flowcontrol.usage import State, Usage
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -117,6 +118,7 @@ class FairQueues:
         self._hand = hand
         self._length = length
         self.demand = Demand(reactor.seconds)
+        self.usage = Usage(reactor.seconds())
         self.seats_in_use = 0
         self.seats_waiting = 0
         self.executing = 0
@@ -130,6 +132,16 @@ class FairQueues:
         self.on_executed: Callable[[Request, float], None] = lambda request, seconds: None
         #: called with a request that had to wait and the length of its queue with it
         self.on_queued: Callable[[Request, int], None] = lambda request, length: None
+
+    @property
+    def room(self) -> int:
+        """Requests that the queues can hold."""
+        return len(self.queues) * self._length
+
+    @property
+    def progress(self) -> float:
+        """Seat-seconds that a queue has been served which was never empty."""
+        return self._round
 
     @property
     def idle(self) -> bool:
@@ -339,7 +351,9 @@ class FairQueues:
         self._dispatch_all()
 
     def _note(self) -> None:
-        self.demand.set(self.seats_in_use + self.seats_waiting)
+        now, wanted = self._reactor.seconds(), self.seats_in_use + self.seats_waiting
+        self.demand.set(wanted, now)
+        self.usage.change(now, State(self.seats_in_use, self.executing, self.waiting, wanted))
 
     def _cancel(self, request: Request) -> None:
         self._remove(request)

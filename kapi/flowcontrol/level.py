@@ -19,6 +19,7 @@ class PriorityLevel:
 
     def __init__(self, name: str, reactor: Any, turn: Turn | None = None) -> None:
         self.name = name
+        self._reactor = reactor
         self.uid = ""
         self.exempt = False
         self.shares = 0
@@ -78,4 +79,5 @@ class PriorityLevel:
     def set_current(self, limit: int) -> None:
         """The limit until the next adjustment."""
         self.current = limit
+        self.queues.usage.limits(self._reactor.seconds(), limit, self.queues.room)
         self.queues.set_limit(None if self.exempt else limit)

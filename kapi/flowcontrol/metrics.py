@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kapi.machinery.meters import Counter, Histogram
+from kapi.flowcontrol.usage import Ratios, Usage
+from kapi.machinery.meters import Counter, Histogram, cumulative
 
 if TYPE_CHECKING:
     from kapi.flowcontrol.controller import FlowController
@@ -18,9 +19,30 @@ if TYPE_CHECKING:
 _PREFIX = "apiserver_flowcontrol_"
 _SECONDS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 _SEATS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0)
+_WATCHES = (0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0)
 _LENGTHS = (0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
 _LEVEL, _SCHEMA = "priority_level", "flow_schema"
 _FLOW = (_LEVEL, _SCHEMA)
+_USAGE: tuple[tuple[str, str, tuple[tuple[str, Callable[[Usage], Ratios]], ...]], ...] = (
+    (
+        "priority_level_seat_utilization",
+        "[BETA] Observations, at the end of every nanosecond, of utilization of seats for any stage of execution "
+        "(but only initial stage for WATCHes)",
+        (("executing", lambda usage: usage.seats),),
+    ),
+    (
+        "priority_level_request_utilization",
+        "[BETA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the "
+        "relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)",
+        (("executing", lambda usage: usage.executing), ("waiting", lambda usage: usage.waiting)),
+    ),
+    (
+        "demand_seats",
+        "[ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level could "
+        "use) / (nominal number of seats for that level)",
+        (("", lambda usage: usage.demand),),
+    ),
+)
 
 
 class Meter(Collector):
@@ -65,6 +87,12 @@ class Meter(Collector):
             _FLOW,
             _LENGTHS,
         )
+        self._watches = Histogram(
+            _PREFIX + "watch_count_samples",
+            "[ALPHA] count of watchers for mutating requests in API Priority and Fairness",
+            _FLOW,
+            _WATCHES,
+        )
         if registry is not None:
             registry.register(self)
 
@@ -84,6 +112,10 @@ class Meter(Collector):
     def rejected(self, level: str, schema: str, reason: str) -> None:
         self._rejected.add(level, schema, reason)
 
+    def watched(self, level: str, schema: str, watches: int) -> None:
+        """``watches`` that have to be told of a write."""
+        self._watches.observe(watches, level, schema)
+
     def queued(self, level: str, schema: str, length: int) -> None:
         self._lengths.observe(length, level, schema)
 
@@ -96,14 +128,38 @@ class Meter(Collector):
         self._runs.observe(seconds, level, request.schema, request.subject.kind)
 
     def collect(self) -> Iterator[Metric]:
-        for each in (self._rejected, self._dispatched, self._waits, self._runs, self._seats, self._lengths):
+        for each in (
+            self._rejected,
+            self._dispatched,
+            self._waits,
+            self._runs,
+            self._seats,
+            self._lengths,
+            self._watches,
+        ):
             yield from each.collect()
         if self.controller is not None:
             levels = sorted(self.controller.levels.values(), key=lambda level: level.name)
             yield from self._levels(levels)
             yield from self._flows(levels)
+            yield from self._usage(levels, self.controller.seconds())
             text = "[ALPHA] Fair fraction of server's concurrency to allocate to each priority level that can use it"
             yield GaugeMetricFamily(_PREFIX + "seat_fair_frac", text, value=self.controller.fair_fraction)
+
+    @staticmethod
+    def _usage(levels: list[PriorityLevel], now: float) -> Iterator[Metric]:
+        """How full the levels were, weighted by time."""
+        for level in levels:
+            level.queues.usage.look(now)
+        for name, text, phases in _USAGE:
+            phased = phases[0][0] != ""
+            family = HistogramMetricFamily(_PREFIX + name, text, labels=("phase", _LEVEL) if phased else (_LEVEL,))
+            for phase, read in phases:
+                for level in levels:
+                    ratios = read(level.queues.usage)
+                    labels = [phase, level.name] if phased else [level.name]
+                    family.add_metric(labels, cumulative(ratios.bounds, ratios.row), ratios.row[-1])
+            yield family
 
     @staticmethod
     def _flows(levels: list[PriorityLevel]) -> Iterator[Metric]:
@@ -174,6 +230,7 @@ class Meter(Collector):
             ),
             ("demand_seats_smoothed", "[ALPHA] Smoothed seat demands", lambda level: level.queues.demand.smoothed),
             ("target_seats", "[ALPHA] Seat allocation targets", lambda level: level.target),
+            ("current_r", "[ALPHA] R(time of last change)", lambda level: level.queues.progress),
         ):
             gauge = GaugeMetricFamily(_PREFIX + name, text, labels=(_LEVEL,))
             value: Any = read

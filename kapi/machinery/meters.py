@@ -67,6 +67,15 @@ class Gauge(Collector):
         yield family
 
 
+def cumulative(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str, float]]:
+    """Counts by bucket as the exposition wants them; what follows the last bucket is left alone."""
+    total, buckets = 0.0, []
+    for bound, count in zip((*map(floatToGoString, bounds), "+Inf"), row, strict=False):
+        total += count
+        buckets.append((bound, total))
+    return buckets
+
+
 class Histogram(Collector):
     """``bounds`` are the upper ends of the buckets but the last, which has none."""
 
@@ -85,9 +94,5 @@ class Histogram(Collector):
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         for key, row in sorted(self.rows.items()):
-            total, buckets = 0.0, []
-            for bound, count in zip((*map(floatToGoString, self.bounds), "+Inf"), row, strict=False):
-                total += count
-                buckets.append((bound, total))
-            family.add_metric(list(key), buckets, row[-1])
+            family.add_metric(list(key), cumulative(self.bounds, row), row[-1])
         yield family

@@ -1,0 +1,78 @@
+"""How full a priority level was, and for how long (upstream: ``metrics/timing_ratio_histogram.go``).
+
+Upstream observes the figures "at the end of every nanosecond".  Here the time that each state lasted is added up, which
+costs one step for every change, and becomes histograms when somebody wants them or the limits change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+_MOST = 1024  # states between two looks at them
+_NANOSECONDS = 1e9
+SEATS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+REQUESTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
+DEMAND = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
+
+
+class State(NamedTuple):
+    """What a level holds at one moment."""
+
+    seats: int = 0  # in use
+    executing: int = 0  # requests
+    waiting: int = 0  # requests
+    wanted: int = 0  # seats in use and waited for
+
+
+class Ratios:
+    """A histogram of ratios over time: nanoseconds by upper bound, and the sum of ratio times nanoseconds."""
+
+    __slots__ = ("bounds", "row")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.row = [0.0] * (len(bounds) + 2)
+
+    def add(self, ratio: float, seconds: float) -> None:
+        self.row[bisect_left(self.bounds, ratio)] += seconds * _NANOSECONDS
+        self.row[-1] += ratio * seconds * _NANOSECONDS
+
+
+class Usage:
+    """Of one level.  The denominators are what counts as full; ``now`` is the reactor's."""
+
+    def __init__(self, now: float) -> None:
+        self.seats, self.demand = Ratios(SEATS), Ratios(DEMAND)
+        self.waiting, self.executing = Ratios(REQUESTS), Ratios(REQUESTS)
+        self._limit = self._room = 1.0
+        self._since = now
+        self._state = State()
+        self._lasted: dict[State, float] = {}  # seconds
+
+    def change(self, now: float, state: State) -> None:
+        elapsed = now - self._since
+        if elapsed > 0:
+            self._lasted[self._state] = self._lasted.get(self._state, 0.0) + elapsed
+            self._since = now
+            if len(self._lasted) >= _MOST:
+                self._settle()
+        self._state = state
+
+    def limits(self, now: float, limit: int, room: int) -> None:
+        """Seats and places in queues, from now on."""
+        self.look(now)
+        self._limit, self._room = float(max(1, limit)), float(max(1, room))
+
+    def look(self, now: float) -> None:
+        """Brings the histograms up to now."""
+        self.change(now, self._state)
+        self._settle()
+
+    def _settle(self) -> None:
+        for state, seconds in self._lasted.items():
+            self.seats.add(state.seats / self._limit, seconds)
+            self.executing.add(state.executing / self._limit, seconds)
+            self.waiting.add(state.waiting / self._room, seconds)
+            self.demand.add(state.wanted / self._limit, seconds)
+        self._lasted.clear()
