@@ -45,12 +45,12 @@ class Auditor:
 
 def build(options: Options, reactor: Any, registry: CollectorRegistry | None = None) -> Auditor | None:
     """None when nothing is to be recorded.  Raises PolicyError, KubeconfigError, OSError."""
+    meter = Meter(registry)
     if not options.audit_policy_file:
         return None
     policy, warnings = load_policy(options.audit_policy_file)
     for text in warnings:
         log.warn("audit policy: {text}", text=text)
-    meter = Meter(registry)
     sinks: list[Sink] = []
     if options.audit_log_path:
         sinks.append(_wrap("log", _log_file(options, reactor), options, reactor, meter))
