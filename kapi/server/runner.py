@@ -6,10 +6,8 @@ on, since a torn write would leave others (allocations, quota) with half of it.
 
 from __future__ import annotations
 
-import functools
 import inspect
-import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -19,41 +17,16 @@ from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
-from kapi.filters.timeout import enforce
 from kapi.machinery.status import StatusError
 from kapi.registry.metadata import new_uid
 from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
 from kapi.request.response import Response
+from kapi.server.waiting import Waiting
 
 
-async def _rest(ctx: RequestContext, coroutine: Coroutine[Any, Any, Response], first: Any) -> Response:
-    """Goes on with a coroutine that has stopped at ``first``."""
-    return await _driven(ctx, coroutine, first)
-
-
-@types.coroutine
-def _driven(ctx: RequestContext, coroutine: Coroutine[Any, Any, Response], first: Any) -> Generator[Any, Any, Response]:
-    """Notes in ``ctx`` how long the coroutine works, its waits left out."""
-    waiting = first
-    while True:
-        ctx.pause()
-        try:
-            value = yield waiting
-        except GeneratorExit:
-            coroutine.close()
-            raise
-        except BaseException as error:
-            ctx.resume()
-            step = functools.partial(coroutine.throw, error)
-        else:
-            ctx.resume()
-            step = functools.partial(coroutine.send, value)
-        try:
-            waiting = step()
-        except StopIteration as stop:
-            result: Response = stop.value
-            return result
+async def _as_coroutine(answer: Awaitable[Response]) -> Response:
+    return await answer
 
 
 _WAITING = "waiting"  # in ``ctx.extra``: the answer that is waited for
@@ -83,20 +56,19 @@ class RequestRunner:
         if isinstance(answer, Response):
             self._write(ctx, answer)
             return
-        if inspect.iscoroutine(answer):
-            # most answers come from memory: a coroutine that does not wait costs no Deferred and no timer
-            try:
-                first = answer.send(None)
-            except StopIteration as stop:
-                self._write(ctx, stop.value)
-                return
-            except Exception:
-                refusal = self._refuse(ctx, Failure())
-                if refusal is not None:
-                    self._write(ctx, refusal)
-                return
-            answer = _rest(ctx, answer, first)
-        self._wait(ctx, answer)
+        coroutine = answer if inspect.iscoroutine(answer) else _as_coroutine(answer)
+        try:
+            first = coroutine.send(None)
+        except StopIteration as stop:  # most answers come from memory: without waiting, and without a timer
+            self._write(ctx, stop.value)
+            return
+        except Exception:
+            refusal = self._refuse(ctx, Failure())
+            if refusal is not None:
+                self._write(ctx, refusal)
+            return
+        ctx.http.notifyFinish().addErrback(self._gone, ctx)  # which may be hours later: keeps nothing but the context
+        ctx.extra[_WAITING] = Waiting(ctx, coroutine, first, self._answered, self.reactor)
 
     @staticmethod
     def _identify(ctx: RequestContext) -> None:
@@ -105,18 +77,14 @@ class RequestRunner:
         ctx.audit_id = given if given else new_uid()
         ctx.response_headers.append((b"Audit-Id", ctx.audit_id.encode("utf-8", "replace")))
 
-    def _wait(self, ctx: RequestContext, answer: Awaitable[Response]) -> None:
-        waiting = enforce(ctx, answer, self.reactor)
-        ctx.extra[_WAITING] = waiting
-        ctx.http.notifyFinish().addErrback(self._gone, ctx)  # which may be hours later: keeps nothing but the context
-        waiting.addErrback(lambda failure: self._refuse(ctx, failure))
-        waiting.addCallback(self._answered, ctx)
-        waiting.addErrback(self._lost, ctx)
-
-    def _answered(self, response: Response | None, ctx: RequestContext) -> None:
+    def _answered(self, ctx: RequestContext, outcome: Response | Failure) -> None:
         ctx.extra.pop(_WAITING, None)
-        if response is not None:
-            self._write(ctx, response)
+        try:
+            response = self._refuse(ctx, outcome) if isinstance(outcome, Failure) else outcome
+            if response is not None:
+                self._write(ctx, response)
+        except Exception:
+            self._lost(Failure(), ctx)
 
     @staticmethod
     def _gone(_: Failure, ctx: RequestContext) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 
@@ -19,8 +17,7 @@ from kapi.filters.panic_recovery import recover
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_log import request_log
 from kapi.filters.shutdown import RequestWaitGroup, retry_after, wait_group, watch_termination
-from kapi.filters.timeout import enforce
-from kapi.machinery.status import BadRequest, Forbidden, ServiceUnavailable, StatusError, Timeout
+from kapi.machinery.status import BadRequest, Forbidden, ServiceUnavailable, StatusError
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
 from tests.authorization.policies import authorizer, binding, role, rule, user
@@ -65,31 +62,6 @@ def test_a_timeout_that_cannot_be_read() -> None:
     assert caught.value.message == (
         'invalid timeout specified in the request URL - time: missing unit in duration "10"'
     )
-
-
-def test_a_request_ends_at_its_deadline_and_a_late_answer_is_dropped() -> None:
-    clock, ctx = Clock(), request()
-    ctx.deadline = 10.0
-    late: Deferred[Response] = Deferred()
-    outcome: list[object] = []
-    enforce(ctx, late, clock).addBoth(outcome.append)
-    clock.advance(9.9)
-    assert not outcome
-    clock.advance(0.2)
-    assert isinstance(outcome[0], Failure) and isinstance(outcome[0].value, Timeout)
-    late.callback(Response(200))
-    assert len(outcome) == 1
-
-
-def test_an_answer_in_time_leaves_no_timer_behind() -> None:
-    clock, ctx = Clock(), request()
-    ctx.deadline = 10.0
-    answer: Deferred[Response] = Deferred()
-    outcome: list[object] = []
-    enforce(ctx, answer, clock).addBoth(outcome.append)
-    response = Response(200)
-    answer.callback(response)
-    assert outcome == [response] and not clock.getDelayedCalls()
 
 
 def test_the_unexpected_becomes_a_500_without_its_text() -> None:
