@@ -18,7 +18,7 @@ from kapi.admission.chain import Chain
 from kapi.admission.interface import Plugin
 from kapi.admission.webhook import mutating, validating
 from kapi.admission.webhook.credentials import CredentialStore
-from kapi.admission.webhook.resolver import ServiceResolver
+from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
 from kapi.machinery.status import BadRequest, StatusError
 from tests.admission.certificates import make_certificate
@@ -382,6 +382,15 @@ class WebhookCase(TestCase):
         error = await self.refused(self.chain(check=(hook,)))
         self.assertIn("failed to verify certificate", error.message)
 
+    async def test_a_bundle_without_certificates_is_no_bundle(self) -> None:
+        hook = self.hook(respond)
+        hook["clientConfig"]["caBundle"] = base64.b64encode(b"nothing").decode()
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn(
+            "could not get REST client: unable to load root certificates: unable to parse bytes as PEM block",
+            error.message,
+        )
+
     async def test_redirects_are_not_followed(self) -> None:
         target = self.hook(respond)["clientConfig"]["url"].encode()
         hook = self.hook(lambda r: (302, b"", (b"location", target)))
@@ -456,3 +465,32 @@ class WebhookCase(TestCase):
             await chain.validate(self.attributes())
         self.assertFalse(stuck.called)
         stuck.cancel()
+
+
+class ServiceResolverCase(TestCase):
+    def resolver(self, **spec: Any) -> ServiceResolver:
+        client = FakeClient()
+        client.put("", "services", {"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
+        return ServiceResolver(
+            client.resource("", "services").lister, {"n/mapped:8443": "127.0.0.1:1", "n/any": "[::1]:2"}
+        )
+
+    def test_addresses_and_settings(self) -> None:
+        resolver = self.resolver(clusterIP="10.0.0.9", ports=[{"port": 443}])
+        self.assertEqual(resolver.resolve("n", "s", 443), ("10.0.0.9", 443))
+        self.assertEqual(resolver.resolve("n", "mapped", 8443), ("127.0.0.1", 1))
+        self.assertEqual(resolver.resolve("n", "any", 443), ("::1", 2))
+        external = self.resolver(type="ExternalName", externalName="hooks.example.com")
+        self.assertEqual(external.resolve("n", "s", 99), ("hooks.example.com", 99))
+
+    def test_what_leads_nowhere(self) -> None:
+        for spec, port, said in (
+            ({"clusterIP": "10.0.0.9", "ports": [{"port": 443}]}, 444, 'no service port 444 found for service "s"'),
+            ({"clusterIP": "None", "ports": [{"port": 443}]}, 443, 'cannot route to service with ClusterIP "None"'),
+            ({"type": "Odd"}, 443, 'unsupported service type "Odd"'),
+        ):
+            with self.assertRaises(ServiceError) as caught:
+                self.resolver(**spec).resolve("n", "s", port)  # type: ignore[arg-type]
+            self.assertEqual(str(caught.exception), said)
+        with self.assertRaises(ServiceError):
+            self.resolver().resolve("n", "other", 443)

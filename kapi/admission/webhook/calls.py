@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version
-from kapi.admission.webhook.client import CallError, WebhookClient
+from kapi.admission.webhook.client import CallError, NoClient, WebhookClient
 from kapi.admission.webhook.conditions import conditions_hold
 from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.hooks import HookSource
@@ -83,6 +83,8 @@ class WebhookPlugin(Plugin):
             raise CallFailed(hook.name, f"could not create admission objects: {error}", 400) from None
         try:
             answer = await self.client.post(hook.client, review, self._seconds(hook.timeout, attributes))
+        except NoClient as error:
+            raise CallFailed(hook.name, f"could not get REST client: {error}", error.code) from None
         except CallError as error:
             raise CallFailed(hook.name, f"failed to call webhook: {error}", error.code) from None
         try:

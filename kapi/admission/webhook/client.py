@@ -49,6 +49,13 @@ class CallError(Exception):
         self.code = code
 
 
+class NoClient(CallError):
+    """A configuration that no call can be made with."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, 500)
+
+
 class _Content(Protocol):
     """Collects an answer's content, which may be more than its body was: what is sent compressed is decompressed."""
 
@@ -107,6 +114,8 @@ class WebhookClient:
             collector = _Content()
             response.deliverBody(collector)
             status, content = response.code, collector.content()
+        except NoClient:
+            raise
         except CallError as problem:
             raise CallError(f'Post "{target.shown}": {problem}', problem.code) from None
         except (ServiceError, BadAnswer, AnswerTooLarge) as problem:
@@ -178,26 +187,26 @@ def _target(
             parts = urlsplit(url)
             name, port = parts.hostname or "", parts.port or 443
         except ValueError as problem:
-            raise CallError(f"unable to parse the webhook's URL: {problem}") from None
+            raise NoClient(f"unable to parse the webhook's URL: {problem}") from None
         if not name:
-            raise CallError("webhook configuration must have either service or URL")
+            raise NoClient("webhook configuration must have either service or URL")
     try:
         return _Target(name, port, shown, prepared_url(shown))
     except ValueError as problem:
-        raise CallError(f"unable to parse the webhook's URL: {problem}") from None
+        raise NoClient(f"unable to parse the webhook's URL: {problem}") from None
 
 
 def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
-    """Verifies the server as ``name``.  Raises CallError for material that cannot be read."""
+    """Verifies the server as ``name``.  Raises NoClient for material that cannot be read."""
     trust = None
     if bundle:
         try:
             pem = base64.b64decode(bundle)
             roots = [ssl.Certificate.loadPEM(found) for found in _PEM.findall(pem)]
         except Exception as problem:
-            raise CallError(f"unable to load root certificates: {problem}") from None
+            raise NoClient(f"unable to load root certificates: {problem}") from None
         if not roots:
-            raise CallError("unable to load root certificates: unable to parse bytes as PEM block")
+            raise NoClient("unable to load root certificates: unable to parse bytes as PEM block")
         trust = ssl.trustRootFromCertificates(roots)
     own = None
     if credentials.certificate:
@@ -250,4 +259,4 @@ def _status_text(status: int, content: bytes) -> tuple[str, int]:
     return f"the server rejected our request for an unknown reason ({status})", status
 
 
-__all__ = ["MAX_ANSWER", "CallError", "WebhookClient"]
+__all__ = ["MAX_ANSWER", "CallError", "NoClient", "WebhookClient"]

@@ -39,9 +39,9 @@ class ServiceResolver:
         if kind == "ExternalName":
             return spec.get("externalName", ""), port
         if kind not in ("ClusterIP", "NodePort", "LoadBalancer"):
-            raise ServiceError(f"unsupported service type {kind}")
+            raise ServiceError(f'unsupported service type "{kind}"')
         if spec.get("clusterIP") in ("None", None, ""):
-            raise ServiceError(f'headless service "{name}" cannot be resolved to a cluster IP')
+            raise ServiceError('cannot route to service with ClusterIP "None"')
         if not any(entry.get("port") == port for entry in spec.get("ports") or ()):
             raise ServiceError(f'no service port {port} found for service "{name}"')
         return spec["clusterIP"], port
