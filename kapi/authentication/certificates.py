@@ -6,6 +6,7 @@ bundle was reloaded.  What was verified is remembered, bounded, and never beyond
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from kapi.authentication.interface import AuthenticationError
 from kapi.request.context import RequestContext
 
 _REMEMBERED = 2048
+_LARGEST_SHARED = 8192  # bytes of a certificate that is remembered
 _RECHECK = 60.0  # seconds
 
 
@@ -111,5 +113,11 @@ def peer_chain(ctx: RequestContext) -> list[x509.Certificate]:
 def _as_cryptography(certificate: Any) -> x509.Certificate:
     if isinstance(certificate, x509.Certificate):
         return certificate
-    converted: x509.Certificate = certificate.to_cryptography()
-    return converted
+    der = crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate)
+    return _parsed(der) if len(der) <= _LARGEST_SHARED else x509.load_der_x509_certificate(der)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _parsed(der: bytes) -> x509.Certificate:
+    """One object for all connections of a client: a thousand watches of one controller hold its certificate once."""
+    return x509.load_der_x509_certificate(der)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
@@ -40,6 +42,7 @@ class ClientCertificateAuthenticator:
         return certificate_user(chain[0])
 
 
+@functools.lru_cache(maxsize=1024)
 def certificate_user(certificate: x509.Certificate) -> UserInfo | None:
     """The identity in a verified certificate; None without a common name."""
     subject = certificate.subject
