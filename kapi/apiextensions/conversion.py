@@ -19,7 +19,8 @@ Object = dict[str, Any]
 Post = Callable[[Mapping[str, Any], Object, float], Awaitable[Object]]
 
 _TIMEOUT = 30.0
-_REMEMBERED = 4096
+_REMEMBERED = 4096  # conversions; a list of more objects is remembered while it is being answered
+_MOST = 100_000
 _REVIEWS = ("v1", "v1beta1")
 
 
@@ -36,6 +37,7 @@ class WebhookConverter:
         self._reviews = webhook.get("conversionReviewVersions") or []
         self._post = post
         self._known: OrderedDict[bytes, Object] = OrderedDict()
+        self._used = 0  # how often one was wanted since the last call
         self._asked: dict[bytes, _Call] = {}  # what is being asked for now
 
     def convert(self, obj: Object, api_version: str) -> Object:
@@ -43,9 +45,12 @@ class WebhookConverter:
         if obj.get("apiVersion") == api_version:
             same: Object = tree.copy(obj)
             return same
-        found = self._known.get(_key(obj, api_version))
+        key = _key(obj, api_version)
+        found = self._known.get(key)
         if found is None:
             raise Unconverted(obj, api_version)
+        self._known.move_to_end(key)
+        self._used += 1
         copied: Object = tree.copy(found)
         return copied
 
@@ -74,8 +79,11 @@ class WebhookConverter:
         converted = await self._ask(list(wanted.values()), api_version, name)
         for (key, original), result in zip(wanted.items(), converted, strict=True):
             self._known[key] = _checked(original, result, api_version, name)
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+        # who asked wants these together with what it has used already
+        room = max(_REMEMBERED, min(self._used + len(wanted), _MOST))
+        self._used = 0
+        while len(self._known) > room:
+            self._known.popitem(last=False)
 
     async def _ask(self, objects: list[Object], api_version: str, name: str) -> list[Object]:
         version = next((item for item in self._reviews if item in _REVIEWS), "")

@@ -189,7 +189,7 @@ class ResourceTable:
             assert info is not None
             if len(info.parts) > 1:
                 return []
-            return [entry.object for entry in scope.store.cache.list(info.namespace, None)[0]]
+            return scope.unconverted(entry.object for entry in scope.store.cache.list(info.namespace, None)[0])
 
         return converting(converter, run, related if ctx.method == "GET" else tuple)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import orjson
 
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
-from kapi.registry.conversion import converting
+from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.operation import Operation
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
@@ -56,6 +57,16 @@ class RequestScope:
     def from_storage(self, obj: Object) -> Object:
         convert = self.resource.from_storage
         return obj if convert is None else convert(obj)
+
+    def unconverted(self, objects: Iterable[Object]) -> list[Object]:
+        """What a webhook has to be asked for before these stored objects can be answered."""
+        found = []
+        for obj in objects:
+            try:
+                self.from_storage(obj)
+            except Unconverted as need:
+                found.append(need.obj)
+        return found
 
     def current(self, existing: Object) -> Object:
         """A copy, in the version of the request, of what the registry hands a transform."""

@@ -150,14 +150,7 @@ class Form:
 
     def unconverted(self, batch: Batch) -> list[Object]:
         """What a webhook has to be asked for before the batch can be encoded."""
-        found = []
-        for event in batch.events:
-            if event.entry is not None:
-                try:
-                    self.scope.from_storage(event.entry.object)
-                except Unconverted as need:
-                    found.append(need.obj)
-        return found
+        return self.scope.unconverted(event.entry.object for event in batch.events if event.entry is not None)
 
     def encode_chunk(self, event: WatchEvent) -> bytes:
         """The same as a chunk of HTTP/1.1."""

@@ -56,8 +56,17 @@ def _run(converter: WebhookConverter, names: list[str]) -> list[Object]:
     async def convert() -> list[Object]:
         return [converter.convert(obj, "g/v2") for obj in objects]
 
-    found: list[Object] = succeed(converting(converter, convert, lambda: objects))
-    return found
+    def missing() -> list[Object]:
+        found = []
+        for obj in objects:
+            try:
+                converter.convert(obj, "g/v2")
+            except Unconverted as need:
+                found.append(need.obj)
+        return found
+
+    converted: list[Object] = succeed(converting(converter, convert, missing))
+    return converted
 
 
 def test_a_list_is_converted_in_one_call_and_remembered() -> None:
@@ -69,6 +78,18 @@ def test_a_list_is_converted_in_one_call_and_remembered() -> None:
     assert len(webhook.asked[0]["request"]["objects"]) == 3
     _run(converter, ["b"])
     assert len(webhook.asked) == 1
+
+
+def test_a_list_of_more_than_is_remembered() -> None:
+    webhook = Webhook()
+    converter = WebhookConverter(CRD, webhook)
+    names = [f"n{number}" for number in range(6000)]
+    _run(converter, names[:3000])
+    assert len(_run(converter, names)) == 6000
+    assert [len(asked["request"]["objects"]) for asked in webhook.asked] == [3000, 3000]
+    _run(converter, ["another"])
+    _run(converter, ["one more"])
+    assert len(converter._known) == 4096  # what nobody has used since is forgotten
 
 
 def test_without_asking_first_nothing_is_converted() -> None:

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from kapi.admission.webhook.client import WebhookClient
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
-from tests.apiextensions.test_serving import Object, create, definition, install, version
+from tests.apiextensions.test_serving import DEFINITIONS, Object, create, definition, install, version
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
@@ -109,6 +109,22 @@ def test_what_is_there_already_is_asked_for_in_one_call_for_all_watches(converte
     converted.turn()
     assert [told(request) for request in requests] == [[("ADDED", 1024), ("ADDED", 2048), ("ADDED", 3072)]] * 3
     assert not webhook.calls
+
+
+def test_a_list_is_asked_for_in_one_call_even_when_defaults_were_added_later(
+    converted: MemoryAPI, webhook: Webhook
+) -> None:
+    store(converted, *range(12))
+    crd = converted.ask("GET", f"{DEFINITIONS}/foos.example.com").json
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    schema["color"] = {"type": "string", "default": "red"}
+    assert converted.ask("PUT", f"{DEFINITIONS}/foos.example.com", crd).code == 200
+    converted.turn()
+    request = converted.ask("GET", "/apis/example.com/v2/namespaces/n/foos")
+    assert [len(names) for names in webhook.asked()] == [12]
+    assert {obj["spec"]["color"] for obj in webhook.calls[0][0]["objects"]} == {"red"}
+    webhook.answer()
+    assert (request.code, len(request.json["items"]), webhook.calls) == (200, 12, [])
 
 
 def test_a_bookmark_does_not_overtake_what_is_being_converted(converted: MemoryAPI, webhook: Webhook) -> None:
