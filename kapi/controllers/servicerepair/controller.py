@@ -10,17 +10,19 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
+from kapi.client.interface import Client, Object
+from kapi.controllers.events import EventRecorder, News
 from kapi.controllers.queue import WorkQueue
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.registry.allocators.addresses import GROUP, ip_address_of
-from kapi.registry.allocators.errors import AllocationError
+from kapi.registry.allocators.errors import AllocationError, OutOfRange
 from kapi.registry.allocators.ports import NodePorts
 
 _SECONDS = 60.0
 _ALL = "services"
+_ADDRESSES, _PORTS = "ipallocator-repair-controller", "portallocator-repair-controller"
 
 
 class ServiceRepairController:
@@ -32,7 +34,9 @@ class ServiceRepairController:
     def __init__(self, client: Client, node_ports: NodePorts, reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._services = client.resource("", "services")
         self._addresses = client.resource(GROUP, "ipaddresses")
+        self._ranges = client.resource(GROUP, "servicecidrs")
         self._ports = node_ports
+        self._events = EventRecorder(client, now)
         self._now = now
         self._unowned: dict[int, float] = {}
         self._queue = WorkQueue(reactor, self.name, self._handle, workers=1)
@@ -52,34 +56,64 @@ class ServiceRepairController:
         addresses = await self._addresses.list()  # before the services: what is taken meanwhile is young
         reserved = self._ports.reserved()
         services = await self._services.list()
-        plan = reconcile.plan_addresses(services, addresses, now)
-        for name in [claim[0] for claim in plan.replace] + plan.release:
-            self.log.warn("IPAddress {name} does not belong to its Service: cleaning up", name=name)
-            try:
-                await self._addresses.delete(name)
-            except status.NotFound:
-                continue
-        for ip, family, namespace, name in plan.claim + plan.replace:
-            self.log.warn(
-                "cluster IP {ip} of {namespace}/{name} is not allocated: repairing",
-                ip=ip,
-                namespace=namespace,
-                name=name,
-            )
-            try:
-                await self._addresses.create(ip_address_of(ip, family, namespace, name))
-            except status.AlreadyExists:
-                continue
-        await self._repair_ports(reconcile.ports_in_use(services), set(reserved), now)
+        ranges = await self._ranges.list()
+        plan = reconcile.plan_addresses(services, addresses, reconcile.networks_of(ranges), now)
+        for news in plan.news:
+            await self._events.warn(_ADDRESSES, news)
+        for release in plan.release:
+            if await self._delete(release.address):
+                await self._events.warn(_ADDRESSES, release.news)
+        for claim in plan.claim + plan.replace:
+            await self._claim(claim)
+        await self._repair_ports(reconcile.ports_in_use(services), set(reserved), services, now)
 
-    async def _repair_ports(self, used: dict[int, str], reserved: set[int], now: float) -> None:
+    async def _delete(self, address: Object) -> bool:
+        """Whether this very object, and no newer one of its name, could be deleted."""
+        name, uid = address["metadata"]["name"], address["metadata"]["uid"]
+        try:
+            await self._addresses.delete(name, options={"preconditions": {"uid": uid}})
+        except (status.NotFound, status.Conflict):
+            return False
+        self.log.warn("IPAddress {name} does not belong to its Service: cleaning up", name=name)
+        return True
+
+    async def _claim(self, claim: reconcile.Claim) -> None:
+        if claim.stale is not None and not await self._delete(claim.stale):
+            return
+        namespace, name = claim.service["metadata"]["namespace"], claim.service["metadata"]["name"]
+        try:
+            await self._addresses.create(ip_address_of(claim.ip, claim.family, namespace, name))
+        except status.AlreadyExists:
+            return  # a Service that was made meanwhile
+        self.log.warn(
+            "cluster IP {ip} of {namespace}/{name} was not allocated: repaired",
+            ip=claim.ip,
+            namespace=namespace,
+            name=name,
+        )
+        if claim.news is not None:
+            await self._events.warn(_ADDRESSES, claim.news)
+
+    async def _repair_ports(self, used: dict[int, str], reserved: set[int], services: list[Object], now: float) -> None:
         missing, leaked, self._unowned = reconcile.plan_ports(used, reserved, self._unowned, now)
         for port, owner in missing.items():
             try:
                 await self._ports.take(port, owner)
+            except OutOfRange:
+                ports = f"{self._ports.low}-{self._ports.high}"
+                note = f"Port {port} is not within the port range {ports}; please recreate service"
+                await self._tell_of_port(services, owner, "PortOutOfRange", note)
+                continue
             except AllocationError:
-                continue  # outside of the range, or taken just now
+                continue  # taken just now
+            await self._tell_of_port(services, owner, "PortNotAllocated", f"Port {port} is not allocated; repairing")
             self.log.warn("node port {port} of {owner} was not reserved: repaired", port=port, owner=owner)
         for port in leaked:
             self.log.warn("node port {port} belongs to no Service: given back", port=port)
             await self._ports.give_back(port)
+
+    async def _tell_of_port(self, services: list[Object], owner: str, reason: str, note: str) -> None:
+        namespace, _, name = owner.partition("/")
+        for service in services:
+            if (service["metadata"]["namespace"], service["metadata"]["name"]) == (namespace, name):
+                await self._events.warn(_PORTS, News(service, reason, "PortAllocation", note))

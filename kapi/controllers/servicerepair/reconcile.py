@@ -7,46 +7,79 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from kapi.controllers.events import News
 from kapi.machinery.time import seconds_of
 from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER
 from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
-from kapi.resources.shared.addresses import family_of, parse
+from kapi.resources.core.services.allocation import usable_range
+from kapi.resources.shared.addresses import Network, family_of, parse, parse_network
 
 Object = dict[str, Any]
 #: an address is taken before its Service is written; upstream waits as long as a request may last
 GRACE = 60.0
+_IP, _ADDRESS = "ClusterIPAllocation", "IPAddressAllocation"
+
+
+class Claim(NamedTuple):
+    """An address that a Service should hold; ``stale`` is the object that says otherwise."""
+
+    ip: str
+    family: str
+    service: Object
+    news: News | None
+    stale: Object | None = None
+
+
+class Release(NamedTuple):
+    address: Object
+    news: News
 
 
 @dataclass(slots=True)
 class AddressPlan:
-    """``claim``: (address, family, namespace, name) to be made; ``replace``: those whose object says something else."""
+    """``claim``: to be made; ``replace``: those whose object says something else; ``release``: objects to be deleted;
+    ``news``: what nothing is done about.
+    """
 
-    claim: list[tuple[str, str, str, str]] = field(default_factory=list)
-    replace: list[tuple[str, str, str, str]] = field(default_factory=list)
-    release: list[str] = field(default_factory=list)
+    claim: list[Claim] = field(default_factory=list)
+    replace: list[Claim] = field(default_factory=list)
+    release: list[Release] = field(default_factory=list)
+    news: list[News] = field(default_factory=list)
 
 
-def plan_addresses(services: Iterable[Object], addresses: Iterable[Object], now: float) -> AddressPlan:
+def plan_addresses(
+    services: Iterable[Object], addresses: Iterable[Object], networks: Collection[Network], now: float
+) -> AddressPlan:
+    """``networks`` are the ranges of all ServiceCIDRs."""
     by_name = {address["metadata"]["name"]: address for address in addresses}
     by_key = {(s["metadata"]["namespace"], s["metadata"]["name"]): s for s in services}
     plan = AddressPlan()
     for (namespace, name), service in by_key.items():
         for ip in service_addresses(service):
-            claim = (ip, family_of(ip), namespace, name)
+            family = family_of(ip)
             address = by_name.get(ip)
+            if networks and not any(_has(network, ip) for network in networks):
+                note = f"Cluster IP [{family}]: {ip} is not within any configured Service CIDR; please recreate service"
+                plan.news.append(News(service, "ClusterIPOutOfRange", _IP, note))
+                continue
             if address is None:
-                plan.claim.append(claim)
+                note = f"Cluster IP [{family}]: {ip} is not allocated; repairing"
+                plan.claim.append(Claim(ip, family, service, News(service, "ClusterIPNotAllocated", _IP, note)))
                 continue
             owner = owner_of(address)
-            if owner is None:
-                plan.replace.append(claim)
-            elif owner != (namespace, name) and owner not in by_key:
-                plan.replace.append(claim)
-            elif owner == (namespace, name) and not is_managed(address):
-                plan.replace.append(claim)
-    replaced = {claim[0] for claim in plan.replace}
+            if owner is None or (owner != (namespace, name) and owner not in by_key):
+                note = f"the ClusterIP [{family}]: {ip} for Service {namespace}/{name} has a wrong reference; repairing"
+                news = News(service, "ClusterIPNotAllocated", _IP, note)
+                plan.replace.append(Claim(ip, family, service, news, address))
+            elif owner != (namespace, name):
+                if ip in service_addresses(by_key[owner]):
+                    note = f"Cluster IP [{family}]:{ip} was assigned to multiple services; please recreate service"
+                    plan.news.append(News(service, "ClusterIPAlreadyAllocated", _IP, note))
+            elif not is_managed(address):
+                plan.replace.append(Claim(ip, family, service, None, address))
+    replaced = {claim.ip for claim in plan.replace}
     for name, address in by_name.items():
         if not is_managed(address) or name in replaced:
             continue
@@ -55,8 +88,37 @@ def plan_addresses(services: Iterable[Object], addresses: Iterable[Object], now:
         if held_by is not None and name in service_addresses(held_by):
             continue
         if now - seconds_of(address["metadata"]["creationTimestamp"]) > GRACE:
-            plan.release.append(name)
+            plan.release.append(Release(address, _cleaning_up(address, owner, held_by is not None)))
     return plan
+
+
+def _has(network: Network, ip: str) -> bool:
+    address = parse(ip)
+    first, last = usable_range(network)
+    return address is not None and address.version == network.version and first <= int(address) <= last
+
+
+def _cleaning_up(address: Object, owner: tuple[str, str] | None, exists: bool) -> News:
+    name, of = address["metadata"]["name"], "/".join(owner or ())
+    if owner is None:
+        parent = address["spec"].get("parentRef") or {}
+        shown = ",".join(
+            f"{part.title()}:{parent.get(part, '')}" for part in ("group", "resource", "namespace", "name")
+        )
+        reference = f"&ParentReference{{{shown},}}"
+        note = f"IPAddress {name} appears to have been modified, not referencing a Service {reference}: cleaning up"
+        return News(address, "IPAddressNotAllocated", _ADDRESS, note)
+    if exists:
+        note = f"IPAddress: {name} for Service {of} has a wrong reference; cleaning up"
+        return News(address, "IPAddressWrongReference", _ADDRESS, note)
+    note = f"IPAddress: {name} for Service {of} appears to have leaked: cleaning up"
+    return News(address, "IPAddressNotAllocated", _ADDRESS, note)
+
+
+def networks_of(service_cidrs: Iterable[Object]) -> list[Network]:
+    """The ranges of ServiceCIDRs, ready or not."""
+    cidrs = (cidr for one in service_cidrs for cidr in (one.get("spec") or {}).get("cidrs") or [])
+    return [parsed[1] for cidr in cidrs if (parsed := parse_network(cidr)) is not None]
 
 
 def service_addresses(service: Object) -> list[str]:

@@ -175,6 +175,8 @@ class ServiceAllocation(TestCase):
         self.memory.turn(61)
         await self.once(controller)
         self.assertEqual((self.held(), list(self.ports.reserved())), ([], []))
+        note = "IPAddress: 10.0.0.9 for Service default/gone appears to have leaked: cleaning up"
+        self.assertEqual(self.told(), [("IPAddress 10.0.0.9", "IPAddressNotAllocated", note, None)])
 
     async def test_repair_claims_again_what_services_use(self) -> None:
         await self.api()
@@ -185,3 +187,67 @@ class ServiceAllocation(TestCase):
         self.memory.turn()
         await self.once(self.repair())
         self.assertEqual((self.held(), list(self.ports.reserved())), ([ip], [port]))
+
+    async def test_repair_tells_of_what_it_found(self) -> None:
+        await self.api()
+        made = self.call("POST", SERVICES, service("a", type="NodePort"), 201)
+        ip, port = made["spec"]["clusterIP"], made["spec"]["ports"][0]["nodePort"]
+        await self.ports.give_back(port)
+        self.call("DELETE", f"{ADDRESSES}/{ip}", expect=200)
+        controller = self.repair()
+        await self.once(controller)
+        told = self.told()
+        self.assertEqual(
+            told,
+            [
+                ("Service a", "ClusterIPNotAllocated", f"Cluster IP [IPv4]: {ip} is not allocated; repairing", None),
+                ("Service a", "PortNotAllocated", f"Port {port} is not allocated; repairing", None),
+            ],
+        )
+        self.memory.turn(61)
+        await self.once(controller)
+        self.assertEqual(self.told(), told)
+
+    async def test_repair_leaves_alone_what_is_out_of_range(self) -> None:
+        await self.api()
+        ip = self.call("POST", SERVICES, service("a"), 201)["spec"]["clusterIP"]
+        self.call("DELETE", f"{ADDRESSES}/{ip}", expect=200)
+        ranges = "/apis/networking.k8s.io/v1/servicecidrs"
+        self.call("POST", ranges, {"metadata": {"name": "other"}, "spec": {"cidrs": ["10.9.0.0/24"]}}, 201)
+        self.call("DELETE", f"{ranges}/kubernetes", expect=200)
+        self.memory.turn()
+        controller = self.repair()
+        for _ in range(2):
+            await self.once(controller)
+            self.memory.turn(61)
+        self.assertEqual(self.held(), [])
+        note = f"Cluster IP [IPv4]: {ip} is not within any configured Service CIDR; please recreate service"
+        self.assertEqual(self.told(), [("Service a", "ClusterIPOutOfRange", note, 2)])
+
+    async def test_repair_leaves_alone_what_changed_since_it_looked(self) -> None:
+        await self.api()
+        ip = self.call("POST", SERVICES, service("a"), 201)["spec"]["clusterIP"]
+        now = self.call("GET", f"{ADDRESSES}/{ip}")
+        gone = {"parentRef": {**now["spec"]["parentRef"], "name": "gone"}}
+        controller = self.repair()
+        for seen in ([], [{**now, "metadata": {**now["metadata"], "uid": "older"}, "spec": gone}]):
+
+            async def listed(seen: list[Object] = seen) -> list[Object]:
+                return seen
+
+            controller._addresses.list = listed  # type: ignore[method-assign,assignment]
+            await self.once(controller)
+        self.assertEqual(self.call("GET", f"{ADDRESSES}/{ip}"), now)
+        self.assertEqual(self.told(), [])
+
+    def told(self) -> list[tuple[str, str, str, int | None]]:
+        events = self.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+        return sorted(
+            (
+                f"{event['regarding']['kind']} {event['regarding']['name']}",
+                event["reason"],
+                event["note"],
+                (event.get("series") or {}).get("count"),
+            )
+            for event in events
+        )

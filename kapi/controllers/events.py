@@ -1,0 +1,97 @@
+"""Events that controllers record about objects (upstream: client-go ``tools/events``)."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from twisted.logger import Logger
+
+from kapi.client.interface import Client
+from kapi.machinery import status
+from kapi.machinery.names import dns_subdomain
+from kapi.machinery.time import seconds_of
+
+Object = dict[str, Any]
+_SERIES = 6 * 60.0  # a series ends when nothing was added to it for so long
+_CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
+
+
+class News(NamedTuple):
+    """What happened to an object, and what was done about it."""
+
+    regarding: Object
+    reason: str
+    action: str
+    note: str
+
+
+class _Series(NamedTuple):
+    namespace: str
+    name: str
+    times: int
+    last: float
+
+
+class EventRecorder:
+    """What is told again soon becomes one event with a series.  An event that cannot be recorded is logged only."""
+
+    log = Logger()
+
+    def __init__(self, client: Client, now: Callable[[], str]) -> None:
+        self._events = client.resource("", "events")
+        self._host = socket.gethostname()
+        self._now = now
+        self._recorded: dict[tuple[str, ...], _Series] = {}
+        self._last_name = 0
+
+    async def warn(self, controller: str, news: News) -> None:
+        """``controller`` is who reports."""
+        now = seconds_of(self._now())
+        self._recorded = {key: series for key, series in self._recorded.items() if now - series.last <= _SERIES}
+        reference = reference_to(news.regarding)
+        key = (*reference.values(), controller, news.reason, news.action)
+        known = self._recorded.get(key)
+        try:
+            if known is not None:
+                series = {"count": known.times + 1, "lastObservedTime": self._micros()}
+                await self._events.patch(known.name, {"series": series}, known.namespace)
+                self._recorded[key] = known._replace(times=known.times + 1, last=now)
+                return
+            event = self._event(controller, reference, news, now)
+            namespace, name = event["metadata"]["namespace"], event["metadata"]["name"]
+            await self._events.create(event, namespace)
+            self._recorded[key] = _Series(namespace, name, 1, now)
+        except status.StatusError as error:
+            self._recorded.pop(key, None)
+            self.log.info("cannot record {reason}: {message}", reason=news.reason, message=error.message)
+
+    def _event(self, controller: str, reference: Object, news: News, now: float) -> Object:
+        self._last_name = max(self._last_name + 1, int(now * 1e9))
+        name = f"{reference['name']}.{self._last_name:x}"
+        if dns_subdomain(name):
+            name = str(uuid.uuid4())
+        return {
+            "metadata": {"name": name, "namespace": reference.get("namespace") or _CLUSTER_SCOPED},
+            "involvedObject": reference,
+            "eventTime": self._micros(),
+            "reportingComponent": controller,
+            "reportingInstance": f"{controller}-{self._host}",
+            "action": news.action,
+            "reason": news.reason,
+            "message": news.note,
+            "type": "Warning",
+        }
+
+    def _micros(self) -> str:
+        return self._now().replace("Z", ".000000Z")
+
+
+def reference_to(obj: Object) -> Object:
+    """Names an object as upstream's ``tools/reference`` does."""
+    metadata = obj["metadata"]
+    named = ("namespace", "name", "uid", "resourceVersion")
+    reference = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **{name: metadata.get(name) for name in named}}
+    return {name: value for name, value in reference.items() if value}
