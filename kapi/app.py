@@ -86,6 +86,7 @@ class App(Service):
         runner = RequestRunner(self.assembly.chain, self.reactor)
         self.runner = runner
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
+        self.assembly.metrics.registry.register(self.connections.handshake_errors)
 
     def _names(self) -> list[str]:
         options = self.options

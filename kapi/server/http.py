@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 from twisted.web import http
 from twisted.web._http2 import H2Connection
 
+from kapi.machinery.meters import Counter
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
@@ -298,6 +299,8 @@ class Negotiator(protocol.Protocol):
         self.owner.closed(self)
         if self.channel is not None:
             self.channel.connectionLost(reason)
+        elif not getattr(self.transport, "established", True):
+            self.owner.handshake_errors.add()
 
     @property
     def busy(self) -> bool:
@@ -322,6 +325,10 @@ class Connections(protocol.ServerFactory):
         #: connections on which something has a deadline: the idle watches of thousands of clients are not among them
         self.watched: set[Any] = set()
         self._all_closed: Deferred[None] | None = None
+        self.handshake_errors = Counter(
+            "apiserver_tls_handshake_errors_total",
+            "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
+        )
         self.closing = False
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from OpenSSL import SSL
@@ -19,6 +20,12 @@ from zope.interface import implementer
 _RECORD = 16384  # bytes that a TLS record carries at most
 _READS = 8  # full records in one turn, so that others get theirs
 _LINGER = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
+#: what Go's server tells a client that speaks HTTP without TLS
+_WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+
+
+def _is_plain_http(error: SSL.Error) -> bool:
+    return any("http request" in part for details in error.args[:1] for entry in details or () for part in entry)
 
 
 @implementer(INegotiated, ISSLTransport)
@@ -46,6 +53,11 @@ class TLSConnection(tcp.Server):
     def wrappedProtocol(self) -> Any:
         """As a transport of Twisted's that adds TLS to another would say."""
         return self.protocol
+
+    @property
+    def established(self) -> bool:
+        """Whether the handshake was done."""
+        return self._established
 
     @property
     def negotiatedProtocol(self) -> bytes | None:
@@ -89,7 +101,13 @@ class TLSConnection(tcp.Server):
             self.startWriting()
         except SSL.ZeroReturnError:
             return main.CONNECTION_DONE
-        except SSL.Error:
+        except SSL.Error as error:
+            if not self._established and _is_plain_http(error):
+                with suppress(OSError):
+                    self.socket.recv(
+                        _RECORD
+                    )  # what is left unread would reset the connection, and take the answer along
+                    self.socket.send(_WRONG_SCHEME)
             return main.CONNECTION_LOST
         return None
 

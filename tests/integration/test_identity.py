@@ -198,6 +198,28 @@ def test_a_resumed_session_carries_no_identity_over(
     assert eventually(lambda: b"jane" in request(None)[0])
 
 
+def test_handshakes_that_fail_are_counted(secured: ServerProcess) -> None:
+    def failed() -> float:
+        connection = connect(secured)
+        connection.request("GET", "/metrics", headers={"Authorization": "Bearer admintoken"})
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        return float(
+            next(line.split()[1] for line in lines if line.startswith("apiserver_tls_handshake_errors_total "))
+        )
+
+    before = failed()
+    host, port = secured.url.removeprefix("https://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        answer = plain.recv(200)
+        assert answer.endswith(b"400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+    context = ssl.create_default_context()  # does not trust the server
+    with pytest.raises(ssl.SSLCertVerificationError):
+        http.client.HTTPSConnection(secured.url.removeprefix("https://"), context=context, timeout=20).connect()
+    assert eventually(lambda: failed() == before + 2)
+
+
 def test_a_serving_certificate_is_exchanged_while_the_server_runs(tmp_path: Path) -> None:
     old, new = Authority("old"), Authority("new")
     certificate, key = tmp_path / "serving.crt", tmp_path / "serving.key"
