@@ -26,7 +26,7 @@ def request_object(attributes: Attributes, kind: GroupVersionKind, resource: Gro
         "requestKind": _named(attributes.kind, "kind"),
         "requestResource": _named(attributes.resource, "resource"),
         "name": attributes.name,
-        "namespace": attributes.namespace,
+        "namespace": attributes.told_namespace,
         "operation": attributes.operation,
         "userInfo": {
             "username": user.name,
@@ -144,7 +144,7 @@ class Bindings:
                     group=resource.group,
                     resource=resource.resource,
                     subresource=attributes.subresource,
-                    namespace=attributes.namespace,
+                    namespace=attributes.told_namespace,
                     name=attributes.name,
                 ),
             ),

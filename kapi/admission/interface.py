@@ -76,6 +76,13 @@ class Attributes:
         self.request_resource = resource
         self.extra: dict[str, Any] = {}
 
+    @property
+    def told_namespace(self) -> str:
+        """The namespace that webhooks and expressions are told: a namespace is in itself."""
+        if not self.namespace and self.resource.resource == "namespaces" and not self.resource.group:
+            return self.name
+        return self.namespace
+
     def annotate(self, key: str, value: str) -> None:
         """Adds an audit annotation.  The first value of a key stays; a key that is no ``domain/name`` is dropped."""
         if key not in self.annotations and key.count("/") == 1 and not qualified_name(key):

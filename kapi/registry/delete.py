@@ -47,9 +47,10 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Store
     # upstream names the kind here, not the resource
     check_preconditions(GroupResource(store.row.group, store.row.kind), options, existing)
     store.row.strategy.admit_delete(existing, context)
-    attributes = store.attributes(op, DELETE, None, store.read(op.resource, entry))
-    await store.admission.admit(attributes)
-    await store.admission.validate(attributes)
+    if not op.admitted:
+        attributes = store.attributes(op, DELETE, None, store.read(op.resource, entry))
+        await store.admission.admit(attributes)
+        await store.admission.validate(attributes)
 
     obj: Object = tree.copy(existing)
     if store.row.strategy.begin_deletion(obj, options, context):

@@ -29,6 +29,7 @@ class Operation:
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     collection: bool = False  # one of many: admission is not told the name, as upstream's is not
+    admitted: bool = False  # part of another operation, which admission has let pass
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell

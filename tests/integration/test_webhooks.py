@@ -159,6 +159,36 @@ def test_a_webhook_sees_built_in_kinds_in_the_version_it_asked_for(api: Api) -> 
         hooks.close()
 
 
+def test_what_a_webhook_is_told_of_namespaces_and_evictions(api: Api) -> None:
+    hooks = WebhookServer(all=lambda request: {})
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}
+    mine = {"namespaceSelector": {"matchLabels": {"hooks": "told"}}, "rules": [rule]}
+    api.configure("Validating", "told", {**hooks.webhook("all", rule), **mine})
+    try:
+        for i in range(200):
+            name = f"hook-told-{i}"
+            path = api.namespace(name, hooks="told").removesuffix("/configmaps")
+            if hooks.asked:
+                break
+            time.sleep(0.05)
+        made = hooks.requests("all")[0]
+        assert (made["name"], made["namespace"], made["operation"]) == (name, name, "CREATE")
+        for _ in range(100):
+            if api.send("GET", f"{path}/serviceaccounts/default")[0] == 200:
+                break
+            time.sleep(0.05)
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        api.ask("POST", f"{path}/pods", pod)
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+        api.ask("POST", f"{path}/pods/p/eviction", eviction)
+        asked = [(r["operation"], r.get("subResource")) for r in hooks.requests("all") if r.get("name") == "p"]
+        assert asked == [("CREATE", None), ("CREATE", "eviction")]  # that it is deleted is part of the eviction
+    finally:
+        api.unconfigure("told")
+        api.send("DELETE", path)
+        hooks.close()
+
+
 def test_a_webhook_that_hangs_costs_nobody_else_anything(api: Api, server: ServerProcess) -> None:
     hanging, release = threading.Event(), threading.Event()
 

@@ -54,8 +54,8 @@ def make_review(attributes: Attributes, invocation: Invocation, obj: Object | No
         request["requestSubResource"] = attributes.subresource
     if attributes.name:
         request["name"] = attributes.name
-    if attributes.namespace:
-        request["namespace"] = attributes.namespace
+    if namespace := attributes.told_namespace:
+        request["namespace"] = namespace
     request |= {
         "operation": attributes.operation,
         "userInfo": user_tree(attributes.user),

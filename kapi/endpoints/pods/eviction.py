@@ -82,7 +82,7 @@ class Eviction:
             delete_options = await self._mark(info.namespace, name, delete_options)
         check_delete_options(delete_options)
         op = scope.operation(ctx, name, {"kind": "DeleteOptions", **delete_options}, "", dry_run)
-        op.subresource = None
+        op.subresource, op.admitted = None, True
         await delete(self._pods, op)
         return respond_tree(201, SUCCESS, media)
 
