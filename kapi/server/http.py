@@ -63,6 +63,7 @@ class Channel(http.HTTPChannel):
     single_write = True  # see APIRequest.write
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _patience = IDLE_TIMEOUT
+    _peer: Any = None
     _resting = False  # not looked at by the sweep until the request in hand is answered
 
     def connectionMade(self) -> None:
@@ -145,6 +146,12 @@ class Channel(http.HTTPChannel):
             self._resting = False
             self.owner.watched.add(self)
         super().requestDone(request)
+
+    def getPeer(self) -> Any:
+        """The client's address, asked of the socket once."""
+        if self._peer is None:
+            self._peer = super().getPeer()
+        return self._peer
 
     def sweep(self, now: float) -> None:
         """Ends the connection when its client has taken too long."""

@@ -18,6 +18,8 @@ _DRAIN = 64 * 1024 * 1024
 #: request headers that are still asked for when a long answer ends: by the logs
 _LASTING = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
 _NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
+#: looked up once: twisted.web.http has deprecated names, and stands behind a proxy for their sake
+_BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
 
 
 class APIRequest(http.Request):
@@ -110,7 +112,7 @@ class APIRequest(http.Request):
             return
         self.startedWriting = 1
         headers = self.responseHeaders
-        bodyless = self.method == b"HEAD" or self.code in http.NO_BODY_CODES
+        bodyless = self.method == b"HEAD" or self.code in _BODYLESS_CODES
         if not bodyless and self.clientproto == b"HTTP/1.1" and not headers.hasHeader(b"content-length"):
             headers.setRawHeaders(b"transfer-encoding", [b"chunked"])
             self.chunked = 1
