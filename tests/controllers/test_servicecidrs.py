@@ -62,6 +62,19 @@ class ServiceCIDRs(TestCase):
         await wait(ranges.list(), 10.0)
         self.assertIsNone(ranges.lister.get("", "more"))
 
+    async def test_of_two_ranges_with_the_same_addresses_one_may_go(self) -> None:
+        ranges, addresses, wait = await self._started()
+        for name in ("one", "two"):
+            await wait(ranges.create(service_cidr(name, "10.1.0.0/24")))
+        await wait(addresses.create(ip_address_of("10.1.0.5", "IPv4", "default", "a")))
+        for name in ("one", "two"):
+            await wait(ranges.delete(name), 0.1)
+        await wait(ranges.list(), 30.0)
+        (left,) = ranges.lister.list()
+        self.assertEqual(left["status"]["conditions"][0]["reason"], "Terminating")
+        await wait(addresses.delete("10.1.0.5"), 15.0)
+        self.assertEqual(ranges.lister.list(), [])
+
 
 class Plans(TestCase):
     def test_a_range_inside_another_may_always_go(self) -> None:

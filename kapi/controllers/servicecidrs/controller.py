@@ -24,7 +24,8 @@ class ServiceCIDRController:
         self._ranges = client.resource(GROUP, "servicecidrs")
         self._addresses = client.resource(GROUP, "ipaddresses")
         self._now = now
-        self._queue = WorkQueue(reactor, self.name, self._handle)
+        # one after the other: of two that hold the same addresses only one may go
+        self._queue = WorkQueue(reactor, self.name, self._handle, workers=1)
         self._unwatch: list[Callable[[], None]] = []
 
     async def start(self) -> None:
@@ -61,11 +62,8 @@ class ServiceCIDRController:
                 return None
             if reconcile.FINALIZER not in (service_cidr["metadata"].get("finalizers") or []):
                 return None
-            others = [
-                other
-                for other in await self._ranges.list()
-                if other["metadata"]["name"] != key and not other["metadata"].get("deletionTimestamp")
-            ]
+            others = [other for other in await self._ranges.list() if other["metadata"]["name"] != key]
+            others = [other for other in others if not _goes(other)]
             if not reconcile.may_go(service_cidr, others, await self._addresses.list()):
                 await self._set_condition(key, service_cidr, terminating=True)
                 return None  # whatever may change that calls again
@@ -87,3 +85,9 @@ class ServiceCIDRController:
         patch = reconcile.condition_patch(service_cidr, self._now(), terminating=terminating)
         if patch is not None:
             await self._ranges.apply(key, patch, subresource="status")
+
+
+def _goes(service_cidr: Object) -> bool:
+    """Whether nothing of this controller keeps a range any more."""
+    metadata = service_cidr["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and reconcile.FINALIZER not in (metadata.get("finalizers") or [])

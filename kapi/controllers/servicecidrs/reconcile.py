@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER
-from kapi.resources.shared.addresses import Network, parse, parse_network
+from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER, networks_of
+from kapi.resources.core.services.allocation import holds
+from kapi.resources.shared.addresses import Network, parse
 
 Object = dict[str, Any]
 FINALIZER = "networking.k8s.io/service-cidr-finalizer"
@@ -17,11 +18,6 @@ _TERMINATING = {
     "reason": "Terminating",
     "message": "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
 }
-
-
-def networks_of(service_cidr: Object) -> list[Network]:
-    cidrs = (service_cidr.get("spec") or {}).get("cidrs") or []
-    return [parsed[1] for cidr in cidrs if (parsed := parse_network(cidr)) is not None]
 
 
 def may_go(service_cidr: Object, others: Iterable[Object], addresses: Iterable[Object]) -> bool:
@@ -36,8 +32,7 @@ def may_go(service_cidr: Object, others: Iterable[Object], addresses: Iterable[O
         ip = parse(address["metadata"]["name"])
         if ip is None:
             continue
-        mine_holds = any(ip.version == network.version and ip in network for network in own)
-        if mine_holds and not any(ip.version == network.version and ip in network for network in left):
+        if any(holds(network, ip) for network in own) and not any(holds(network, ip) for network in left):
             return False
     return True
 

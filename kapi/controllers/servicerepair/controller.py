@@ -16,7 +16,7 @@ from kapi.controllers.queue import WorkQueue
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
-from kapi.registry.allocators.addresses import GROUP, ip_address_of
+from kapi.registry.allocators.addresses import GROUP, ip_address_of, networks_of
 from kapi.registry.allocators.errors import AllocationError, OutOfRange
 from kapi.registry.allocators.ports import NodePorts
 
@@ -57,7 +57,8 @@ class ServiceRepairController:
         reserved = self._ports.reserved()
         services = await self._services.list()
         ranges = await self._ranges.list()
-        plan = reconcile.plan_addresses(services, addresses, reconcile.networks_of(ranges), now)
+        networks = [network for service_cidr in ranges for network in networks_of(service_cidr)]
+        plan = reconcile.plan_addresses(services, addresses, networks, now)
         for news in plan.news:
             await self._events.warn(_ADDRESSES, news)
         for release in plan.release:

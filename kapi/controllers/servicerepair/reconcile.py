@@ -13,8 +13,8 @@ from kapi.controllers.events import News
 from kapi.machinery.time import seconds_of
 from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER
 from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
-from kapi.resources.core.services.allocation import usable_range
-from kapi.resources.shared.addresses import Network, family_of, parse, parse_network
+from kapi.resources.core.services.allocation import holds
+from kapi.resources.shared.addresses import Address, Network, parse
 
 Object = dict[str, Any]
 #: an address is taken before its Service is written; upstream waits as long as a request may last
@@ -57,10 +57,10 @@ def plan_addresses(
     by_key = {(s["metadata"]["namespace"], s["metadata"]["name"]): s for s in services}
     plan = AddressPlan()
     for (namespace, name), service in by_key.items():
-        for ip in service_addresses(service):
-            family = family_of(ip)
+        for number in _numbers(service):
+            ip, family = str(number), f"IPv{number.version}"
             address = by_name.get(ip)
-            if networks and not any(_has(network, ip) for network in networks):
+            if networks and not any(holds(network, number) for network in networks):
                 note = f"Cluster IP [{family}]: {ip} is not within any configured Service CIDR; please recreate service"
                 plan.news.append(News(service, "ClusterIPOutOfRange", _IP, note))
                 continue
@@ -92,12 +92,6 @@ def plan_addresses(
     return plan
 
 
-def _has(network: Network, ip: str) -> bool:
-    address = parse(ip)
-    first, last = usable_range(network)
-    return address is not None and address.version == network.version and first <= int(address) <= last
-
-
 def _cleaning_up(address: Object, owner: tuple[str, str] | None, exists: bool) -> News:
     name, of = address["metadata"]["name"], "/".join(owner or ())
     if owner is None:
@@ -115,17 +109,15 @@ def _cleaning_up(address: Object, owner: tuple[str, str] | None, exists: bool) -
     return News(address, "IPAddressNotAllocated", _ADDRESS, note)
 
 
-def networks_of(service_cidrs: Iterable[Object]) -> list[Network]:
-    """The ranges of ServiceCIDRs, ready or not."""
-    cidrs = (cidr for one in service_cidrs for cidr in (one.get("spec") or {}).get("cidrs") or [])
-    return [parsed[1] for cidr in cidrs if (parsed := parse_network(cidr)) is not None]
-
-
 def service_addresses(service: Object) -> list[str]:
     """The cluster IPs that a Service holds, in canonical form."""
+    return [str(number) for number in _numbers(service)]
+
+
+def _numbers(service: Object) -> list[Address]:
     if spec_of(service).get("type") == "ExternalName":
         return []
-    return [str(address) for ip in cluster_ips(service) if ip not in ("", "None") and (address := parse(ip))]
+    return [number for ip in cluster_ips(service) if ip not in ("", "None") and (number := parse(ip))]
 
 
 def is_managed(address: Object) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
-from kapi.resources.core.services.allocation import address_candidates, usable_range
+from kapi.resources.core.services.allocation import address_candidates, holds
 from kapi.resources.shared.addresses import Network, parse, parse_network
 
 Object = dict[str, Any]
@@ -38,6 +38,12 @@ def ip_address_of(ip: str, family: str, namespace: str, name: str) -> Object:
     return {"metadata": {"name": ip, "labels": labels}, "spec": {"parentRef": parent}}
 
 
+def networks_of(service_cidr: Object) -> list[Network]:
+    """Its ranges, be it ready or not."""
+    cidrs = (service_cidr.get("spec") or {}).get("cidrs") or []
+    return [parsed[1] for cidr in cidrs if (parsed := parse_network(cidr)) is not None]
+
+
 class ClusterAddresses:
     """Addresses out of the ServiceCIDRs there are."""
 
@@ -52,19 +58,16 @@ class ClusterAddresses:
         for service_cidr in self._ranges.lister.list():
             if not is_ready(service_cidr):
                 continue
-            for cidr in (service_cidr.get("spec") or {}).get("cidrs") or []:
-                parsed = parse_network(cidr)
-                if parsed is not None and f"IPv{parsed[1].version}" == family and parsed[1] not in found:
-                    found.append(parsed[1])
+            for network in networks_of(service_cidr):
+                if f"IPv{network.version}" == family and network not in found:
+                    found.append(network)
         return found
 
     def _check(self, ip: str, family: str) -> str:
         """The address in canonical form.  Raises OutOfRange."""
         address = parse(ip)
-        for network in self.networks(family):
-            first, last = usable_range(network)
-            if address is not None and address.version == network.version and first <= int(address) <= last:
-                return str(address)
+        if address is not None and any(holds(network, address) for network in self.networks(family)):
+            return str(address)
         raise OutOfRange("the provided network does not match the current range")
 
     async def take(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool = False) -> None:

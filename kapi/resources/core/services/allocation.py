@@ -23,7 +23,7 @@ from kapi.resources.core.services.access import (
     type_of,
 )
 from kapi.resources.core.services.families import settled_prefer_dual_stack
-from kapi.resources.shared.addresses import Network, family_of
+from kapi.resources.shared.addresses import Address, Network, family_of
 
 Object = dict[str, Any]
 
@@ -130,6 +130,12 @@ def usable_range(network: Network) -> tuple[int, int]:
     """First and last address that Services may have, as numbers."""
     first, last = int(network.network_address) + 1, int(network.broadcast_address)
     return (first, last - 1) if network.version == 4 else (first, last)
+
+
+def holds(network: Network, address: Address) -> bool:
+    """Whether a Service may have an address of a range."""
+    first, last = usable_range(network)
+    return address.version == network.version and first <= int(address) <= last
 
 
 def address_candidates(network: Network, random: Random) -> Iterator[str]:
