@@ -7,6 +7,7 @@ admission.  The verbs are in files of their own beside this one; objects here ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from kapi.admission.interface import AdmissionChain, Attributes
@@ -19,6 +20,7 @@ from kapi.registry.conversion import converting
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
 from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.schema import builtin
 from kapi.schema.empty_lists import nil_empty_lists
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
@@ -29,6 +31,11 @@ from kapi.watchcache.entry import Entry
 Object = dict[str, Any]
 _VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
 Convert = Callable[[Object], Object]
+
+
+@cache
+def _built_in(group: str, version: str, kind: str) -> Type:
+    return builtin.type_of(GroupVersionKind(group, version, kind))
 
 
 def _between(one: Resource, other: Resource) -> Convert:
@@ -145,9 +152,7 @@ class ResourceStore:
         """The shape of a served version."""
         if resource.schema is not None:
             return resource.schema()
-        from kapi.schema.builtin import type_of
-
-        return type_of(GroupVersionKind(resource.group, resource.version, resource.kind))
+        return _built_in(resource.group, resource.version, resource.kind)
 
     def track_update(self, op: Operation, live: Object | None, obj: Object) -> None:
         """Brings ``metadata.managedFields`` of ``obj`` up to date for a create or update by ``op``'s manager."""
