@@ -7,17 +7,18 @@ on when the server is ready (``App._settle``).
 from __future__ import annotations
 
 import gc
-import sys
+import signal
 
 
 def main() -> None:
     gc.disable()
-    try:
-        from kapi.tap import main as run
+    # Ctrl-C ends the process on the spot until the reactor takes the signals over: an exception in the middle of an
+    # import is a traceback, or is swallowed
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from kapi.tap import main as run
 
-        run()
-    except KeyboardInterrupt:  # before the reactor has taken the signals over
-        sys.exit(130)
+    run()
 
 
 if __name__ == "__main__":

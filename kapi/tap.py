@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -147,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.startService()
     running: Any = reactor
     running.addSystemEventTrigger("before", "shutdown", app.stopService)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which is what the reactor replaces
     running.run()
     sys.exit(app.exit_code)
 
