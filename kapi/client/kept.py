@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from socket import MSG_DONTWAIT, MSG_PEEK
 from typing import Any
 
 from twisted.internet import tcp
@@ -32,6 +33,7 @@ KEEP = 90.0  # seconds an idle connection is kept
 MAX_IDLE = 25  # connections to one server
 _HEADS = 1000  # URIs whose first lines are kept
 _SWEEP = 15.0  # seconds
+_FRESH = 1.0  # seconds for which a connection is believed to be as it was
 _BREAK = b"\r\n\r\n"
 
 
@@ -54,6 +56,17 @@ class _Connection(Protocol):
 
     def connectionMade(self) -> None:
         send_at_once(getattr(self.transport, "transport", None))
+
+    def has_news(self) -> bool:
+        """Whether the socket holds something that nobody asked for: that the server has closed, most likely, and the reactor
+        has not come round to telling."""
+        socket: Any = getattr(getattr(self.transport, "transport", None), "socket", None)
+        try:
+            return socket is None or len(socket.recv(1, MSG_PEEK | MSG_DONTWAIT)) >= 0
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def ask(self, data: bytes, busy: Deferred[Any]) -> None:
         self.busy = busy
@@ -228,8 +241,8 @@ class ServerAgent:
         data = b"%s%s\r\nContent-Length: %d\r\n\r\n%s" % (head, _lines(headers), len(body), body)
         running: list[Callable[[], Any]] = []  # how to stop what is under way; empty when it was stopped
         done: Deferred[Any] = Deferred(lambda _: running.pop()())
-        if self.idle:
-            connection = self.idle.pop()
+        connection = self._kept()
+        if connection is not None:
             running.append(connection.abort)
             connection.ask(data, done)
             return done
@@ -244,6 +257,16 @@ class ServerAgent:
         running.append(connecting.cancel)
         connecting.addCallback(connected).addErrback(lambda why: done.errback(why) if running else None)
         return done
+
+    def _kept(self) -> _Connection | None:
+        """An idle connection that the server has not closed, as far as can be known."""
+        now: float = self._reactor.seconds()
+        while self.idle:
+            connection = self.idle.pop()
+            if now - connection.since < _FRESH or not connection.has_news():
+                return connection
+            connection.abort()
+        return None
 
     def free(self, connection: _Connection) -> None:
         """A connection has answered."""

@@ -169,6 +169,19 @@ class KeptCase(TestCase):
             await early
         self.assertEqual(self.agent.idle, [])
 
+    async def test_a_connection_is_not_used_whose_end_has_come_but_was_not_told_yet(self) -> None:
+        await self.ask(OK)
+        kept_one = self.agent.idle[0]
+        kept_one.since -= 2
+        self.assertFalse(kept_one.has_news())
+        raw = kept_one.transport.transport  # type: ignore[union-attr]
+        raw.stopReading()  # the reactor is busy elsewhere
+        self.server.connections[0].transport.loseConnection()
+        await deferLater(reactor, 0.05)
+        self.assertEqual(self.agent.idle, [kept_one])
+        self.assertEqual((await self.ask(OK)).body, b"ok")
+        self.assertEqual(len(self.server.connections), 2)
+
     async def test_idle_connections_are_closed_after_a_while(self) -> None:
         clock = self.agent._reactor = Clock()
         await self.ask(OK)
