@@ -19,7 +19,8 @@ from kapi.cel import types
 from kapi.cel.checker import Scope, check
 from kapi.cel.errors import BudgetExceeded, CompileErrors, EvaluationError, Issue, Source
 from kapi.cel.estimate import Range, SizeOf, estimate
-from kapi.cel.evaluator import Compiler, Frame
+from kapi.cel.evaluator import Compiler
+from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload, table
 from kapi.cel.library import KUBERNETES, KUBERNETES_CONSTANTS
 from kapi.cel.literals import check_literals

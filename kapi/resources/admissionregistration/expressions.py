@@ -7,7 +7,7 @@ from typing import Any
 
 from kapi.cel import errors as cel_errors
 from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program, kubernetes_functions
-from kapi.cel.evaluator import Frame
+from kapi.cel.frame import Frame
 from kapi.cel.functions import declarer, table
 from kapi.cel.library.authorizer import AUTHORIZER_TYPE, RESOURCE_CHECK
 from kapi.cel.types import (

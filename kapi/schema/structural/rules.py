@@ -19,7 +19,7 @@ from kapi.cel import (
     TimeExceeded,
 )
 from kapi.cel import types as t
-from kapi.cel.evaluator import Frame
+from kapi.cel.frame import Frame
 from kapi.cel.syntax import idents
 from kapi.cel.values import NONE, Optional
 from kapi.machinery.field import (

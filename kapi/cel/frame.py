@@ -1,0 +1,47 @@
+"""The state of one evaluation: variables, cost, and the bounds of what it may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kapi.cel.errors import BudgetExceeded, TimeExceeded
+
+Step = Callable[["Frame"], Any]
+
+#: code points, bytes and elements one evaluation may allocate
+MAX_ALLOCATION = 8_000_000
+#: cost of a single call, or elements of a comparison, that is not begun when time is short
+LONG = 20_000
+#: units that are not allocated at once when time is short
+_LARGE = 200_000
+
+
+class Frame:
+    """The state of one evaluation."""
+
+    __slots__ = ("globals", "slots", "cost", "limit", "deadline", "allocated")
+
+    def __init__(self, variables: Mapping[str, Any], slots: int, limit: int, deadline: float) -> None:
+        self.globals = variables
+        self.slots: list[Any] = [None] * slots
+        self.cost = 0
+        self.limit = limit
+        self.deadline = deadline
+        self.allocated = 0
+
+    def grow(self, amount: int) -> None:
+        """Accounts for an allocation."""
+        self.allocated += amount
+        if self.allocated > MAX_ALLOCATION:
+            raise BudgetExceeded()
+        if self.deadline and (amount > _LARGE or time.monotonic() > self.deadline):
+            raise TimeExceeded()
+
+    def tick(self) -> None:
+        """Called once an iteration."""
+        if self.cost > self.limit:
+            raise BudgetExceeded()
+        if self.deadline and time.monotonic() > self.deadline:
+            raise TimeExceeded()

@@ -1,0 +1,438 @@
+"""Closures that compute: calls of functions, logic, equality, indices, sums, and the steps of folds built in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kapi.cel.checker import Scope
+from kapi.cel.cost import runtime_cost
+from kapi.cel.errors import Cancelled, EvaluationError, TimeExceeded
+from kapi.cel.frame import LONG, Frame, Step
+from kapi.cel.functions import Overload
+from kapi.cel.macros import ACCU
+from kapi.cel.reading import certain, optional_field
+from kapi.cel.syntax import Call, Expr, Ident, Literal
+from kapi.cel.types import CelType, StructType
+from kapi.cel.values import NONE, MapList, Optional, SetList, equal, from_key, no_overload, to_key, type_of
+
+
+class Compiles(Protocol):
+    """What compiles the parts of a call."""
+
+    scope: Scope
+
+    def compile(self, node: Expr) -> Step: ...
+
+    def named(self, target: CelType | None, field: str) -> tuple[str, Callable[[Any], Any] | None]: ...
+
+
+def direct(args: list[Step], overload: Overload) -> Step:
+    impl = overload.impl
+    assert impl is not None
+    cost = runtime_cost(overload)
+    if len(args) == 1 and cost is None:
+        only = args[0]
+
+        def unary(frame: Frame) -> Any:
+            value = only(frame)
+            frame.cost += 1
+            try:
+                return impl(value)
+            except (TypeError, AttributeError):
+                raise no_overload() from None
+
+        return unary
+
+    def invoke(frame: Frame) -> Any:
+        values = [arg(frame) for arg in args]
+        return apply(frame, overload, cost, values)
+
+    return invoke
+
+
+def apply(frame: Frame, overload: Overload, cost: Any, values: list[Any]) -> Any:
+    """Runs an implementation, charging what it costs and what it allocates."""
+    impl = overload.impl
+    assert impl is not None
+    if cost is not None:
+        before = cost.before(values)
+        if before:
+            frame.cost += before
+            frame.tick()
+            if frame.deadline and before > LONG:
+                raise TimeExceeded()  # one call that may outlast any slice of time
+        if cost.grows:
+            frame.grow(cost.growth(values))
+    else:
+        frame.cost += 1
+    try:
+        result = impl(frame, *values) if getattr(impl, "wants_frame", False) else impl(*values)
+    except EvaluationError:
+        raise
+    except (TypeError, AttributeError):
+        raise no_overload() from None
+    except (OverflowError, ValueError, RecursionError, MemoryError) as error:
+        raise EvaluationError(str(error) or error.__class__.__name__) from None
+    if cost is not None and cost.after is not None:
+        frame.cost += cost.after(values, result)
+        frame.tick()
+    return result
+
+
+def dispatched(args: list[Step], overloads: list[Overload]) -> Step:
+    costs = [runtime_cost(item) for item in overloads]
+    pairs = list(zip(overloads, costs, strict=False))
+
+    def invoke(frame: Frame) -> Any:
+        values = [arg(frame) for arg in args]
+        fixed = tuple(values)
+        for overload, cost in pairs:
+            if overload.accepts(fixed):
+                return apply(frame, overload, cost, values)
+        raise no_overload()
+
+    return invoke
+
+
+class Failed:
+    """An error that waits in an accumulator: a later element may still decide."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error = error
+
+    def throw(self) -> Any:
+        raise self.error
+
+
+def _and(compiler: Compiles, node: Call) -> Step:
+    return _logic(compiler, node, deciding=False)
+
+
+def _or(compiler: Compiles, node: Call) -> Step:
+    return _logic(compiler, node, deciding=True)
+
+
+def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
+    left, right = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    accumulating = isinstance(node.args[0], Ident) and node.args[0].name == ACCU
+    neutral = not deciding
+
+    def decide(frame: Frame) -> Any:
+        failure: EvaluationError | None = None
+        try:
+            value = left(frame)
+            if value is deciding:
+                return deciding
+            if value is not neutral:
+                failure = value.error if value.__class__ is Failed else no_overload()
+        except Cancelled:
+            raise
+        except EvaluationError as error:
+            failure = error
+        try:
+            value = right(frame)
+            if value is deciding:
+                return deciding
+            if value is not neutral:
+                failure = failure or no_overload()
+        except Cancelled:
+            raise
+        except EvaluationError as error:
+            failure = failure or error
+        if failure is None:
+            return neutral
+        if accumulating:
+            return Failed(failure)
+        raise failure
+
+    return decide
+
+
+def _ternary(compiler: Compiles, node: Call) -> Step:
+    test, then, other = (compiler.compile(arg) for arg in node.args)
+
+    def choose(frame: Frame) -> Any:
+        value = test(frame)
+        if value is True:
+            return then(frame)
+        if value is False:
+            return other(frame)
+        raise no_overload()
+
+    return choose
+
+
+def _not_strictly_false(compiler: Compiles, node: Call) -> Step:
+    inner = compiler.compile(node.args[0])
+
+    def test(frame: Frame) -> Any:
+        try:
+            value = inner(frame)
+        except Cancelled:
+            raise
+        except EvaluationError:
+            return True
+        frame.cost += 1
+        return value is not False
+
+    return test
+
+
+def _not(compiler: Compiles, node: Call) -> Step:
+    inner = compiler.compile(node.args[0])
+
+    def negate(frame: Frame) -> Any:
+        value = inner(frame)
+        frame.cost += 1
+        if value is True:
+            return False
+        if value is False:
+            return True
+        if value.__class__ is Failed:
+            raise value.error
+        raise no_overload()
+
+    return negate
+
+
+def _equality(compiler: Compiles, node: Call) -> Step:
+    left, right = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    positive = node.function == "_==_"
+    unit = positive and all(_opaque(arg.type) for arg in node.args[:1])
+
+    def test(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        frame.cost += 1 if unit else _equality_cost(one, other)
+        if isinstance(one, (list, tuple, dict)):
+            frame.tick()
+            if frame.deadline and len(one) > LONG:
+                raise TimeExceeded()
+        try:
+            return equal(one, other) is positive
+        except RecursionError:
+            raise EvaluationError("values are nested too deeply") from None
+
+    return test
+
+
+def _opaque(type_: CelType | None) -> bool:
+    return type_ is not None and "." in type_.name and not isinstance(type_, StructType)
+
+
+def _equality_cost(one: Any, other: Any) -> int:
+    smaller = min(_units(one), _units(other))
+    return -(-smaller // 10)
+
+
+def _units(value: Any) -> int:
+    return len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 1
+
+
+def _index(compiler: Compiles, node: Call) -> Step:
+    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+
+    def read(frame: Frame) -> Any:
+        value, at = operand(frame), key(frame)
+        frame.cost += 1
+        if value.__class__ is Optional:
+            if not value.present:
+                return NONE
+            try:
+                found = index(value.value(), at)
+            except _Absent:
+                return NONE
+            return found if found.__class__ is Optional else Optional(found)
+        return index(value, at)
+
+    return read
+
+
+def _optional_index(compiler: Compiles, node: Call) -> Step:
+    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+
+    def read(frame: Frame) -> Any:
+        value, at = operand(frame), key(frame)
+        frame.cost += 1
+        if value.__class__ is Optional:
+            if not value.present:
+                return NONE
+            value = value.value()
+        try:
+            found = index(value, at)
+        except _Absent:
+            return NONE
+        return found if found.__class__ is Optional else Optional(found)
+
+    return read
+
+
+def _optional_select(compiler: Compiles, node: Call) -> Step:
+    field = node.args[1]
+    assert isinstance(field, Literal)
+    name, convert = compiler.named(node.args[0].type, str(field.value))
+    return optional_field(compiler.compile(node.args[0]), name, convert)
+
+
+class _Absent(EvaluationError):
+    """There is no such element."""
+
+
+def index(value: Any, at: Any) -> Any:
+    """An element of a list or entry of a map.  Raises EvaluationError."""
+    if isinstance(value, (list, tuple)):
+        if at.__class__ is bool or not isinstance(at, (int, float)):
+            raise EvaluationError(f"unsupported index type '{type_of(at).name}' in list")
+        if isinstance(at, float):
+            if at != at or at != int(at):
+                raise EvaluationError(f"unsupported index value {at} in list")
+            at = int(at)
+        if not 0 <= at < len(value):
+            raise _Absent(f"index out of bounds: {at}")
+        return value[at]
+    if isinstance(value, dict):
+        try:
+            if isinstance(at, float):
+                at = int(at) if at == at and abs(at) < 2**64 and at == int(at) else at
+            found = value[to_key(at) if not isinstance(at, float) else at]
+        except KeyError:
+            raise _Absent(f"no such key: {at}") from None
+        return found
+    raise no_overload()
+
+
+def _add(compiler: Compiles, node: Call) -> Step:
+    """Addition of anything: numbers at once, lists by what their schema says of them."""
+    overloads = node.overloads or compiler.scope.functions["_+_"]
+    nodes = node.args
+    if len(overloads) == 1 and overloads[0].id == "add_int64" and all(certain(item.type) for item in nodes):
+        return direct([compiler.compile(item) for item in nodes], overloads[0])
+    general = dispatched([_held(index) for index in (0, 1)], overloads)
+    left, right = compiler.compile(nodes[0]), compiler.compile(nodes[1])
+
+    def add(frame: Frame) -> Any:
+        one: Any = left(frame)
+        other: Any = right(frame)
+        if one.__class__ is str and other.__class__ is str or one.__class__ is bytes and other.__class__ is bytes:
+            total = len(one) + len(other)
+            frame.cost += -(-total // 10)
+            frame.grow(total)
+            return one + other  # type: ignore[operator]
+        if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+            frame.cost += 1
+            frame.grow(len(one) + len(other))
+            return concatenate(one, other)
+        return general(_Pair(frame, one, other))  # type: ignore[arg-type]
+
+    return add
+
+
+class _Pair:
+    """A frame that holds two operands for the general dispatch."""
+
+    __slots__ = ("frame", "values")
+
+    def __init__(self, frame: Frame, one: Any, other: Any) -> None:
+        self.frame = frame
+        self.values = (one, other)
+
+    @property
+    def cost(self) -> int:
+        return self.frame.cost
+
+    @cost.setter
+    def cost(self, value: int) -> None:
+        self.frame.cost = value
+
+    def tick(self) -> None:
+        self.frame.tick()
+
+    def grow(self, amount: int) -> None:
+        self.frame.grow(amount)
+
+
+def _held(index: int) -> Step:
+    return lambda frame: frame.values[index]  # type: ignore[attr-defined]
+
+
+def concatenate(one: Any, other: Any) -> Any:
+    """``+`` of lists: sets keep one of equal elements, keyed lists take over the right's element of a key."""
+    if isinstance(one, SetList):
+        added = SetList(one)
+        added.extend(item for item in other if not any(equal(item, known) for known in one))
+        return added
+    if isinstance(one, MapList):
+        places = {one.key_of(item): place for place, item in enumerate(one)}
+        merged = list(one)
+        for item in other:
+            place = places.get(one.key_of(item))
+            if place is None:
+                merged.append(item)
+            else:
+                merged[place] = item
+        return MapList(merged, one.keys)
+    return [*one, *other]
+
+
+def when(test: Step, then: Step, accu: int) -> Step:
+    def step(frame: Frame) -> Any:
+        value = test(frame)
+        if value is True:
+            return then(frame)
+        if value is False:
+            frame.cost += 1
+            return frame.slots[accu]
+        raise no_overload()
+
+    return step
+
+
+def appending(element: Step, accu: int) -> Step:
+    def step(frame: Frame) -> Any:
+        frame.cost += 1
+        value = element(frame)
+        frame.cost += 11
+        frame.allocated += 1
+        items = frame.slots[accu]
+        items.append(value)
+        return items
+
+    return step
+
+
+def inserting(parts: list[Step], accu: int) -> Step:
+    def step(frame: Frame) -> Any:
+        frame.cost += 1
+        mapping = frame.slots[accu]
+        values = [part(frame) for part in parts]
+        frame.cost += 1
+        if len(values) == 2:
+            entries = {to_key(values[0]): values[1]}
+        elif isinstance(values[0], dict):
+            entries = values[0]
+        else:
+            raise no_overload()
+        for key, value in entries.items():
+            if key in mapping:
+                raise EvaluationError(f"insert failed: key {from_key(key)} already exists")
+            mapping[key] = value
+        return mapping
+
+    return step
+
+
+SPECIAL: dict[str, Callable[[Compiles, Call], Step]] = {
+    "_&&_": _and,
+    "_||_": _or,
+    "_?_:_": _ternary,
+    "@not_strictly_false": _not_strictly_false,
+    "!_": _not,
+    "_==_": _equality,
+    "_!=_": _equality,
+    "_[_]": _index,
+    "_[?_]": _optional_index,
+    "_?._": _optional_select,
+    "_+_": _add,
+}

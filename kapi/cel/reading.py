@@ -1,0 +1,148 @@
+"""Closures that read: names, fields of maps and structs, and whether they are there (upstream: cel-go ``attributes.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.cel.errors import Cancelled, EvaluationError
+from kapi.cel.frame import Frame, Step
+from kapi.cel.types import CelType
+from kapi.cel.values import NONE, Optional, no_overload
+
+
+def certain(type_: CelType | None) -> bool:
+    """Whether the checker knows what kind of value it will be."""
+    return type_ is not None and type_.kind not in ("dyn", "param", "null", "error", "wrapper", "opaque")
+
+
+def local(index: int) -> Step:
+    def read(frame: Frame) -> Any:
+        frame.cost += 1
+        return frame.slots[index]
+
+    return read
+
+
+def constant(value: Any) -> Step:
+    def read(frame: Frame) -> Any:
+        frame.cost += 1
+        return value
+
+    return read
+
+
+def variable(name: str) -> Step:
+    def read(frame: Frame) -> Any:
+        frame.cost += 1
+        try:
+            value = frame.globals[name]
+        except KeyError:
+            raise EvaluationError(f"no such attribute(s): {name}") from None
+        return value(frame) if value.__class__ is Lazy else value
+
+    return read
+
+
+class Lazy:
+    """A variable computed when first used: ``compute(frame)`` charges its own cost."""
+
+    __slots__ = ("compute", "state")
+
+    def __init__(self, compute: Callable[[Frame], Any]) -> None:
+        self.compute = compute
+        self.state: tuple[Any] | EvaluationError | None = None
+
+    def __call__(self, frame: Frame) -> Any:
+        if self.state is None:
+            try:
+                self.state = (self.compute(frame),)
+            except Cancelled:
+                raise
+            except EvaluationError as error:
+                self.state = error
+        if isinstance(self.state, EvaluationError):
+            raise self.state
+        return self.state[0]
+
+
+def get_field(value: Any, name: str) -> Any:
+    """A field or entry by name.  Raises EvaluationError."""
+    if isinstance(value, dict):
+        try:
+            return value[name]
+        except KeyError:
+            raise EvaluationError(f"no such key: {name}") from None
+    raise no_overload()
+
+
+def plain_field(operand: Step, name: str) -> Step:
+    def read(frame: Frame) -> Any:
+        value = operand(frame)
+        frame.cost += 1
+        if value.__class__ is Optional:
+            if not value.present:
+                return NONE
+            inner = value.value()
+            return NONE if isinstance(inner, dict) and name not in inner else _member(inner, name, None)
+        return get_field(value, name)
+
+    return read
+
+
+def struct_field(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
+    def read(frame: Frame) -> Any:
+        value = operand(frame)
+        frame.cost += 1
+        found = get_field(value, name)
+        return found if convert is None else convert(found)
+
+    return read
+
+
+def _member(value: Any, name: str, convert: Callable[[Any], Any] | None) -> Any:
+    found = get_field(value, name)
+    if convert is not None:
+        found = convert(found)
+    return found if found.__class__ is Optional else Optional(found)
+
+
+def optional_field(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
+    def read(frame: Frame) -> Any:
+        value = operand(frame)
+        frame.cost += 1
+        if value.__class__ is Optional:
+            if not value.present:
+                return NONE
+            value = value.value()
+        if not isinstance(value, dict):
+            raise no_overload()
+        if name not in value:
+            return NONE
+        return _member(value, name, convert)
+
+    return read
+
+
+def present(operand: Step, name: str) -> Step:
+    def test(frame: Frame) -> Any:
+        value = operand(frame)
+        if value.__class__ is Optional:
+            if not value.present:
+                return False
+            value = value.value()
+        if isinstance(value, dict):
+            return name in value
+        raise no_overload()
+
+    return test
+
+
+# calls
+
+
+def unbound(name: str) -> Step:
+    def fail(frame: Frame) -> Any:
+        raise EvaluationError(f"unbound function: {name}")
+
+    return fail
