@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import replace
 from typing import Any
 
@@ -10,41 +9,36 @@ from kapi.cel.library.urls import parse as parse_url
 from kapi.machinery.field import (
     FieldError,
     Path,
-    duplicate,
-    forbidden,
     invalid,
     not_supported,
     required,
-    too_many,
 )
 from kapi.machinery.names import dns_1035_label, dns_subdomain
-from kapi.resources.admissionregistration import webhooks
+from kapi.resources.apiextensions.conversion_rules import REVIEW_VERSIONS, bad_bundle, validate_conversion
 from kapi.resources.apiextensions.defaults_check import default_errors
 from kapi.resources.apiextensions.internal import internal_spec, is_true, schema_of, version_schema
+from kapi.resources.apiextensions.root_schema import validate_schema
 from kapi.resources.apiextensions.schema_rules import (
-    SCHEMA_LIMIT,
     TYPES,
-    CostContext,
-    SchemaValidator,
     Strictness,
-    TotalCost,
-    cost_text,
     map_key_errors,
     walk_schemas,
 )
+from kapi.resources.apiextensions.version_rules import (
+    MAX_SELECTABLE,
+    deprecation_texts,
+    validate_column,
+    validate_selectable,
+    validate_subresources,
+)
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.schema.structural.pruning import has_defaults
-from kapi.schema.structural.rules import field_path
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
 Object = dict[str, Any]
 
 APPROVED = "api-approved.kubernetes.io"
 _KEP = "https://github.com/kubernetes/enhancements/pull/1111"
-_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_REVIEW_VERSIONS = ("v1", "v1beta1")
-_MAX_SELECTABLE = 8
 _EXTENSIONS = (
     "x-kubernetes-embedded-resource",
     "x-kubernetes-preserve-unknown-fields",
@@ -53,23 +47,6 @@ _EXTENSIONS = (
     "x-kubernetes-list-type",
     "x-kubernetes-validations",
 )
-_ROOT_FIELDS = (
-    "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems "
-    "MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations"
-)
-_ALLOWED_AT_ROOT = frozenset(
-    "description format title maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern maxItems minItems "
-    "uniqueItems multipleOf required items properties externalDocs example x-kubernetes-preserve-unknown-fields "
-    "x-kubernetes-validations".split()
-)
-#: the order in which the Go type has its fields
-_GO_FIELDS = (
-    "id $schema $ref description type nullable format title default maximum exclusiveMaximum minimum exclusiveMinimum "
-    "maxLength minLength pattern maxItems minItems uniqueItems multipleOf enum maxProperties minProperties required items "
-    "allOf oneOf anyOf not properties additionalProperties patternProperties dependencies additionalItems definitions "
-    "externalDocs example x-kubernetes-preserve-unknown-fields x-kubernetes-embedded-resource x-kubernetes-int-or-string "
-    "x-kubernetes-list-map-keys x-kubernetes-list-type x-kubernetes-map-type x-kubernetes-validations"
-).split()
 
 
 class _Options(Strictness):
@@ -165,7 +142,7 @@ def _update_options(crd: Object, old: Object, before: Object) -> _Options:
     options = _Options()
     conversion = before.get("conversion")
     reviews = (conversion or {}).get("conversionReviewVersions") or []
-    options.review_version = conversion is None or not reviews or any(item in _REVIEW_VERSIONS for item in reviews)
+    options.review_version = conversion is None or not reviews or any(item in REVIEW_VERSIONS for item in reviews)
     options.immutable_names = is_true(old, "Established")
     schemas, nodes = _schemas(before), _nodes(before)
     options.schema_required = bool(schema_of(before.get("validation"))) or all(
@@ -187,7 +164,7 @@ def _update_options(crd: Object, old: Object, before: Object) -> _Options:
         if version_schema(old_spec, version.get("name", "")) == schema_of(version.get("schema"))
     }
     options.unchanged = frozenset(unchanged)
-    options.any_ca_bundle = not options.immutable_names or _bad_bundle(conversion)
+    options.any_ca_bundle = not options.immutable_names or bad_bundle(conversion)
     options.many_selectable = _many_selectable(new_spec, old_spec)
     return options
 
@@ -197,7 +174,7 @@ def _many_selectable(new: Object, old: Object) -> frozenset[str]:
     found = {
         version.get("name", "")
         for version in new.get("versions") or ()
-        if len(before.get(version.get("name"), [])) > _MAX_SELECTABLE
+        if len(before.get(version.get("name"), [])) > MAX_SELECTABLE
         and before[version.get("name")] == version.get("selectableFields")
     }
     return frozenset(found | {""} if found else found)
@@ -210,11 +187,6 @@ def _odd_set(node: Object) -> bool:
     if items.get("type") == "array":
         return items.get("x-kubernetes-list-type") not in (None, "atomic")
     return items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic"
-
-
-def _bad_bundle(conversion: Object | None) -> bool:
-    bundle: Any = ((conversion or {}).get("webhookClientConfig") or {}).get("caBundle")
-    return bool(bundle) and bool(_ca_bundle_errors(Path("caBundle"), bundle))
 
 
 def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
@@ -259,17 +231,16 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
         if not given.get(name):
             errors.append(required(path.child("names", name)))
     errors.extend(_names(given, path.child("names")))
-    _schema(
+    validate_schema(
         spec.get("validation"),
         _any_status(spec),
-        options,
         options.strictness(spec["version"]),
         path.child("validation"),
         errors,
     )
-    _subresources(spec.get("subresources"), path.child("subresources"), errors)
+    validate_subresources(spec.get("subresources"), path.child("subresources"), errors)
     for index, column in enumerate(spec.get("additionalPrinterColumns") or ()):
-        _column(column, path.child("additionalPrinterColumns").index(index), errors)
+        validate_column(column, path.child("additionalPrinterColumns").index(index), errors)
     if spec.get("selectableFields"):
         schema = schema_of(spec.get("validation"))
         if schema is None:
@@ -277,7 +248,7 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
                 invalid(path.child("selectableFields"), "", "may only be set when validations.schema is included")
             )
         else:
-            _selectable(
+            validate_selectable(
                 spec["selectableFields"], schema, path.child("selectableFields"), "" in options.many_selectable, errors
             )
     conversion = spec.get("conversion")
@@ -290,7 +261,13 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
             )
         )
     if conversion is not None:
-        _conversion(conversion, options, path.child("conversion"), errors)
+        validate_conversion(
+            conversion,
+            path.child("conversion"),
+            errors,
+            any_bundle=options.any_ca_bundle,
+            known_review=options.review_version,
+        )
     return errors
 
 
@@ -348,106 +325,32 @@ def _schema_presence(
 
 def _version(spec: Object, version: Object, path: Path, options: _Options, errors: list[FieldError]) -> None:
     warning = version.get("deprecationWarning")
-    for text in _deprecation_texts(bool(version.get("deprecated")), warning):
+    for text in deprecation_texts(bool(version.get("deprecated")), warning):
         errors.append(invalid(path.child("deprecationWarning"), warning, text))
     subresources = version.get("subresources") or spec.get("subresources") or {}
     name = version.get("name", "")
-    _schema(
+    validate_schema(
         version.get("schema"),
         subresources.get("status") is not None,
-        options,
         options.strictness(name),
         path.child("schema"),
         errors,
     )
-    _subresources(version.get("subresources"), path.child("subresources"), errors)
+    validate_subresources(version.get("subresources"), path.child("subresources"), errors)
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        _column(column, path.child("additionalPrinterColumns").index(index), errors)
+        validate_column(column, path.child("additionalPrinterColumns").index(index), errors)
     if version.get("selectableFields"):
         schema = schema_of(version.get("schema"))
         at = path.child("selectableFields")
         if schema is None:
             errors.append(invalid(at, "", "may only be set when `version.schema.openAPIV3Schema` is not included"))
         else:
-            _selectable(version["selectableFields"], schema, at, name in options.many_selectable, errors)
-
-
-def _deprecation_texts(deprecated: bool, warning: str | None) -> list[str]:
-    if warning is None:
-        return []
-    if not deprecated:
-        return ["can only be set for deprecated versions"]
-    texts = []
-    if len(warning.encode()) > 256:
-        texts.append("must be <= 256 characters long")
-    if not warning:
-        texts.append("must not be an empty string")
-    position = 0
-    for char in warning:
-        if char != " " and unicodedata.category(char)[0] in "ZC":
-            texts.append(
-                f"must only contain printable UTF-8 characters; non-printable character found at index {position}"
-            )
-            break
-        position += len(char.encode())
-    return texts
+            validate_selectable(version["selectableFields"], schema, at, name in options.many_selectable, errors)
 
 
 def _any_status(spec: Object) -> bool:
     holders = [spec.get("subresources"), *(version.get("subresources") for version in spec.get("versions") or ())]
     return any((holder or {}).get("status") is not None for holder in holders)
-
-
-def _schema(
-    holder: Object | None,
-    status_enabled: bool,
-    options: _Options,
-    strictness: Strictness,
-    path: Path,
-    errors: list[FieldError],
-) -> None:
-    schema = schema_of(holder)
-    if schema is None:
-        return
-    strictness.structural = options.structural
-    at = path.child("openAPIV3Schema")
-    found: list[FieldError] = []
-    if status_enabled:
-        _root_fields(schema, path, found)
-    if schema.get("nullable"):
-        found.append(forbidden(path.child("openAPIV3Schema.nullable"), "nullable cannot be true at the root"))
-    context: CostContext | None = None
-    unreadable = ""
-    if strictness.structural:
-        unreadable = conversion_error(schema)
-        if not unreadable:
-            problems = structural_errors(at, schema) or default_errors(at, schema, strictness.pruned_defaults)
-            found.extend(problems)
-            if not problems:
-                context = CostContext(schema, TotalCost(), is_root=True)
-    found.extend(SchemaValidator(strictness).validate(at, schema, context))
-    if not found and unreadable:
-        found.append(invalid(at, "", unreadable))
-    if context is not None and context.total.total > SCHEMA_LIMIT:
-        text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
-        found.extend(forbidden(where, text) for _, where in context.total.expensive)
-        name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        found.append(forbidden(at, cost_text(name, context.total.total, SCHEMA_LIMIT)))
-    errors.extend(found)
-
-
-def _root_fields(schema: Object, path: Path, errors: list[FieldError]) -> None:
-    for name in _GO_FIELDS:
-        value = schema.get(name)
-        if name == "type":
-            if value and value != "object":
-                text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-                errors.append(invalid(path.child("openAPIV3Schema.type"), value, text))
-                return
-        elif value not in (None, "", False, [], {}) and name not in _ALLOWED_AT_ROOT:
-            text = f"only [{_ROOT_FIELDS}] fields are allowed at the root of the schema if the status subresource is enabled"
-            errors.append(invalid(path.child("openAPIV3Schema"), schema, text))
-            return
 
 
 def _names(names: Object, path: Path) -> list[FieldError]:
@@ -474,141 +377,6 @@ def _names(names: Object, path: Path) -> list[FieldError]:
         if texts:
             errors.append(invalid(path.child("categories").index(index), value, ",".join(texts)))
     return errors
-
-
-def _simple_path(text: str, path: Path) -> list[FieldError]:
-    if not text.startswith("."):
-        return [invalid(path, text, "must be a simple json path starting with .")]
-    return []
-
-
-def _subresources(subresources: Object | None, path: Path, errors: list[FieldError]) -> None:
-    scale = (subresources or {}).get("scale")
-    if scale is None:
-        return
-    for name, prefix, text in (
-        ("specReplicasPath", ".spec.", "should be a json path under .spec"),
-        ("statusReplicasPath", ".status.", "should be a json path under .status"),
-    ):
-        value, at = scale.get(name) or "", path.child("scale." + name)
-        if not value:
-            errors.append(required(at))
-        else:
-            problems = _simple_path(value, at)
-            if not problems and not value.startswith(prefix):
-                problems = [invalid(at, value, text)]
-            errors.extend(problems)
-    value = scale.get("labelSelectorPath")
-    if value:
-        at = path.child("scale.labelSelectorPath")
-        problems = _simple_path(value, at)
-        if not problems and not value.startswith((".spec.", ".status.")):
-            problems = [invalid(at, value, "should be a json path under either .spec or .status")]
-        errors.extend(problems)
-
-
-def _column(column: Object, path: Path, errors: list[FieldError]) -> None:
-    if not column.get("name"):
-        errors.append(required(path.child("name")))
-    type_, text = column.get("type") or "", "must be one of " + ",".join(_COLUMN_TYPES)
-    if not type_:
-        errors.append(required(path.child("type"), text))
-    elif type_ not in _COLUMN_TYPES:
-        errors.append(invalid(path.child("type"), type_, text))
-    format_ = column.get("format") or ""
-    if format_ and format_ not in _COLUMN_FORMATS:
-        errors.append(invalid(path.child("format"), format_, "must be one of " + ",".join(_COLUMN_FORMATS)))
-    json_path = column.get("jsonPath") or ""
-    if not json_path:
-        errors.append(required(path.child("JSONPath")))
-    else:
-        errors.extend(_simple_path(json_path, path.child("JSONPath")))
-
-
-def _selectable(fields: list[Object], schema: Object, path: Path, many: bool, errors: list[FieldError]) -> None:
-    seen: set[str] = set()
-    for index, item in enumerate(fields):
-        at, text = path.index(index).child("jsonPath"), item.get("jsonPath") or ""
-        if not text:
-            errors.append(required(at))
-            continue
-        try:
-            found, node = field_path(text, schema, arrays=False)
-        except ValueError as error:
-            errors.append(invalid(at, text, f"is an invalid path: {error}"))
-            continue
-        if str(found).partition(".")[0] == "metadata":
-            errors.append(invalid(at, text, "must not point to fields in metadata"))
-        if node.get("type") not in ("string", "boolean", "integer"):
-            errors.append(
-                invalid(
-                    at,
-                    text,
-                    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",  # noqa: E501
-                )
-            )
-        if str(found) in seen:
-            errors.append(duplicate(at, text))
-        seen.add(str(found))
-    if len(seen) > _MAX_SELECTABLE and not many:
-        errors.append(too_many(path, len(seen), _MAX_SELECTABLE))
-
-
-def _conversion(conversion: Object, options: _Options, path: Path, errors: list[FieldError]) -> None:
-    strategy, client = conversion.get("strategy") or "", conversion.get("webhookClientConfig")
-    reviews = conversion.get("conversionReviewVersions") or []
-    if not strategy:
-        errors.append(required(path.child("strategy")))
-    elif strategy not in ("None", "Webhook"):
-        errors.append(not_supported(path.child("strategy"), strategy, ("None", "Webhook")))
-    at = path.child("webhookClientConfig")
-    if strategy != "Webhook":
-        text = "should not be set when strategy is not set to Webhook"
-        if client is not None:
-            errors.append(forbidden(at, text))
-        if reviews:
-            errors.append(forbidden(path.child("conversionReviewVersions"), text))
-        return
-    if client is None:
-        errors.append(required(at, "required when strategy is set to Webhook"))
-    else:
-        if (client.get("url") is None) == (client.get("service") is None):
-            errors.append(required(at, "exactly one of url or service is required"))
-        elif client.get("url") is not None:
-            webhooks.validate_url(client["url"], at.child("url"), errors)
-        else:
-            webhooks.validate_service(client["service"], at.child("service"), errors)
-        if client.get("caBundle") and not options.any_ca_bundle:
-            errors.extend(_ca_bundle_errors(at.child("caBundle"), client["caBundle"]))
-    _review_versions(reviews, options, path.child("conversionReviewVersions"), errors)
-
-
-def _review_versions(reviews: list[str], options: _Options, path: Path, errors: list[FieldError]) -> None:
-    if not reviews:
-        errors.append(required(path))
-        return
-    seen: set[str] = set()
-    for index, version in enumerate(reviews):
-        if version in seen:
-            errors.append(invalid(path.index(index), version, "duplicate version"))
-            continue
-        seen.add(version)
-        errors.extend(invalid(path.index(index), version, text) for text in dns_1035_label(version))
-    if options.review_version and not any(item in _REVIEW_VERSIONS for item in reviews):
-        errors.append(invalid(path, reviews, "must include at least one of v1, v1beta1"))
-
-
-def _ca_bundle_errors(path: Path, bundle: str) -> list[FieldError]:
-    import base64
-
-    from cryptography import x509
-
-    try:
-        data = base64.b64decode(bundle)
-        x509.load_pem_x509_certificates(data)
-    except ValueError as error:
-        return [invalid(path, bundle, f"unable to load root certificates: unable to parse bytes as PEM block: {error}")]
-    return []
 
 
 def _rest(crd: Object, spec: Object) -> list[FieldError]:

@@ -1,0 +1,77 @@
+"""Validation of a conversion (upstream: apiextensions ``validation/validation.go`` validateCustomResourceConversion)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from cryptography import x509
+
+from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required
+from kapi.machinery.names import dns_1035_label
+from kapi.resources.admissionregistration import webhooks
+
+Object = dict[str, Any]
+REVIEW_VERSIONS = ("v1", "v1beta1")
+
+
+def bad_bundle(conversion: Object | None) -> bool:
+    """Whether the CA bundle of a definition's conversion cannot be read."""
+    bundle: Any = ((conversion or {}).get("webhookClientConfig") or {}).get("caBundle")
+    return bool(bundle) and bool(_bundle_errors(Path("caBundle"), bundle))
+
+
+def validate_conversion(
+    conversion: Object, path: Path, errors: list[FieldError], *, any_bundle: bool, known_review: bool
+) -> None:
+    """``any_bundle``: an unreadable CA bundle is let through; ``known_review``: one of the versions must be known here."""
+    strategy, client = conversion.get("strategy") or "", conversion.get("webhookClientConfig")
+    reviews = conversion.get("conversionReviewVersions") or []
+    if not strategy:
+        errors.append(required(path.child("strategy")))
+    elif strategy not in ("None", "Webhook"):
+        errors.append(not_supported(path.child("strategy"), strategy, ("None", "Webhook")))
+    at = path.child("webhookClientConfig")
+    if strategy != "Webhook":
+        text = "should not be set when strategy is not set to Webhook"
+        if client is not None:
+            errors.append(forbidden(at, text))
+        if reviews:
+            errors.append(forbidden(path.child("conversionReviewVersions"), text))
+        return
+    if client is None:
+        errors.append(required(at, "required when strategy is set to Webhook"))
+    else:
+        if (client.get("url") is None) == (client.get("service") is None):
+            errors.append(required(at, "exactly one of url or service is required"))
+        elif client.get("url") is not None:
+            webhooks.validate_url(client["url"], at.child("url"), errors)
+        else:
+            webhooks.validate_service(client["service"], at.child("service"), errors)
+        if client.get("caBundle") and not any_bundle:
+            errors.extend(_bundle_errors(at.child("caBundle"), client["caBundle"]))
+    _review_versions(reviews, known_review, path.child("conversionReviewVersions"), errors)
+
+
+def _review_versions(reviews: list[str], known: bool, path: Path, errors: list[FieldError]) -> None:
+    if not reviews:
+        errors.append(required(path))
+        return
+    seen: set[str] = set()
+    for index, version in enumerate(reviews):
+        if version in seen:
+            errors.append(invalid(path.index(index), version, "duplicate version"))
+            continue
+        seen.add(version)
+        errors.extend(invalid(path.index(index), version, text) for text in dns_1035_label(version))
+    if known and not any(item in REVIEW_VERSIONS for item in reviews):
+        errors.append(invalid(path, reviews, "must include at least one of v1, v1beta1"))
+
+
+def _bundle_errors(path: Path, bundle: str) -> list[FieldError]:
+    try:
+        data = base64.b64decode(bundle)
+        x509.load_pem_x509_certificates(data)
+    except ValueError as error:
+        return [invalid(path, bundle, f"unable to load root certificates: unable to parse bytes as PEM block: {error}")]
+    return []
