@@ -67,9 +67,11 @@ class Initializer:
 
     async def allowed(self, user: UserInfo, verb: str, **question: Any) -> bool:
         """Whether the authorizer lets a user do something; without an authorizer nobody may."""
+        return (await self.judge(user, verb, **question)).decision is Decision.ALLOW
+
+    async def judge(self, user: UserInfo, verb: str, **question: Any) -> Verdict:
+        """What the authorizer says, with its reason."""
         if self.authorizer is None:
-            return False
+            return Verdict(Decision.NO_OPINION)
         verdict = self.authorizer.authorize(Question(user, verb, **question))
-        if not isinstance(verdict, Verdict):
-            verdict = await verdict
-        return verdict.decision is Decision.ALLOW
+        return verdict if isinstance(verdict, Verdict) else await verdict

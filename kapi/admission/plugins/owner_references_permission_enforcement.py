@@ -7,6 +7,7 @@ from typing import Any
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.versions import row_of
+from kapi.authorization.interface import Decision, Verdict
 from kapi.machinery.gvk import GroupVersionKind
 
 Object = dict[str, Any]
@@ -28,17 +29,18 @@ class OwnerReferencesPermissionEnforcement(Plugin):
 
     async def _check(self, attributes: Attributes, new: list[Object], old: list[Object]) -> None:
         allowed, user, resource = self.initializer.allowed, attributes.user, attributes.resource
-        if attributes.operation != CREATE and not await allowed(
-            user,
-            "delete",
-            namespace=attributes.namespace,
-            group=resource.group,
-            version=resource.version,
-            resource=resource.resource,
-            subresource=attributes.subresource,
-            name=attributes.name,
-        ):
-            raise denied(attributes, "cannot set an ownerRef on a resource you can't delete: , <nil>")
+        if attributes.operation != CREATE:
+            verdict = await self.initializer.judge(
+                user,
+                "delete",
+                namespace=attributes.namespace,
+                group=resource.group,
+                version=resource.version,
+                resource=resource.resource,
+                subresource=attributes.subresource,
+                name=attributes.name,
+            )
+            _demand(verdict, attributes, "cannot set an ownerRef on a resource you can't delete")
         blocked_before = {owner.get("uid") for owner in old if owner.get("blockOwnerDeletion")}
         blocking = [
             owner for owner in new if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before
@@ -60,7 +62,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             )
             raise denied(attributes, why)
         plural, namespaced = found
-        if not await self.initializer.allowed(
+        verdict = await self.initializer.judge(
             attributes.user,
             "update",
             namespace=attributes.namespace if namespaced else "",
@@ -69,11 +71,9 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             resource=plural,
             subresource="finalizers",
             name=owner.get("name", ""),
-        ):
-            why = (
-                "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: "
-            )
-            raise denied(attributes, why + ", <nil>")
+        )
+        what = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
+        _demand(verdict, attributes, what)
 
     def _resource(self, kind: GroupVersionKind) -> tuple[str, bool] | None:
         row = row_of(kind)
@@ -86,6 +86,12 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             if spec.get("group") == kind.group and names.get("kind") == kind.kind and served:
                 return names.get("plural", ""), spec.get("scope") == "Namespaced"
         return None
+
+
+def _demand(verdict: Verdict, attributes: Attributes, what: str) -> None:
+    """Raises Forbidden with the authorizer's reason unless it allows."""
+    if verdict.decision is not Decision.ALLOW:
+        raise denied(attributes, f"{what}: {verdict.reason}, {verdict.error or '<nil>'}")
 
 
 def _owners(obj: Object | None) -> list[Object]:
