@@ -16,7 +16,7 @@ from kapi.resources.definition import StrategyContext
 from kapi.schema.structural.pruning import prune
 
 Object = dict[str, Any]
-_ROOT = Path(__file__).parents[2].parent / "shared/data/vectors/apiextensions/test/integration/ratcheting_test_cases"
+_ROOT = Path(__file__).parents[1] / "vectors" / "gateway-api"
 _CONTEXT = StrategyContext("default", "x", now="2026-01-01T00:00:00Z")
 
 
@@ -35,8 +35,6 @@ def _documents(path: Path) -> list[Object]:
 
 
 def _definitions() -> list[Object]:
-    if not _ROOT.is_dir():
-        return []
     return [
         item
         for path in sorted(_ROOT.glob("crds/*.yaml"))
@@ -60,8 +58,6 @@ _ROWS: dict[tuple[str, str], Any] = {}
 
 
 def _samples(folder: str) -> list[Any]:
-    if not _ROOT.is_dir():
-        return []
     return [
         pytest.param(item, id=f"{path.relative_to(_ROOT)}-{index}")
         for path in sorted((_ROOT / folder).rglob("*.yaml"))
@@ -106,8 +102,6 @@ def test_an_invalid_object_is_refused(obj: Object) -> None:
 
 def test_an_unchanged_invalid_part_is_let_through_on_update() -> None:
     """Ratcheting: what was wrong before and is the same now does not stand in the way."""
-    if not _ROOT.is_dir():
-        pytest.skip("no vectors")
     for param in _samples("invalid"):
         obj = tree.copy(param.values[0])
         _errors(obj)

@@ -1,6 +1,7 @@
 """The cel-spec conformance vectors, but for what Kubernetes has no use for: protobuf messages and enums.
 
-The folder is looked for beside the checkout; without it the tests are skipped.
+Of upstream's files proto2, proto3, proto2_ext, enums, wrappers, unknowns, block_ext and dynamic are left out: they are about
+protobuf messages, enums, and features outside the language as Kubernetes offers it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,7 @@ from kapi.cel.standard import STANDARD
 from kapi.cel.values import Duration, Optional, Timestamp, Uint, equal, from_key, to_key, type_of
 from tests.cel.conformance import Message, read, text
 
-_ROOTS = [
-    Path(__file__).parents[2].parent / "shared" / "data" / "vectors" / "cel-spec" / "tests" / "simple" / "testdata",
-]
-_FOLDER = next((root for root in _ROOTS if root.is_dir()), None)
-
-#: whole files about protobuf messages, enums, and features outside the language as Kubernetes offers it
-_LEFT_OUT = {"proto2", "proto3", "proto2_ext", "enums", "wrappers", "unknowns", "block_ext", "dynamic"}
+_FOLDER = Path(__file__).parents[1] / "vectors" / "cel-spec"
 _FUNCTIONS = table(STANDARD, KUBERNETES, MATH, ENCODERS)
 
 #: vectors that apply but differ, each with the reason
@@ -106,12 +101,8 @@ def _object(value: Message) -> Any:
 
 
 def _cases() -> list[Any]:
-    if _FOLDER is None:
-        return []
     found = []
     for path in sorted(_FOLDER.glob("*.textproto")):
-        if path.stem in _LEFT_OUT:
-            continue
         for section in read(path)["section"]:
             for case in section.get("test", []):
                 name = f"{path.stem}/{text(section, 'name')}/{text(case, 'name')}"
