@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.web import http
+from twisted.web.http_headers import Headers
 
-from kapi.server.headers import FastHeaders
 from kapi.server.runner import RequestRunner
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
@@ -36,8 +36,8 @@ class APIRequest(http.Request):
         # the base class asks the socket for both addresses on every request; here they are looked up when asked for
         self.notifications = []
         self.channel = channel
-        self.requestHeaders = FastHeaders()
-        self.responseHeaders = FastHeaders()
+        self.requestHeaders = Headers()
+        self.responseHeaders = Headers()
         self.received_cookies = {}
         self.cookies = []
         self.queued = False
@@ -83,12 +83,12 @@ class APIRequest(http.Request):
 
     def settle(self) -> None:
         """The answer has begun and will take long: lets go of what only its beginning needed."""
-        kept = FastHeaders()
+        kept = Headers()
         for name in _LASTING:
             values = self.requestHeaders.getRawHeaders(name)
             if values:
                 kept.setRawHeaders(name, values)
-        self.requestHeaders, self.responseHeaders = kept, FastHeaders()
+        self.requestHeaders, self.responseHeaders = kept, Headers()
         self.content = None
 
     def chunk_writer(self) -> Callable[[bytes], None] | None:
