@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-_NAME = "kapi_server_process"
-if _NAME not in sys.modules:
-    _spec = importlib.util.spec_from_file_location(_NAME, Path(__file__).with_name("server_process.py"))
-    assert _spec is not None and _spec.loader is not None
-    _module = importlib.util.module_from_spec(_spec)
-    sys.modules[_NAME] = _module
-    _spec.loader.exec_module(_module)
-
-from kapi_server_process import Kubectl, ServerProcess, kubectl_path  # noqa: E402
+from tests.integration.server_process import Kubectl, ServerProcess, kubectl_path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

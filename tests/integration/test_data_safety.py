@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kapi_server_process import ServerProcess
+
+from tests.integration.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("data_safety")
 

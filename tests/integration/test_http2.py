@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kapi_server_process import ServerProcess
+
+from tests.integration.server_process import ServerProcess
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("h2")

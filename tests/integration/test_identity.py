@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from kapi_server_process import ServerProcess
 
 from tests.authentication.identities import Authority, name
+from tests.integration.server_process import ServerProcess
 
 CLIENTS, PROXIES, LATER = Authority("clients"), Authority("proxies"), Authority("later")
 

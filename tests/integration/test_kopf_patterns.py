@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kapi_server_process import Kubectl, ServerProcess
+
+from tests.integration.server_process import Kubectl, ServerProcess
 
 pytestmark = pytest.mark.xdist_group("clients")
 

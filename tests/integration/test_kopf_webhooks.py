@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kapi_server_process import Kubectl, ServerProcess
 
 from tests.admission.certificates import make_certificate
+from tests.integration.server_process import Kubectl, ServerProcess
 
 pytestmark = pytest.mark.xdist_group("clients")
 

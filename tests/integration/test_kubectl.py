@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from kapi_server_process import Kubectl
+
+from tests.integration.server_process import Kubectl
 
 pytestmark = pytest.mark.xdist_group("kubectl")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kapi_server_process import Kubectl
+
+from tests.integration.server_process import Kubectl
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 pytestmark = pytest.mark.xdist_group("kubectl")

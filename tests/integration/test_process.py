@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kapi_server_process import ServerProcess
 
+from tests.integration.server_process import ServerProcess
 from tests.store.servers import Server
 
 pytestmark = pytest.mark.xdist_group("process")

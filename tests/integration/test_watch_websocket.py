@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kapi_server_process import ServerProcess
+
+from tests.integration.server_process import ServerProcess
 
 websocket = pytest.importorskip("websocket")
 

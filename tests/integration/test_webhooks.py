@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kapi_server_process import ServerProcess
 
 from tests.admission.webhook_server import WebhookServer, patch
+from tests.integration.server_process import ServerProcess
 
 Object = dict[str, Any]
 GROUP = "/apis/admissionregistration.k8s.io/v1"
