@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.operators import operator, until
 from tests.integration.server_process import Kubectl, ServerProcess
 
 pytestmark = pytest.mark.xdist_group("clients")
@@ -55,15 +52,6 @@ DEFINITION: dict[str, Any] = {
 }
 
 
-def _until(check: Callable[[], Any], seconds: float = 20) -> Any:
-    end = time.monotonic() + seconds
-    while True:
-        found = check()
-        if found or time.monotonic() > end:
-            return found
-        time.sleep(0.1)
-
-
 def test_an_operator_handles_its_objects(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) -> None:
     pytest.importorskip("kopf")
     manifest = tmp_path / "crd.json"
@@ -74,24 +62,19 @@ def test_an_operator_handles_its_objects(server: ServerProcess, kubectl: Kubectl
     source.write_text(OPERATOR)
     obj = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "one"}, "spec": {"field": "hello"}}
     example.write_text(json.dumps(obj))
-    operator = subprocess.Popen(
-        [sys.executable, "-m", "kopf", "run", "-A", "--standalone", str(source)],
-        env=server.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
     try:
-        kubectl.run("apply", "-f", str(example))
+        with operator(server, source, "-A", "--standalone"):
+            kubectl.run("apply", "-f", str(example))
 
-        def status(key: str) -> Any:
-            return _until(lambda: json.loads(kubectl.run("get", "kex", "one", "-o", "json")).get("status", {}).get(key))
+            def status(key: str) -> Any:
+                return until(
+                    lambda: json.loads(kubectl.run("get", "kex", "one", "-o", "json")).get("status", {}).get(key)
+                )
 
-        assert status("created") == {"seen": "hello"}
-        kubectl.run("patch", "kex", "one", "--type", "merge", "-p", '{"spec":{"field":"bye"}}')
-        assert status("updated") == {"now": "bye"}
-        assert "bye" in kubectl.run("get", "kex")
-        kubectl.run("delete", "kex", "one", "--timeout=20s")
+            assert status("created") == {"seen": "hello"}
+            kubectl.run("patch", "kex", "one", "--type", "merge", "-p", '{"spec":{"field":"bye"}}')
+            assert status("updated") == {"now": "bye"}
+            assert "bye" in kubectl.run("get", "kex")
+            kubectl.run("delete", "kex", "one", "--timeout=20s")
     finally:
-        operator.terminate()
-        operator.wait(20)
         kubectl.run("delete", "crd", "kopfexamples.kopf.dev", "--timeout=20s")

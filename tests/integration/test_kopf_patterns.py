@@ -4,16 +4,14 @@ filters, built-in resources, resuming, peering."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.operators import operator, until
 from tests.integration.server_process import Kubectl, ServerProcess
 
 pytestmark = pytest.mark.xdist_group("clients")
@@ -157,30 +155,6 @@ def robots(kubectl: Kubectl, apply: Callable[[Object], None]) -> Iterator[Callab
     kubectl.run("delete", "crd", f"robots.{GROUP}", "--timeout=20s")
 
 
-@contextmanager
-def _operator(server: ServerProcess, source: Path, *flags: str) -> Iterator[None]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kopf", "run", *flags, str(source)],
-        env=server.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _until(check: Callable[[], Any], seconds: float = 30) -> Any:
-    end = time.monotonic() + seconds
-    while True:
-        found = check()
-        if found or time.monotonic() > end:
-            return found
-        time.sleep(0.1)
-
-
 def _get(kubectl: Kubectl, kind: str, name: str) -> Object:
     found: Object = json.loads(kubectl.run("get", kind, name, "-o", "json"))
     return found
@@ -198,9 +172,9 @@ def test_an_operator_of_all_patterns(
     source.write_text(OPERATOR)
 
     def status(name: str, key: str) -> Any:
-        return _until(lambda: (_get(kubectl, "robot", name).get("status") or {}).get(key))
+        return until(lambda: (_get(kubectl, "robot", name).get("status") or {}).get(key))
 
-    with _operator(server, source, "--standalone", "-n", kubectl.namespace):
+    with operator(server, source, "--standalone", "-n", kubectl.namespace):
         robots("r1", {"field": "a", "parts": ["head", "arm"], "team": "t"}, annotations={"wants-team": ""})
         child = status("r1", "child")
         found = _get(kubectl, "configmap", "r1-child")
@@ -209,18 +183,18 @@ def test_an_operator_of_all_patterns(
         assert status("r1", "stubborn") == {"retries": 2}
         assert status("r1", "parts/head") == "HEAD" and status("r1", "parts/arm") == "ARM"
         assert status("r1", "watched") is True
-        assert _until(lambda: (_get(kubectl, "robot", "r1")["status"].get("ticks") or 0) >= 2)
+        assert until(lambda: (_get(kubectl, "robot", "r1")["status"].get("ticks") or 0) >= 2)
         events = json.loads(kubectl.run("get", "events", "-o", "json"))["items"]
         assert "Greeting" in {event["reason"] for event in events}
 
         robots("r2", {"field": "b", "team": "t"}, labels={"colour": "red"})
         assert status("r2", "child")
-        assert _until(lambda: _get(kubectl, "robot", "r1")["status"].get("team") == ["r1", "r2"])
+        assert until(lambda: _get(kubectl, "robot", "r1")["status"].get("team") == ["r1", "r2"])
         for name in ("r1", "r2"):  # only one of them is red
-            assert _until(lambda name=name: _created(_get(kubectl, "robot", name)))  # type: ignore[misc]
+            assert until(lambda name=name: _created(_get(kubectl, "robot", name)))  # type: ignore[misc]
             kubectl.run("patch", "robot", name, "--type=merge", "-p", '{"spec":{"field":"filtered"}}')
         assert status("r2", "selected") == {"yes": True}
-        assert _until(
+        assert until(
             lambda: _get(kubectl, "robot", "r1")["status"].get("moved/spec.field") == {"from": "a", "to": "filtered"}
         )
         assert "selected" not in _get(kubectl, "robot", "r1")["status"]
@@ -232,13 +206,13 @@ def test_an_operator_of_all_patterns(
         def annotated(name: str) -> Any:
             return (_get(kubectl, "configmap", name)["metadata"].get("annotations") or {}).get("robots/seen")
 
-        assert _until(lambda: annotated("labelled")) == "true"
+        assert until(lambda: annotated("labelled")) == "true"
         assert annotated("plain") is None
         kubectl.run("delete", "robot", "r1", "--timeout=20s")  # the daemon ends, the finalizer goes
         assert "hopeless" not in _get(kubectl, "robot", "r2")["status"]
     before = _get(kubectl, "robot", "r2")["status"].get("resumed", 0)
-    with _operator(server, source, "--standalone", "-n", kubectl.namespace):
-        assert _until(lambda: _get(kubectl, "robot", "r2")["status"].get("resumed", 0) > before)
+    with operator(server, source, "--standalone", "-n", kubectl.namespace):
+        assert until(lambda: _get(kubectl, "robot", "r2")["status"].get("resumed", 0) > before)
         kubectl.run("delete", "robot", "r2", "--timeout=20s")
 
 
@@ -258,7 +232,7 @@ def test_of_two_operators_the_one_of_higher_priority_works(
         return sorted(peer["priority"] for peer in state.values() if peer)
 
     def handled_by(name: str) -> Any:
-        return _until(lambda: (_get(kubectl, "robot", name).get("status") or {}).get("by"))
+        return until(lambda: (_get(kubectl, "robot", name).get("status") or {}).get("by"))
 
     sources = {}
     for name in ("low", "high"):
@@ -266,16 +240,16 @@ def test_of_two_operators_the_one_of_higher_priority_works(
         sources[name].write_text(PEER.replace("{name}", name))
     flags = ("--peering=shift", "-n", kubectl.namespace)
     try:
-        with _operator(server, sources["low"], *flags, "--priority=10"):
-            assert _until(lambda: peers() == [10])
+        with operator(server, sources["low"], *flags, "--priority=10"):
+            assert until(lambda: peers() == [10])
             robots("first", {})
             assert handled_by("first") == "low"
-            with _operator(server, sources["high"], *flags, "--priority=100"):
-                assert _until(lambda: peers() == [10, 100])
+            with operator(server, sources["high"], *flags, "--priority=100"):
+                assert until(lambda: peers() == [10, 100])
                 time.sleep(1)  # the other one has to hear of it
                 robots("second", {})
                 assert handled_by("second") == "high"
-            assert _until(lambda: peers() == [10])
+            assert until(lambda: peers() == [10])
             time.sleep(1)
             robots("third", {})
             assert handled_by("third") == "low"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.admission.certificates import make_certificate
+from tests.integration.operators import operator, until
 from tests.integration.server_process import Kubectl, ServerProcess
 
 pytestmark = pytest.mark.xdist_group("clients")
@@ -72,23 +69,13 @@ DEFINITION: dict[str, Any] = {
 }
 
 
-def _until(check: Callable[[], Any], what: Callable[[], str], seconds: float = 30) -> Any:
-    end = time.monotonic() + seconds
-    while True:
-        found = check()
-        if found:
-            return found
-        assert time.monotonic() < end, what()
-        time.sleep(0.1)
-
-
 def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) -> None:
     pytest.importorskip("kopf")
     certificate, key = make_certificate("127.0.0.1")
     files = {"certificate": tmp_path / "tls.crt", "key": tmp_path / "tls.key"}
     files["certificate"].write_bytes(certificate)
     files["key"].write_bytes(key)
-    source, log = tmp_path / "operator.py", tmp_path / "kopf.log"
+    source = tmp_path / "operator.py"
     source.write_text(OPERATOR.format(**{name: str(path) for name, path in files.items()}))
     kubectl.run("apply", "-f", "-", stdin=json.dumps(DEFINITION))
     kubectl.run("wait", "--for=condition=Established", "crd/kopfhooks.kopf.dev", "--timeout=10s")
@@ -104,47 +91,42 @@ def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) 
     def stored(kind: str, name: str) -> Any:
         return json.loads(kubectl.run("get", kind, name, "-o", "json"))
 
-    with log.open("wb") as output:
-        operator = subprocess.Popen(
-            [sys.executable, "-m", "kopf", "run", "-A", "--standalone", str(source)],
-            env=server.environment(), stdout=output, stderr=output,
-        )  # fmt: skip
+    kinds = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
     try:
-        # rules appear once kopf has found the resources
-        kinds = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
-        for kind in kinds:
-            _until(lambda kind=kind: webhooks(kind) and all(h["rules"] for h in webhooks(kind)), log.read_text)  # type: ignore[misc]
-        assert webhooks(kinds[0])[0]["clientConfig"]["url"].startswith("https://127.0.0.1:")
+        with operator(server, source, "-A", "--standalone") as log:
+            # rules appear once kopf has found the resources
+            for kind in kinds:
+                found = until(lambda kind=kind: webhooks(kind) and all(h["rules"] for h in webhooks(kind)))  # type: ignore[misc]
+                assert found, log.read_text()
+            assert webhooks(kinds[0])[0]["clientConfig"]["url"].startswith("https://127.0.0.1:")
 
-        apply("one")
-        assert "Warning: size was set for" in kubectl.stderr
-        one = stored("kopfhook", "one")
-        assert (one["spec"]["size"], one["metadata"]["annotations"]["seen"]) == (3, "wet")
+            apply("one")
+            assert "Warning: size was set for" in kubectl.stderr
+            one = stored("kopfhook", "one")
+            assert (one["spec"]["size"], one["metadata"]["annotations"]["seen"]) == (3, "wet")
 
-        kubectl.run("patch", "kopfhook", "one", "--type=merge", "-p", '{"spec":{"size":1}}', ok=(1,))
-        assert 'admission webhook "grow-only.auto.kopf.dev" denied the request: it only grows' in kubectl.stderr
-        apply("one", size=5)
-        assert stored("kopfhook", "one")["spec"]["size"] == 5
+            kubectl.run("patch", "kopfhook", "one", "--type=merge", "-p", '{"spec":{"size":1}}', ok=(1,))
+            assert 'admission webhook "grow-only.auto.kopf.dev" denied the request: it only grows' in kubectl.stderr
+            apply("one", size=5)
+            assert stored("kopfhook", "one")["spec"]["size"] == 5
 
-        answer = kubectl.run(
-            "create", "--dry-run=server", "-o", "json", "-f", "-",
-            stdin=json.dumps({"apiVersion": "kopf.dev/v1", "kind": "KopfHook", "metadata": {"name": "two"}}),
-        )  # fmt: skip
-        assert json.loads(answer)["metadata"]["annotations"]["seen"] == "dry"
+            answer = kubectl.run(
+                "create", "--dry-run=server", "-o", "json", "-f", "-",
+                stdin=json.dumps({"apiVersion": "kopf.dev/v1", "kind": "KopfHook", "metadata": {"name": "two"}}),
+            )  # fmt: skip
+            assert json.loads(answer)["metadata"]["annotations"]["seen"] == "dry"
 
-        kubectl.run("label", "kopfhook", "one", "locked=yes")
-        kubectl.run("delete", "kopfhook", "one", ok=(1,))
-        assert "denied the request: one is locked" in kubectl.stderr
-        kubectl.run("label", "kopfhook", "one", "locked-")
-        kubectl.run("delete", "kopfhook", "one", "--timeout=20s")
+            kubectl.run("label", "kopfhook", "one", "locked=yes")
+            kubectl.run("delete", "kopfhook", "one", ok=(1,))
+            assert "denied the request: one is locked" in kubectl.stderr
+            kubectl.run("label", "kopfhook", "one", "locked-")
+            kubectl.run("delete", "kopfhook", "one", "--timeout=20s")
 
-        kubectl.run("run", "p", "--image=i", "--labels=kopf-hooks=yes")
-        kubectl.run("run", "q", "--image=i")
-        assert stored("pod", "p")["metadata"]["labels"]["containers"] == "1"
-        assert "containers" not in stored("pod", "q")["metadata"]["labels"]
+            kubectl.run("run", "p", "--image=i", "--labels=kopf-hooks=yes")
+            kubectl.run("run", "q", "--image=i")
+            assert stored("pod", "p")["metadata"]["labels"]["containers"] == "1"
+            assert "containers" not in stored("pod", "q")["metadata"]["labels"]
     finally:
-        operator.terminate()
-        operator.wait(20)
         left = {kind: webhooks(kind) for kind in kinds}
         kubectl.run("delete", *kinds[:1], "auto.kopf.dev", "--ignore-not-found")
         kubectl.run("delete", *kinds[1:], "auto.kopf.dev", "--ignore-not-found")
