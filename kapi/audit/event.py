@@ -2,7 +2,11 @@
 
 Upstream: ``audit/context.go``, audit.k8s.io/v1.
 
-Nothing is encoded before a stage is recorded; a request that the policy does not want costs one policy lookup.
+Nothing is encoded before a stage is recorded; a request that the policy does not want costs one policy lookup.  What is the
+same in all stages is encoded once.
+
+A read from memory hands its two stages over together, just before its answer goes out: nobody can have seen anything of it
+earlier, and the log is written once instead of twice.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ from kapi.request.user import user_tree
 
 Object = dict[str, Any]
 
+_READS = frozenset({"get", "list"})
+_SMALL = 64 * 1024  # bytes of an answer that is out as soon as it is written
+_EVENT = b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"'
 _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _STATUS_START = b'{"kind":"Status",'
 _CLOSED = {"metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200}
@@ -35,7 +42,7 @@ class AuditEvent:
 
     __slots__ = (
         "_ctx", "_received", "_long_running", "config", "_sink", "_status", "_request", "_response", "_reference",
-        "_started", "_panic", "_fixed",
+        "_started", "_panic", "_fixed", "_held", "_over",
     )  # fmt: skip
 
     def __init__(self, ctx: RequestContext, sink: Sink, received: float) -> None:
@@ -50,7 +57,9 @@ class AuditEvent:
         self._reference: Object | None = None  # what the request's object adds to objectRef
         self._started = False
         self._panic = ""
-        self._fixed: Object | None = None  # the fields that stay the same in all stages
+        self._fixed: tuple[Any, bytes] | None = None  # the fields that stay the same in all stages, and while what is
+        self._held: Record | None = None  # goes to the back ends with the one that follows
+        self._over = False
 
     @property
     def level(self) -> int:
@@ -105,6 +114,11 @@ class AuditEvent:
         if self._long_running and not self._started and self.config is not None:
             self._started = True
             self.record("ResponseStarted")
+        if self._held is not None:
+            if type(response) is Response and isinstance(body, bytes) and len(body) <= _SMALL:
+                self.finish()
+            else:
+                self._let_go()
 
     def _read_status(self, body: bytes, code: int) -> None:
         try:
@@ -124,7 +138,16 @@ class AuditEvent:
         """The policy has spoken; records RequestReceived.  False when that failed and must not."""
         self.config = config
         self._long_running = long_running
-        return config.level == NONE or self.record("RequestReceived", self._received)
+        if config.level == NONE:
+            return True
+        info = self._ctx.info
+        hold = self._sink.lenient and not long_running and info is not None and info.verb in _READS
+        return self.record("RequestReceived", self._received, hold)
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._sink.process(held)
 
     def finish(self, config: AuditConfig | None = None) -> None:
         """The answer is out.  ``config`` is given for a request that failed before the policy was asked."""
@@ -134,8 +157,9 @@ class AuditEvent:
             self.config = config
             self.record("ResponseStarted")
             return
-        if self.config.level == NONE:
+        if self.config.level == NONE or self._over:
             return
+        self._over = True
         if self._panic:
             self._status = {
                 "metadata": {}, "status": "Failure", "message": self._panic, "reason": "InternalError", "code": 500,
@@ -149,82 +173,72 @@ class AuditEvent:
             self.record("ResponseStarted")
         self.record("ResponseComplete")
 
-    def record(self, stage: str, at: float | None = None) -> Outcome:
+    def record(self, stage: str, at: float | None = None, hold: bool = False) -> Outcome:
         """Hands the event as it is now to the back ends.  False when one failed that must not."""
         config = self.config
         assert config is not None
         if stage in config.omit_stages:
             return True
-        fixed = self._fixed
-        if fixed is None:
-            fixed = self._fixed = self._describe(config)
-        tree: Object = {**fixed, "stage": stage}
         ctx = self._ctx
+        received = micro_time(self._received)
+        parts = [
+            _EVENT, config.level_name.encode(), b'","auditID":', orjson.dumps(ctx.audit_id),
+            b',"stage":"', stage.encode(), b'",', self._described(),
+        ]  # fmt: skip
+        if self._status is not None:
+            parts += (b',"responseStatus":', orjson.dumps(self._status))
+        if self._request is not None:
+            parts += (b',"requestObject":', self._request)
+        if self._response is not None:
+            parts += (b',"responseObject":', self._response)
+        parts += (
+            b',"requestReceivedTimestamp":"', received,
+            b'","stageTimestamp":"', received if at == self._received else micro_time(time.time() if at is None else at),
+        )  # fmt: skip
+        annotations = sorted(ctx.annotations.items())
+        if config.level < REQUEST:
+            annotations = [item for item in annotations if not item[0].startswith(_OF_BODIES)]
+        parts += (b'","annotations":', orjson.dumps(dict(annotations)), b"}") if annotations else (b'"}',)
+        record = Record(b"".join(parts), config.level)
+        if hold:
+            self._held = record
+            return True
+        held, self._held = self._held, None
+        return self._sink.process(record) if held is None else self._sink.process(held, record)
+
+    def _described(self) -> bytes:
+        """The fields from ``requestURI`` to ``objectRef``, encoded anew only when something was learned since."""
+        ctx = self._ctx
+        known = (ctx.original_user, ctx.user, self._reference)
+        if self._fixed is None or self._fixed[0] != known:
+            self._fixed = known, orjson.dumps(self._describe())[1:-1]
+        return self._fixed[1]
+
+    def _describe(self) -> Object:
+        ctx, info = self._ctx, self._ctx.info
+        user = ctx.original_user or ctx.user
+        tree: Object = {
+            "requestURI": ctx.http.uri.decode("utf-8", "replace"),
+            "verb": info.verb if info is not None else ctx.method.lower(),
+            "user": {} if user is None else user_tree(user),
+        }
         if ctx.original_user is not None and ctx.user is not None:
             tree["impersonatedUser"] = user_tree(ctx.user)
             constraint = ctx.extra.get("impersonation_constraint")
             if constraint:
                 tree["authenticationMetadata"] = {"impersonationConstraint": constraint}
-            else:
-                tree.pop("authenticationMetadata", None)
-        else:
-            tree.pop("impersonatedUser", None)
-            tree.pop("authenticationMetadata", None)
-        reference = tree["objectRef"]
-        if reference is None:
-            del tree["objectRef"]
-        elif self._reference:
-            tree["objectRef"] = _reference({**self._reference, **reference})
-        _put(tree, "responseStatus", self._status)
-        _put(tree, "requestObject", None if self._request is None else orjson.Fragment(self._request))
-        _put(tree, "responseObject", None if self._response is None else orjson.Fragment(self._response))
-        tree["stageTimestamp"] = micro_time(time.time() if at is None else at)
-        annotations = sorted(ctx.annotations.items())
-        if config.level < REQUEST:
-            annotations = [item for item in annotations if not item[0].startswith(_OF_BODIES)]
-        if annotations:
-            tree["annotations"] = dict(annotations)
-        else:
-            del tree["annotations"]
-        return self._sink.process(Record(tree, config.level))
-
-    def _describe(self, config: AuditConfig) -> Object:
-        """All fields in upstream's order; the ones that change hold their place."""
-        ctx, info = self._ctx, self._ctx.info
-        user = ctx.original_user or ctx.user
-        tree: Object = {
-            "kind": "Event",
-            "apiVersion": "audit.k8s.io/v1",
-            "level": config.level_name,
-            "auditID": ctx.audit_id,
-            "stage": "",
-            "requestURI": ctx.http.uri.decode("utf-8", "replace"),
-            "verb": info.verb if info is not None else ctx.method.lower(),
-            "user": {} if user is None else user_tree(user),
-            "impersonatedUser": None,
-            "authenticationMetadata": None,
-        }
         addresses = source_ips(ctx)
         if addresses:
             tree["sourceIPs"] = addresses
         agent = user_agent(ctx)
         if agent:
             tree["userAgent"] = agent
-        reference: Object | None = None
         if info is not None and info.is_resource:
-            reference = _reference({
-                "resource": info.resource, "namespace": info.namespace, "name": info.name, "apiGroup": info.group,
-                "apiVersion": info.version, "subresource": info.subresource,
+            tree["objectRef"] = _reference({
+                **(self._reference or {}),
+                "resource": info.resource, "apiGroup": info.group, "apiVersion": info.version, "subresource": info.subresource,
+                **{key: value for key, value in (("namespace", info.namespace), ("name", info.name)) if value},
             })  # fmt: skip
-        tree |= {
-            "objectRef": reference,
-            "responseStatus": None,
-            "requestObject": None,
-            "responseObject": None,
-            "requestReceivedTimestamp": micro_time(self._received),
-            "stageTimestamp": "",
-            "annotations": None,
-        }
         return tree
 
     def _trimmed(self, obj: Object) -> Object:
@@ -257,20 +271,13 @@ def _reference(values: Object) -> Object:
     return {name: value for name in _REFERENCE if (value := values.get(name))}
 
 
-def _put(tree: Object, name: str, value: Any) -> None:
-    if value is None:
-        del tree[name]
-    else:
-        tree[name] = value
+_second = (0, b"")
 
 
-_second = (0, "")
-
-
-def micro_time(seconds: float) -> str:
+def micro_time(seconds: float) -> bytes:
     """Unix seconds as RFC 3339 with microseconds, UTC."""
     global _second
     whole = int(seconds)
     if _second[0] != whole:
-        _second = (whole, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)))
-    return f"{_second[1]}.{int((seconds - whole) * 1e6):06d}Z"
+        _second = (whole, time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(whole)).encode())
+    return b"%b%06dZ" % (_second[1], (seconds - whole) * 1e6)

@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,6 +32,7 @@ class LogFile:
     """
 
     name = "log"
+    immediate = True
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class LogFile:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._open()
 
-    def send(self, records: list[Record]) -> None:
+    def send(self, records: Sequence[Record]) -> None:
         if self._legacy:
             data = "".join([record.legacy() + "\n" for record in records]).encode()
         else:

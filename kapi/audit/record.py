@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -11,21 +12,19 @@ Object = dict[str, Any]
 
 
 class Record:
-    """``tree`` is an audit.k8s.io/v1 Event; objects in it are ready-made JSON (orjson.Fragment)."""
+    """``data`` is an audit.k8s.io/v1 Event: one line of JSON without its end."""
 
-    __slots__ = ("_data", "level", "tree")
+    __slots__ = ("data", "level")
 
-    def __init__(self, tree: Object, level: int) -> None:
-        self.tree = tree
+    def __init__(self, data: bytes, level: int) -> None:
+        self.data = data
         self.level = level
-        self._data: bytes | None = None
 
     @property
-    def data(self) -> bytes:
-        """One line of JSON without its end."""
-        if self._data is None:
-            self._data = orjson.dumps(self.tree)
-        return self._data
+    def tree(self) -> Object:
+        """The event decoded, for those who look into it."""
+        tree: Object = orjson.loads(self.data)
+        return tree
 
     def legacy(self) -> str:
         """The text format: a subset of the fields on one line."""
@@ -52,10 +51,10 @@ class Record:
         """Without the objects, and marked so."""
         tree = {name: value for name, value in self.tree.items() if name not in ("requestObject", "responseObject")}
         tree["annotations"] = {**tree.get("annotations", {}), "audit.k8s.io/truncated": "true"}
-        return Record(tree, self.level)
+        return Record(orjson.dumps(tree), self.level)
 
 
-def event_list(records: list[Record]) -> bytes:
+def event_list(records: Sequence[Record]) -> bytes:
     """What a webhook is sent."""
     items = b",".join([record.data for record in records])
     return b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[' + items + b"]}"

@@ -2,8 +2,8 @@
 
 Upstream: ``plugin/pkg/audit``.
 
-A sink has ``process(record)``: False only when the request must fail because of it.  A back end has
-``send(records)``, which raises or errs with what went wrong.
+A sink has ``process(*records)``: False only when the request must fail because of it, which a ``lenient`` one never asks for, nor
+does it let a request wait.  A back end has ``send(records)``, which raises or errs with what went wrong.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ Outcome = Union[bool, "Deferred[bool]"]
 
 class Backend(Protocol):
     name: str
+    immediate: bool  # ``send`` is done when it returns
 
-    def send(self, records: list[Record]) -> Awaitable[None] | None: ...
+    def send(self, records: Sequence[Record]) -> Awaitable[None] | None: ...
     def close(self) -> None: ...
 
 
 class Sink(Protocol):
-    def process(self, record: Record) -> Outcome: ...
+    lenient: bool
+
+    def process(self, *records: Record) -> Outcome: ...
     def stop(self) -> Awaitable[None] | None: ...
 
 
@@ -43,13 +46,14 @@ class Several:
     def __init__(self, sinks: Sequence[Sink], meter: Meter) -> None:
         self._sinks = tuple(sinks)
         self._meter = meter
+        self.lenient = all(sink.lenient for sink in sinks)
 
-    def process(self, record: Record) -> Outcome:
-        self._meter.events += 1
+    def process(self, *records: Record) -> Outcome:
+        self._meter.events += len(records)
         good = True
         waiting: list[Deferred[bool]] = []
         for sink in self._sinks:
-            outcome = sink.process(record)
+            outcome = sink.process(*records)
             if isinstance(outcome, Deferred):
                 waiting.append(outcome)
             else:
@@ -73,25 +77,26 @@ class Blocking:
         self._backend = backend
         self._meter = meter
         self._strict = strict
+        self.lenient = not strict and backend.immediate
 
-    def process(self, record: Record) -> Outcome:
+    def process(self, *records: Record) -> Outcome:
         try:
-            sending = self._backend.send([record])
+            sending = self._backend.send(records)
         except Exception as error:
-            return self._failed(error)
-        return True if sending is None else Deferred.fromCoroutine(self._wait(sending))
+            return self._failed(len(records), error)
+        return True if sending is None else Deferred.fromCoroutine(self._wait(len(records), sending))
 
-    async def _wait(self, sending: Awaitable[None]) -> bool:
+    async def _wait(self, count: int, sending: Awaitable[None]) -> bool:
         try:
             await sending
         except CancelledError:
             raise
         except Exception as error:
-            return self._failed(error)
+            return self._failed(count, error)
         return True
 
-    def _failed(self, error: Exception) -> bool:
-        report(self._meter, self._backend.name, 1, error)
+    def _failed(self, count: int, error: Exception) -> bool:
+        report(self._meter, self._backend.name, count, error)
         return not self._strict
 
     def stop(self) -> None:
@@ -107,14 +112,18 @@ class Truncating:
         self._sink = sink
         self._meter = meter
         self._max_event = max_event
+        self.lenient = sink.lenient
 
-    def process(self, record: Record) -> Outcome:
-        if len(record.data) > self._max_event and record.level >= REQUEST:
-            record = record.truncated()
-        if len(record.data) > self._max_event:
-            report(self._meter, self.name, 1, ValueError("event is too large even after truncating"))
-            return True
-        return self._sink.process(record)
+    def process(self, *records: Record) -> Outcome:
+        kept = []
+        for record in records:
+            if len(record.data) > self._max_event and record.level >= REQUEST:
+                record = record.truncated()
+            if len(record.data) > self._max_event:
+                report(self._meter, self.name, 1, ValueError("event is too large even after truncating"))
+            else:
+                kept.append(record)
+        return self._sink.process(*kept) if kept else True
 
     def stop(self) -> Awaitable[None] | None:
         return self._sink.stop()
@@ -125,6 +134,8 @@ class Batching:
 
     ``max_wait`` in seconds; ``qps`` 0 does not throttle; ``max_bytes`` 0 does not split by size.
     """
+
+    lenient = True
 
     def __init__(
         self,
@@ -155,17 +166,18 @@ class Batching:
         self._sending: set[Deferred[None]] = set()
         self._stopped = False
 
-    def process(self, record: Record) -> Outcome:
-        if self._stopped:
-            report(self._meter, "buffered", 1, RuntimeError("audit backend shut down"))
-        elif len(self._buffer) >= self._buffer_size:
-            report(self._meter, "buffered", 1, RuntimeError("audit buffer queue blocked"))
-        else:
-            self._buffer.append(record)
-            if len(self._buffer) >= self._max_size:
-                self._drain(full_only=True)
-            if self._buffer and self._timer is None:
-                self._timer = self._reactor.callLater(self._max_wait, self._tick)
+    def process(self, *records: Record) -> Outcome:
+        for record in records:
+            if self._stopped:
+                report(self._meter, "buffered", 1, RuntimeError("audit backend shut down"))
+            elif len(self._buffer) >= self._buffer_size:
+                report(self._meter, "buffered", 1, RuntimeError("audit buffer queue blocked"))
+            else:
+                self._buffer.append(record)
+                if len(self._buffer) >= self._max_size:
+                    self._drain(full_only=True)
+                if self._buffer and self._timer is None:
+                    self._timer = self._reactor.callLater(self._max_wait, self._tick)
         return True
 
     def _tick(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError
@@ -15,13 +16,14 @@ class Webhook:
     """``initial_backoff`` (seconds) comes before the first retry; every error is worth a retry."""
 
     name = "webhook"
+    immediate = False
 
     def __init__(self, client: HTTPSClient, reactor: Any, *, initial_backoff: float = 10.0) -> None:
         self._client = client
         self._reactor = reactor
         self._backoff = initial_backoff
 
-    async def send(self, records: list[Record]) -> None:
+    async def send(self, records: Sequence[Record]) -> None:
         """Raises Unavailable when the last of five attempts failed too."""
         body = event_list(records)
         await with_backoff(self._reactor, lambda: self._post(body), delay=self._backoff)
