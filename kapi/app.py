@@ -134,7 +134,7 @@ class App(Service):
         if not self.running:
             return
         assert self._socket is not None
-        self._port = Port(self.reactor, self._socket, self.connections, self._contexts)
+        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.assembly.reading)
         self._write_kubeconfig()
         self._hooks = self.assembly.hooks
         self._reloader = LoopingCall(self.reload)
@@ -169,7 +169,7 @@ class App(Service):
         Not even once: it would take 80 ms to find some 10,000 small objects that were left behind.
         """
         gc.freeze()
-        gc.set_threshold(50_000, 20, 50)
+        gc.set_threshold(3_000, 300, 50)  # everybody waits meanwhile: few objects at a time, 1 ms
         sys.setswitchinterval(0.0005)  # seconds: requests wait less while a thread validates something large
         gc.enable()
 

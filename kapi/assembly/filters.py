@@ -37,6 +37,7 @@ from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
+from kapi.server.reading import Reading
 
 
 def auditor(options: Options, reactor: Any, made: Assembly) -> Auditor | None:
@@ -52,7 +53,9 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
     reads, writes = generic.max_requests_inflight, generic.max_mutating_requests_inflight
     if not options.features.enable_priority_and_fairness or not reads + writes:
         return max_in_flight(reads, writes) if reads or writes else None
-    controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), Turn(reactor))
+    turn = Turn(reactor)
+    made.reading = Reading(reactor, turn.shared, turn.spent)
+    controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), turn)
 
     async def follow() -> None:
         controller.start(made.registry.client)

@@ -11,6 +11,7 @@ from kapi.registry.registry import Registry
 from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import Metrics
+from kapi.server.reading import Reading
 from kapi.watchcache.caches import Caches
 
 
@@ -28,6 +29,7 @@ class Assembly:
         self.server: GenericServer
         self.chain: FilterChain
         self.auditor: Auditor | None = None
+        self.reading: Reading | None = None  # without priority and fairness connections are read as they come
         self.hooks: Hooks
 
     def reload(self) -> None:

@@ -18,8 +18,6 @@ from kapi.flowcontrol.fair_queues import CANCELLED, Request
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
-SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
-LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
 #: in ``ctx.extra``: called with the context when a watch is under way, for from then on it holds no seats
 WATCH_STARTED = "flowcontrol_watch_started"
 _RUNNING = "flowcontrol_running"  # in ``ctx.extra``: the queues and the request that holds seats in them
@@ -90,8 +88,10 @@ def priority_and_fairness(
             return None
         chosen = controller.classify(info, user)
         level = chosen.level
-        ctx.response_headers.append((SCHEMA_UID, chosen.schema.uid.encode()))
-        ctx.response_headers.append((LEVEL_UID, level.uid.encode()))
+        ctx.response_headers += chosen.headers
+        transport = getattr(ctx.http, "transport", None)
+        if transport is not None:
+            transport.flow = chosen.entropy  # by which its turn to be read comes
         work = estimate(ctx, cache_of, level.max_seats)
         meter.estimated(level.name, chosen.schema.name, max(work.seats, work.final_seats))
         if info.is_resource and info.verb in WRITES:

@@ -31,6 +31,8 @@ from kapi.request.user import UserInfo
 Object = dict[str, Any]
 log = Logger()
 
+SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
+LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
 ADJUST_EVERY = 10.0  # seconds
 _REMEMBERED = 10_000  # classifications
 
@@ -46,9 +48,13 @@ class Schema(NamedTuple):
 
 
 class Classification(NamedTuple):
+    """What requests of one user, verb and resource have in common."""
+
     schema: Schema
     level: PriorityLevel
     flow: str
+    entropy: int  # hash of schema and flow: which queues are dealt
+    headers: tuple[tuple[bytes, bytes], ...]  # of the answer
 
 
 class FlowController:
@@ -67,8 +73,7 @@ class FlowController:
         self._schema_objects: dict[str, Object] = {}
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
-        self._known: dict[Any, Schema] = {}
-        self._hashes: dict[tuple[str, str], int] = {}
+        self._known: dict[Any, Classification] = {}
         self._nominal_sum = 0
         self._stops: list[Callable[[], None]] = []
         self._adjusting = LoopingCall(self.adjust)
@@ -222,25 +227,25 @@ class FlowController:
             key: Any = (user.name, user.groups, info.verb, info.group, info.resource, info.subresource, info.namespace)
         else:
             key = (user.name, user.groups, info.verb, info.path)
-        schema = self._known.get(key)
-        if schema is None:
-            schema = next((schema for schema in self.schemas if schema.matches(info, user)), self._catch_all())
+        known = self._known.get(key)
+        if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[key] = schema
-        return Classification(schema, schema.level, flow_of(schema.method, info, user))
+            known = self._known[key] = self._classified(info, user)
+        return known
 
-    def _catch_all(self) -> Schema:
-        return next(schema for schema in self.schemas if schema.name == "catch-all")
+    def _classified(self, info: RequestInfo, user: UserInfo) -> Classification:
+        schema = next((schema for schema in self.schemas if schema.matches(info, user)), None)
+        if schema is None:
+            schema = next(schema for schema in self.schemas if schema.name == "catch-all")
+        flow = flow_of(schema.method, info, user)
+        headers = ((SCHEMA_UID, schema.uid.encode()), (LEVEL_UID, schema.level.uid.encode()))
+        return Classification(schema, schema.level, flow, flow_hash(schema.name, flow), headers)
 
     def request(
-        self, classification: Classification, work: Work, info: RequestInfo | None = None, user: UserInfo | None = None
+        self, chosen: Classification, work: Work, info: RequestInfo | None = None, user: UserInfo | None = None
     ) -> Request:
         """A request to be admitted by the level's queues."""
-        name, flow = classification.schema.name, classification.flow
-        entropy = self._hashes.get((name, flow))
-        if entropy is None:
-            if len(self._hashes) >= _REMEMBERED:
-                self._hashes.clear()
-            entropy = self._hashes[name, flow] = flow_hash(name, flow)
-        return Request(name, entropy, *work, subject=Subject(flow, user, info))
+        self._turn.met(chosen.entropy)
+        seats, final_seats, extra = work
+        return Request(chosen.schema.name, chosen.entropy, seats, final_seats, extra, Subject(chosen.flow, user, info))

@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 
 from kapi.server.http import Connections
+from kapi.server.reading import Reading
 from kapi.server.tls import ServerContexts
 from kapi.server.tls_connection import TLSConnection
 
@@ -61,11 +62,17 @@ class Port:
     """An open port."""
 
     def __init__(
-        self, reactor: Any, listener: socket.socket, connections: Connections, contexts: ServerContexts
+        self,
+        reactor: Any,
+        listener: socket.socket,
+        connections: Connections,
+        contexts: ServerContexts,
+        reading: Reading | None = None,
     ) -> None:
         listener.listen(BACKLOG)
         self._port = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
-        self._port.transport = type("BoundConnection", (TLSConnection,), {"create": staticmethod(contexts.connection)})
+        bound = {"create": staticmethod(contexts.connection), "reading": reading}
+        self._port.transport = type("BoundConnection", (TLSConnection,), bound)
         listener.close()
 
     async def stop(self) -> None:

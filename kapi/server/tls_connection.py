@@ -14,8 +14,13 @@ from typing import Any
 from OpenSSL import SSL
 from twisted.internet import main, tcp
 from twisted.internet.interfaces import INegotiated, ISSLTransport
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
+
+from kapi.server.reading import Reading
+
+log = Logger()
 
 _RECORD = 16384  # bytes that a TLS record carries at most
 _READS = 8  # full records in one turn, so that others get theirs
@@ -30,7 +35,7 @@ def _is_plain_http(error: SSL.Error) -> bool:
 
 @implementer(INegotiated, ISSLTransport)
 class TLSConnection(tcp.Server):
-    """A transport.  ``create`` makes the OpenSSL connection for a socket.
+    """A transport.  ``create`` makes the OpenSSL connection for a socket; ``reading`` says whose turn it is to be read.
 
     Writes go out at once; what the socket does not take waits as in the stock transport, producers included.  Nothing can
     be written before the handshake is done, that is before the protocol was given its first bytes.
@@ -38,6 +43,10 @@ class TLSConnection(tcp.Server):
 
     create: Callable[[socket.socket], SSL.Connection]
     _tlsConnection: SSL.Connection  # under the name that Twisted's TLS transports have for it
+    reading: Reading | None = None
+    #: that its last request was of, as priority and fairness has found; None before
+    flow: int | None = None
+    _awaits_turn = False  # there is something to read, and it is not this connection's turn: the socket is not watched
     _established = False
     _reading = False
     #: OpenSSL must write (a message of a handshake) before it can read on
@@ -81,6 +90,30 @@ class TLSConnection(tcp.Server):
     def doRead(self) -> Any:
         if self._closing is not None:
             return self._drain()
+        if self.flow is not None and self.reading is not None and self.reading.shared():
+            self.reactor.removeReader(self)
+            if not self._awaits_turn:
+                self._awaits_turn = True
+                self.reading.wait(self)
+            return None
+        return self._read()
+
+    def read_in_turn(self) -> None:
+        """Reads what was put off, as the reactor would."""
+        self._awaits_turn = False
+        if not self._reading or not self.connected:
+            return
+        try:
+            why = self._drain() if self._closing is not None else self._read()
+        except Exception as error:
+            log.failure("a connection was lost by a fault of the server's")
+            why = error
+        if why:
+            self.connectionLost(Failure(why))
+        elif self._reading and self.connected:
+            self.reactor.addReader(self)
+
+    def _read(self) -> Any:
         tls = self._tlsConnection
         try:
             if not self._established:
@@ -149,7 +182,7 @@ class TLSConnection(tcp.Server):
             self._read_wants_write = False
             if not (self.dataBuffer or self._tempDataBuffer or self.disconnecting):
                 self.stopWriting()
-            return self.doRead()
+            return self._read()
         return super().doWrite()
 
     # -- ending

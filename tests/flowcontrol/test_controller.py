@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -185,6 +186,19 @@ def test_the_filter_names_schema_and_level_and_frees_the_seat() -> None:
     assert queues.executing == 1
     ctx.finishers[0](ctx, 200)
     assert queues.idle
+
+
+def test_the_filter_tells_the_connection_whose_it_is() -> None:
+    made = controller()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    flows = []
+    for user in (ALICE, NODE, ALICE):
+        ctx = request("/api/v1/namespaces/x/pods/p", user=user)
+        ctx.http.transport = SimpleNamespace(flow=None)
+        assert check(ctx) is None
+        flows.append(ctx.http.transport.flow)
+    assert None not in flows
+    assert flows[0] == flows[2] != flows[1]
 
 
 def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:

@@ -393,3 +393,24 @@ class Turns(SynchronousTestCase):
         self.assertLessEqual(max(after - first for first, after in zip(turns, turns[1:], strict=False)), 6)
         self.assertTrue(queues.idle)
         self.assertEqual(clock.getDelayedCalls(), [], "nothing goes on turning when nobody waits")
+
+    def test_the_requests_of_one_flow_alone_are_not_bounded_until_another_one_comes(self) -> None:
+        clock, now = Clock(), [0.0]
+        turn = Turn(clock, 0.001, lambda: now[0])
+
+        def turn_takes(seconds: float) -> bool:
+            turn.spent()
+            now[0] += seconds
+            return turn.spent()
+
+        turn.met(1)
+        self.assertFalse(turn_takes(5.0))
+        self.assertEqual(clock.getDelayedCalls(), [])
+        turn.met(2)
+        self.assertTrue(turn_takes(0.002))
+        turn.met(1)
+        clock.advance(0.9)
+        self.assertTrue(turn_takes(0.002), "the other one may come again")
+        clock.advance(0.2)
+        turn.met(1)
+        self.assertFalse(turn_takes(5.0), "it has not")
