@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from socket import MSG_DONTWAIT, MSG_PEEK
 from typing import Any
 
-from twisted.internet import tcp
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from twisted.web.http import PotentialDataLoss, _ChunkedTransferDecoder
 from twisted.web.http_headers import Headers
@@ -27,6 +25,7 @@ from twisted.web.iweb import IAgent, IBodyProducer
 from zope.interface import implementer
 
 from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length, read_head
+from kapi.client.tls_client import TLSReactor
 
 MAX_HEAD = 256 * 1024  # bytes
 KEEP = 90.0  # seconds an idle connection is kept
@@ -54,13 +53,10 @@ class _Connection(Protocol):
         self._left: int | None = None  # bytes of the body still to come; None: till the end of the connection
         self._chunks: Any = None
 
-    def connectionMade(self) -> None:
-        send_at_once(getattr(self.transport, "transport", None))
-
     def has_news(self) -> bool:
         """Whether the socket holds something that nobody asked for: that the server has closed, most likely, and the reactor
         has not come round to telling."""
-        socket: Any = getattr(getattr(self.transport, "transport", None), "socket", None)
+        socket: Any = getattr(self.transport, "socket", None)
         try:
             return socket is None or len(socket.recv(1, MSG_PEEK | MSG_DONTWAIT)) >= 0
         except BlockingIOError:
@@ -175,28 +171,6 @@ class _Connection(Protocol):
         busy.errback(reason if self._answer is None else Failure(BadAnswer("unexpected EOF")))
 
 
-def send_at_once(transport: Any) -> None:
-    """Makes a TCP client transport write what the socket takes without asking the reactor first, and without Nagle's
-    algorithm; what the socket does not take goes the usual way."""
-    if not isinstance(transport, tcp.Connection):
-        return
-    transport.setTcpNoDelay(True)
-    later = transport.write
-
-    def write(data: bytes) -> None:
-        if transport.connected and not (
-            transport.dataBuffer or transport._tempDataBuffer or transport._writeDisconnected
-        ):
-            sent = transport.writeSomeData(data)
-            if isinstance(sent, int):
-                if sent == len(data):
-                    return
-                data = data[sent:]
-        later(data)  # type: ignore[no-untyped-call]
-
-    transport.write = write  # type: ignore[method-assign]
-
-
 @implementer(IAgent)
 class ServerAgent:
     """Requests to one server at ``host`` and ``port``, whatever host the URIs name; TLS as ``options`` say.
@@ -217,10 +191,8 @@ class ServerAgent:
         self._reactor = reactor
         self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._headers = b"".join(b"\r\n%s: %s" % pair for pair in headers)
-        self._endpoint = HostnameEndpoint(reactor, host.encode(), port)
-        factory: Any = TLSMemoryBIOFactory(options, True, Factory.forProtocol(lambda: _Connection(self)), reactor)
-        factory.protocol = TLSMemoryBIOProtocol  # requests are written whole: gathering writes would only delay them
-        self._factory = factory
+        self._endpoint = HostnameEndpoint(TLSReactor(reactor, options), host.encode(), port)
+        self._factory = Factory.forProtocol(lambda: _Connection(self))
         self.limit = limit
         self.idle: list[_Connection] = []
         self._open: set[_Connection] = set()
@@ -248,8 +220,7 @@ class ServerAgent:
             return done
         connecting = self._endpoint.connect(self._factory)
 
-        def connected(tls: Any) -> None:
-            made: _Connection = tls.wrappedProtocol
+        def connected(made: Any) -> None:
             self._open.add(made)
             running[0] = made.abort
             made.ask(data, done)

@@ -174,7 +174,7 @@ class KeptCase(TestCase):
         kept_one = self.agent.idle[0]
         kept_one.since -= 2
         self.assertFalse(kept_one.has_news())
-        raw = kept_one.transport.transport  # type: ignore[union-attr]
+        raw: Any = kept_one.transport
         raw.stopReading()  # the reactor is busy elsewhere
         self.server.connections[0].transport.loseConnection()
         await deferLater(reactor, 0.05)

@@ -1,0 +1,186 @@
+"""Outgoing TLS connections whose OpenSSL end reads and writes the socket itself, as those of the server do.
+
+Names and certificates are verified in the handshake by what ``optionsForClientTLS`` makes: an untrusted server is never
+sent anything.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet import main, tcp
+from twisted.internet.protocol import Factory, Protocol
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+from zope.interface import directlyProvides, providedBy
+
+_RECORD = 16384  # bytes that a TLS record carries at most
+_READS = 8  # full records in one turn, so that others get theirs
+
+
+class TLSClient(tcp.Client):
+    """A transport; ``options`` are a ClientTLSOptions.
+
+    What is written before the handshake is done waits for it; later writes go out at once, and what the socket does not
+    take waits as in the stock transport.  A handshake that fails loses the connection with what OpenSSL or the
+    verification of the server's name said.
+    """
+
+    _tls: SSL.Connection
+    _established = False
+    _verdict: BaseException | None = None  # why the server is not who it should be
+    #: OpenSSL must write (a message of a handshake) before it can read on
+    _read_wants_write = False
+
+    def __init__(self, options: Any, *arguments: Any) -> None:
+        self._options = options
+        super().__init__(*arguments)  # type: ignore[no-untyped-call]
+
+    def _connectDone(self) -> None:
+        self.setTcpNoDelay(True)
+        self._tls = self._options.clientConnectionForTLS(self)
+        self._tls.set_connect_state()
+        super()._connectDone()  # type: ignore[no-untyped-call]
+        self.startWriting()  # type: ignore[no-untyped-call]  # the first message of the handshake is ours
+
+    def failVerification(self, reason: Failure) -> None:
+        """Called in the handshake, which OpenSSL then ends."""
+        self._verdict = reason.value
+
+    def _shake(self) -> Any:
+        """One step of the handshake."""
+        self.stopWriting()  # type: ignore[no-untyped-call]
+        try:
+            self._tls.do_handshake()
+        except SSL.WantReadError:
+            return None
+        except SSL.WantWriteError:
+            self.startWriting()  # type: ignore[no-untyped-call]
+            return None
+        except SSL.Error as problem:
+            return self._verdict or _reason(problem)
+        self._established = True
+        self.startWriting()  # type: ignore[no-untyped-call]  # what was written meanwhile
+        return None
+
+    def doRead(self) -> Any:
+        if not self._established:
+            return self._shake()
+        receive = self._tls.recv
+        try:
+            for _ in range(_READS):
+                data = receive(_RECORD)
+                self.protocol.dataReceived(data)
+                if len(data) < _RECORD or self._aborting:
+                    break  # a record is never read in part: nothing is left in OpenSSL
+        except SSL.WantReadError:
+            pass
+        except SSL.WantWriteError:
+            self._read_wants_write = True
+            self.startWriting()  # type: ignore[no-untyped-call]
+        except SSL.ZeroReturnError:
+            return main.CONNECTION_DONE
+        except SSL.Error as problem:
+            return _reason(problem)
+        return None
+
+    def write(self, data: bytes) -> None:
+        if (
+            self._established
+            and self.connected
+            and not (self.dataBuffer or self._tempDataBuffer or self._read_wants_write or self._writeDisconnected)
+        ):
+            sent = self.writeSomeData(data)
+            if isinstance(sent, int):
+                if sent == len(data):
+                    return
+                data = data[sent:]
+        super().write(data)  # type: ignore[no-untyped-call]
+
+    def writeSomeData(self, data: Any) -> Any:
+        """How many bytes OpenSSL has taken; a record that the socket took in part is offered again, unchanged."""
+        sent, size = 0, len(data)
+        send = self._tls.send
+        try:
+            if size <= _RECORD:
+                return send(data) if size else 0
+            view = memoryview(data)
+            while sent < size:
+                sent += send(view[sent : sent + _RECORD])
+        except (SSL.WantWriteError, SSL.WantReadError):
+            pass
+        except SSL.Error:
+            return main.CONNECTION_LOST
+        return sent
+
+    def doWrite(self) -> Any:
+        if not self._established:
+            return self._shake()
+        if self._read_wants_write:
+            self._read_wants_write = False
+            if not (self.dataBuffer or self._tempDataBuffer or self.disconnecting):
+                self.stopWriting()  # type: ignore[no-untyped-call]
+            return self.doRead()
+        return super().doWrite()  # type: ignore[no-untyped-call]
+
+    def loseConnection(self, *arguments: Any) -> None:
+        if self._established:
+            super().loseConnection(*arguments)  # type: ignore[no-untyped-call]
+        else:
+            self.abortConnection()  # type: ignore[no-untyped-call] # there is nobody to say anything to
+
+    def connectionLost(self, reason: Failure) -> None:
+        if self._established and hasattr(self, "socket") and not self._aborting:
+            with suppress(SSL.Error):  # the socket may be full or gone
+                self._tls.shutdown()
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+
+
+def _reason(problem: SSL.Error) -> Exception:
+    """Why a connection is lost; an end without TLS's own farewell is told like any other."""
+    if isinstance(problem, SSL.SysCallError) or not problem.args or "unexpected eof" in str(problem):
+        return main.CONNECTION_LOST
+    return problem
+
+
+class _Connector(tcp.Connector):
+    def __init__(self, options: Any, *arguments: Any) -> None:
+        self._options = options
+        super().__init__(*arguments)
+
+    def _makeTransport(self) -> TLSClient:
+        return TLSClient(self._options, self.host, self.port, self.bindAddress, self, self.reactor)
+
+
+class TLSReactor:
+    """A reactor for an endpoint: its outgoing TCP connections are TLSClients, everything else is the reactor's own.
+
+    ``options`` are what ``optionsForClientTLS`` returns.
+    """
+
+    def __init__(self, reactor: Any, options: Any) -> None:
+        self._reactor = reactor
+        self._options = _on_sockets(options)
+        directlyProvides(self, providedBy(reactor))
+
+    def connectTCP(
+        self, host: str, port: int, factory: Any, timeout: float = 30.0, bindAddress: Any = None
+    ) -> tcp.Connector:
+        connector = _Connector(self._options, host, port, factory, timeout, bindAddress, self._reactor)
+        connector.connect()
+        return connector
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reactor, name)
+
+
+def _on_sockets(options: Any) -> Any:
+    """The same options for connections on sockets, where those of Twisted work in memory."""
+    made = copy.copy(options)
+    in_memory: Any = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol))
+    context = options.clientConnectionForTLS(in_memory.buildProtocol(None)).get_context()
+    made._createConnection = lambda transport: SSL.Connection(context, transport.socket)
+    return made

@@ -1,0 +1,110 @@
+"""Outgoing TLS on the socket itself: who is spoken to, how much goes through, how connections end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from OpenSSL import SSL
+from service_identity import VerificationError
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionLost
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.client.kept import ServerAgent
+from kapi.client.prepared import Body
+from tests.admission.certificates import make_certificate
+
+CERTIFICATE, KEY = make_certificate("127.0.0.1")
+OTHER, _ = make_certificate("127.0.0.1")
+LIMIT = 3_000_000  # bytes
+
+
+class Mirror(Protocol):
+    """Answers with the body it was sent; the factory counts every byte."""
+
+    factory: Any
+    buffer = b""
+
+    def dataReceived(self, data: bytes) -> None:
+        self.factory.received += len(data)
+        self.buffer += data
+        head, gap, body = self.buffer.partition(b"\r\n\r\n")
+        if gap and len(body) == int(head.rpartition(b"Content-Length: ")[2]):
+            self.buffer = b""
+            self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)  # type: ignore[union-attr]
+
+
+class Silent(Protocol):
+    """No TLS: closes as soon as it is spoken to."""
+
+    def dataReceived(self, data: bytes) -> None:
+        self.transport.loseConnection()  # type: ignore[union-attr]
+
+
+class TLSClientCase(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.server: Any = Factory.forProtocol(Mirror)
+        self.server.received = 0
+        pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
+        self.port = reactor.listenSSL(0, self.server, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.agents: list[ServerAgent] = []
+
+    async def tearDown(self) -> None:
+        for agent in self.agents:
+            await agent.close()
+        await self.port.stopListening()
+        await deferLater(reactor, 0.01)
+        for warning in self.flushWarnings():
+            self.assertIn("pyOpenSSL", str(warning["message"]))
+
+    def ask(self, body: bytes, name: str = "127.0.0.1", root: bytes = CERTIFICATE, port: int = 0) -> Deferred[Any]:
+        trust = ssl.trustRootFromCertificates([ssl.Certificate.loadPEM(root)])
+        options = ssl.optionsForClientTLS(name, trustRoot=trust)
+        agent = ServerAgent(reactor, "127.0.0.1", port or self.port.getHost().port, options, LIMIT)
+        self.agents.append(agent)
+        return agent.request(b"POST", b"https://127.0.0.1/", None, Body(body))
+
+    async def failure(self, **how: Any) -> BaseException:
+        try:
+            await self.ask(b"secret", **how)
+        except BaseException as problem:
+            return problem
+        raise AssertionError("the server was believed")
+
+    async def test_more_than_a_socket_takes_at_once_goes_both_ways(self) -> None:
+        body = bytes(range(256)) * 10_000
+        self.assertEqual((await self.ask(body)).body, body)
+
+    async def test_a_server_of_another_name_is_sent_nothing(self) -> None:
+        for name in ("127.0.0.2", "other.example"):
+            self.assertIsInstance(await self.failure(name=name), VerificationError)
+        self.assertEqual(self.server.received, 0)
+
+    async def test_a_server_of_another_authority_is_sent_nothing(self) -> None:
+        problem = await self.failure(root=OTHER)
+        self.assertIsInstance(problem, SSL.Error)
+        self.assertIn("certificate verify failed", str(problem))
+        self.assertEqual(self.server.received, 0)
+
+    async def test_a_server_that_ends_the_handshake(self) -> None:
+        plain = reactor.listenTCP(0, Factory.forProtocol(Silent), interface="127.0.0.1")  # type: ignore[attr-defined]
+        try:
+            self.assertIsInstance(await self.failure(port=plain.getHost().port), ConnectionLost)
+        finally:
+            await plain.stopListening()
+
+    async def test_cancelling_in_the_handshake_ends_the_connection(self) -> None:
+        plain = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")  # type: ignore[attr-defined]
+        try:
+            asked = self.ask(b"x", port=plain.getHost().port)
+            await deferLater(reactor, 0.05)
+            asked.addErrback(lambda why: None)
+            asked.cancel()
+            await self.agents[0].close()  # waits for what is open
+        finally:
+            await plain.stopListening()
