@@ -93,11 +93,10 @@ def priority_and_fairness(
         if transport is not None:
             transport.flow = chosen.entropy  # by which its turn to be read comes
         work = estimate(ctx, cache_of, level.max_seats)
-        meter.estimated(level.name, chosen.schema.name, max(work.seats, work.final_seats))
         if info.is_resource and info.verb in WRITES:
             meter.watched(level.name, chosen.schema.name, watches_of(info, cache_of))
         request = controller.request(chosen, work, info, user)
-        outcome = level.queues.admit(request, patience(ctx))
+        outcome = level.queues.admit(request, 0.0 if level.exempt else patience(ctx))
         if isinstance(outcome, Deferred):
             return wait(ctx, chosen, request, outcome)
         if outcome:

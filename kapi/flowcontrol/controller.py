@@ -19,7 +19,7 @@ from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.allocation import Claim, allocate, half_up
 from kapi.flowcontrol.bootstrap import GROUP
 from kapi.flowcontrol.estimator import Work
-from kapi.flowcontrol.fair_queues import Request, Subject
+from kapi.flowcontrol.fair_queues import Request
 from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
 from kapi.flowcontrol.metrics import Meter
@@ -55,6 +55,7 @@ class Classification(NamedTuple):
     flow: str
     entropy: int  # hash of schema and flow: which queues are dealt
     headers: tuple[tuple[bytes, bytes], ...]  # of the answer
+    tally: list[int]  # see ``Meter.tally``
 
 
 class FlowController:
@@ -240,7 +241,8 @@ class FlowController:
             schema = next(schema for schema in self.schemas if schema.name == "catch-all")
         flow = flow_of(schema.method, info, user)
         headers = ((SCHEMA_UID, schema.uid.encode()), (LEVEL_UID, schema.level.uid.encode()))
-        return Classification(schema, schema.level, flow, flow_hash(schema.name, flow), headers)
+        tally = self.meter.tally(schema.level.name, schema.name)
+        return Classification(schema, schema.level, flow, flow_hash(schema.name, flow), headers, tally)
 
     def request(
         self, chosen: Classification, work: Work, info: RequestInfo | None = None, user: UserInfo | None = None
@@ -248,4 +250,10 @@ class FlowController:
         """A request to be admitted by the level's queues."""
         self._turn.met(chosen.entropy)
         seats, final_seats, extra = work
-        return Request(chosen.schema.name, chosen.entropy, seats, final_seats, extra, Subject(chosen.flow, user, info))
+        request = Request(chosen.schema.name, chosen.entropy, seats, final_seats, extra, chosen.flow, user, info)
+        request.tally = chosen.tally
+        if request.width == 1:
+            chosen.tally[0] += 1
+        else:
+            self.meter.estimated(chosen.level.name, chosen.schema.name, request.width)
+        return request

@@ -27,7 +27,10 @@ class Demand:
         self.smoothed = 0.0
 
     def set(self, value: float, now: float | None = None) -> None:
-        self._pass(self._seconds() if now is None else now)
+        if now is None:
+            now = self._seconds()
+        if now > self._last:
+            self._pass(now)
         self._value = value
         if value > self._peak:
             self._peak = value

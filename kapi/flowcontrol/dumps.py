@@ -97,7 +97,7 @@ def _request_rows(level: PriorityLevel, wall: Callable[[float], float], details:
             request.schema,
             index,
             position,
-            request.subject.flow,
+            request.name,
             _time(wall(request.arrived)),
             request.seats,
             request.final_seats,
@@ -108,7 +108,7 @@ def _request_rows(level: PriorityLevel, wall: Callable[[float], float], details:
 
 
 def _details(request: Request) -> tuple[str, ...]:
-    user, info = request.subject.user, request.subject.info
+    user, info = request.user, request.info
     if user is None or info is None:
         return ("",) * len(_DETAILS)
     version = str(GroupVersion(info.group, info.version))

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from kapi.flowcontrol.demand import Demand
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.turn import Turn
-from kapi.flowcontrol.usage import State, Usage
+from kapi.flowcontrol.usage import Usage
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -33,30 +33,15 @@ TIME_OUT = "time-out"
 CANCELLED = "cancelled"
 
 
-class Subject(NamedTuple):
-    """What a request is about: its flow in words, who asks for what, and whether it is a watch."""
-
-    flow: str
-    user: UserInfo | None
-    info: RequestInfo | None
-
-    @property
-    def kind(self) -> str:
-        return "watch" if self.info is not None and self.info.verb == "watch" else "regular"
-
-
-NOBODY = Subject("", None, None)
-
-
 class Request:
     """One request on its way through a level.  ``seats`` while it runs, ``final_seats`` for ``extra`` seconds after.
 
-    ``subject`` says what it is, for those who look into the queues.
+    ``name`` is its flow in words; ``user`` and ``info`` say what it is, for those who look into the queues.
     """
 
     __slots__ = (
-        "arrived", "extra", "final_seats", "flow", "queue", "schema", "seats", "started", "state", "subject", "until",
-        "waiting", "width",
+        "arrived", "extra", "final_seats", "flow", "info", "name", "queue", "schema", "seats", "started", "state",
+        "tally", "until", "user", "waiting", "width",
     )  # fmt: skip
 
     def __init__(
@@ -66,20 +51,29 @@ class Request:
         seats: int,
         final_seats: int = 0,
         extra: float = 0.0,
-        subject: Subject = NOBODY,
+        name: str = "",
+        user: UserInfo | None = None,
+        info: RequestInfo | None = None,
     ) -> None:
         self.schema = schema
         self.flow = flow
         self.seats = seats
         self.final_seats = final_seats
-        self.width = max(seats, final_seats)  # seats that must be free for it
+        self.width = seats if seats >= final_seats else final_seats  # seats that must be free for it
         self.extra = extra
-        self.subject = subject
+        self.name = name
+        self.tally: list[int] | None = None  # where its dispatch is counted when it did not wait
+        self.user = user
+        self.info = info
         self.queue: Queue | None = None
         self.arrived = self.started = 0.0  # reactor seconds; until it is dispatched it has started when it arrived
         self.until = 0.0  # reactor seconds; who waits longer is turned away
         self.state = "new"  # waiting, executing, final, done
         self.waiting: Deferred[str] | None = None  # fires with "" to go, or with why not
+
+    @property
+    def kind(self) -> str:
+        return "watch" if self.info is not None and self.info.verb == "watch" else "regular"
 
 
 class Queue:
@@ -177,12 +171,12 @@ class FairQueues:
         now = self._reactor.seconds()
         request.arrived = request.started = now
         if self.limit is None:
-            self._start(request)
+            self._start(request, now)
             return ""
         if not self.queues:
             if not self._fits(request):
                 return CONCURRENCY_LIMIT
-            self._dispatch(request)
+            self._dispatch(request, now)
             return ""
         queue = self._pick(request.flow)
         if len(queue.requests) >= self._length:
@@ -190,7 +184,7 @@ class FairQueues:
         self._touch(queue)
         if self._fits(request) and self._may_go(queue, request):
             request.queue = queue
-            self._dispatch(request)
+            self._dispatch(request, now)
             return ""
         request.waiting = Deferred(lambda _: self._cancel(request))
         waiting = request.waiting
@@ -217,7 +211,7 @@ class FairQueues:
             request.state = "final"
             self._reactor.callLater(request.extra, self._release, request)
         else:
-            self._release(request)
+            self._release(request, now)
 
     # -- inside
 
@@ -271,7 +265,7 @@ class FairQueues:
             self.waiting += 1
             self.seats_waiting += request.width
             self.on_queued(request, len(queue.requests))
-            self._note()
+            self._note(self._reactor.seconds())
 
     def dispatch(self) -> bool:
         """A new turn: lets in whom there is room for.  True when somebody could go on in the next turn."""
@@ -303,7 +297,7 @@ class FairQueues:
 
     def _go(self, request: Request) -> None:
         """Dispatches one that has waited."""
-        self._dispatch(request)
+        self._dispatch(request, self._reactor.seconds())
         waiting, request.waiting = request.waiting, None
         if waiting is not None and not waiting.called:
             waiting.callback("")
@@ -325,35 +319,40 @@ class FairQueues:
             self._ending.cancel()
             self._ending = None
 
-    def _dispatch(self, request: Request) -> None:
+    def _dispatch(self, request: Request, now: float) -> None:
         queue = request.queue
         if queue is not None:
             queue.executing += 1
             self._round = max(self._round, queue.served)
             queue.guessed += request.width * GUESS
-        self._start(request)
+        self._start(request, now)
 
-    def _start(self, request: Request) -> None:
-        now = self._reactor.seconds()
-        self.on_waited(request, now - request.started, True)
+    def _start(self, request: Request, now: float) -> None:
+        waited = now - request.started
+        if request.tally is not None and waited == 0:
+            request.tally[1] += 1
+        else:
+            self.on_waited(request, waited, True)
         request.started = now
         request.state = "executing"
         self.executing += 1
         self.running.add(request)
         self.seats_in_use += request.width
-        self._note()
+        self._note(now)
 
-    def _release(self, request: Request) -> None:
+    def _release(self, request: Request, now: float | None = None) -> None:
         request.state = "done"
         self.running.discard(request)
         self.seats_in_use -= request.width
-        self._note()
-        self._dispatch_all()
+        self._note(self._reactor.seconds() if now is None else now)
+        if self.waiting:
+            self._dispatch_all()
 
-    def _note(self) -> None:
-        now, wanted = self._reactor.seconds(), self.seats_in_use + self.seats_waiting
+    def _note(self, now: float) -> None:
+        in_use = self.seats_in_use
+        wanted = in_use + self.seats_waiting
         self.demand.set(wanted, now)
-        self.usage.change(now, State(self.seats_in_use, self.executing, self.waiting, wanted))
+        self.usage.change(now, (in_use, self.executing, self.waiting, wanted))
 
     def _cancel(self, request: Request) -> None:
         self._remove(request)
@@ -392,6 +391,6 @@ class FairQueues:
         request.state = "done"
         self._leave(request)
         self.on_waited(request, self._reactor.seconds() - request.started, False)
-        self._note()
+        self._note(self._reactor.seconds())
         self._dispatch_all()
         return True

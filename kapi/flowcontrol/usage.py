@@ -7,7 +7,6 @@ costs one step for every change, and becomes histograms when somebody wants them
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import NamedTuple
 
 _MOST = 1024  # states between two looks at them
 _NANOSECONDS = 1e9
@@ -16,13 +15,8 @@ REQUESTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
 DEMAND = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
 
 
-class State(NamedTuple):
-    """What a level holds at one moment."""
-
-    seats: int = 0  # in use
-    executing: int = 0  # requests
-    waiting: int = 0  # requests
-    wanted: int = 0  # seats in use and waited for
+#: what a level holds at one moment: seats in use, requests that run, requests that wait, seats in use and waited for
+State = tuple[int, int, int, int]
 
 
 class Ratios:
@@ -47,7 +41,7 @@ class Usage:
         self.waiting, self.executing = Ratios(REQUESTS), Ratios(REQUESTS)
         self._limit = self._room = 1.0
         self._since = now
-        self._state = State()
+        self._state: State = (0, 0, 0, 0)
         self._lasted: dict[State, float] = {}  # seconds
 
     def change(self, now: float, state: State) -> None:
@@ -70,9 +64,9 @@ class Usage:
         self._settle()
 
     def _settle(self) -> None:
-        for state, seconds in self._lasted.items():
-            self.seats.add(state.seats / self._limit, seconds)
-            self.executing.add(state.executing / self._limit, seconds)
-            self.waiting.add(state.waiting / self._room, seconds)
-            self.demand.add(state.wanted / self._limit, seconds)
+        for (seats, executing, waiting, wanted), seconds in self._lasted.items():
+            self.seats.add(seats / self._limit, seconds)
+            self.executing.add(executing / self._limit, seconds)
+            self.waiting.add(waiting / self._room, seconds)
+            self.demand.add(wanted / self._limit, seconds)
         self._lasted.clear()

@@ -91,6 +91,13 @@ class Histogram(Collector):
         row[bisect_left(self.bounds, value)] += 1
         row[-1] += value
 
+    def more(self, count: int, value: float, *labels: str) -> None:
+        """``count`` observations of the same value."""
+        self.observe(value, *labels)
+        row = self.rows[labels]
+        row[bisect_left(self.bounds, value)] += count - 1
+        row[-1] += value * (count - 1)
+
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         for key, row in sorted(self.rows.items()):

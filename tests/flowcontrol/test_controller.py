@@ -262,6 +262,25 @@ def test_metrics_have_upstreams_names() -> None:
     assert families["apiserver_flowcontrol_request_wait_duration_seconds"].samples[-1].value == 0
 
 
+def test_what_passes_at_once_is_counted_as_what_waits_is() -> None:
+    made = controller()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    here = ("global-default", "global-default")
+    for count in (2, 4):
+        for _ in range(2):
+            ctx = request("/api/v1/pods", user=ALICE)
+            assert check(ctx) is None
+            ctx.finishers[0](ctx, 200)
+        for _ in range(2):  # looking changes nothing
+            assert made.meter.dispatches == {here: count}
+            assert samples(made, "dispatched_requests_total") == {here: count}
+            assert samples(made, "work_estimated_seats_count") == {here: count}
+            assert samples(made, "work_estimated_seats_sum") == {here: count}
+            assert samples(made, "work_estimated_seats_bucket")[(*here, "1.0")] == count
+            assert samples(made, "request_wait_duration_seconds_count") == {(*here, "true"): count}
+            assert samples(made, "request_wait_duration_seconds_bucket")[(*here, "true", "0.0")] == count
+
+
 def samples(made: FlowController, name: str) -> dict[tuple[str, ...], float]:
     return {
         tuple(sample.labels.values()): sample.value

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kapi.flowcontrol.fair_queues import FairQueues, Request
-from kapi.flowcontrol.usage import DEMAND, REQUESTS, SEATS, Ratios, State, Usage
+from kapi.flowcontrol.usage import DEMAND, REQUESTS, SEATS, Ratios, Usage
 
 
 def seconds(ratios: Ratios, bounds: tuple[float, ...]) -> dict[float, float]:
@@ -39,7 +39,7 @@ def test_each_state_counts_for_as_long_as_it_lasted() -> None:
 def test_what_was_before_another_limit_is_measured_by_the_old_one() -> None:
     usage = Usage(0.0)
     usage.limits(0.0, 10, 100)
-    usage.change(0.0, State(seats=5))
+    usage.change(0.0, (5, 0, 0, 0))
     usage.limits(2.0, 5, 100)
     usage.look(3.0)
     assert seconds(usage.seats, SEATS) == {0.5: 2, 1.0: 1}
@@ -48,7 +48,7 @@ def test_what_was_before_another_limit_is_measured_by_the_old_one() -> None:
 def test_the_states_between_two_looks_are_bounded() -> None:
     usage = Usage(0.0)
     for number in range(5_000):
-        usage.change(float(number), State(waiting=number))
+        usage.change(float(number), (0, 0, number, 0))
     assert len(usage._lasted) <= 1024
     usage.look(5_000.0)
     assert sum(usage.waiting.row[:-1]) == 5_000 * 1e9
