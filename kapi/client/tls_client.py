@@ -17,23 +17,17 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
-_RECORD = 16384  # bytes that a TLS record carries at most
-_READS = 8  # full records in one turn, so that others get theirs
+from kapi.client.tls_writing import READS, RECORD, TLSWriting
 
 
-class TLSClient(tcp.Client):
+class TLSClient(TLSWriting, tcp.Client):
     """A transport; ``options`` are a ClientTLSOptions.
 
-    What is written before the handshake is done waits for it; later writes go out at once, and what the socket does not
-    take waits as in the stock transport.  A handshake that fails loses the connection with what OpenSSL or the
-    verification of the server's name said.
+    What is written before the handshake is done waits for it.  A handshake that fails loses the connection with what
+    OpenSSL or the verification of the server's name said.
     """
 
-    _tls: SSL.Connection
-    _established = False
     _verdict: BaseException | None = None  # why the server is not who it should be
-    #: OpenSSL must write (a message of a handshake) before it can read on
-    _read_wants_write = False
 
     def __init__(self, options: Any, *arguments: Any) -> None:
         self._options = options
@@ -41,8 +35,8 @@ class TLSClient(tcp.Client):
 
     def _connectDone(self) -> None:
         self.setTcpNoDelay(True)
-        self._tls = self._options.clientConnectionForTLS(self)
-        self._tls.set_connect_state()
+        self._tlsConnection = self._options.clientConnectionForTLS(self)
+        self._tlsConnection.set_connect_state()
         super()._connectDone()  # type: ignore[no-untyped-call]
         self.startWriting()  # type: ignore[no-untyped-call]  # the first message of the handshake is ours
 
@@ -54,7 +48,7 @@ class TLSClient(tcp.Client):
         """One step of the handshake."""
         self.stopWriting()  # type: ignore[no-untyped-call]
         try:
-            self._tls.do_handshake()
+            self._tlsConnection.do_handshake()
         except SSL.WantReadError:
             return None
         except SSL.WantWriteError:
@@ -67,14 +61,15 @@ class TLSClient(tcp.Client):
         return None
 
     def doRead(self) -> Any:
-        if not self._established:
-            return self._shake()
-        receive = self._tls.recv
+        return self._read() if self._established else self._shake()
+
+    def _read(self) -> Any:
+        receive = self._tlsConnection.recv
         try:
-            for _ in range(_READS):
-                data = receive(_RECORD)
+            for _ in range(READS):
+                data = receive(RECORD)
                 self.protocol.dataReceived(data)
-                if len(data) < _RECORD or self._aborting:
+                if len(data) < RECORD or self._aborting:
                     break  # a record is never read in part: nothing is left in OpenSSL
         except SSL.WantReadError:
             pass
@@ -87,44 +82,8 @@ class TLSClient(tcp.Client):
             return _reason(problem)
         return None
 
-    def write(self, data: bytes) -> None:
-        if (
-            self._established
-            and self.connected
-            and not (self.dataBuffer or self._tempDataBuffer or self._read_wants_write or self._writeDisconnected)
-        ):
-            sent = self.writeSomeData(data)
-            if isinstance(sent, int):
-                if sent == len(data):
-                    return
-                data = data[sent:]
-        super().write(data)  # type: ignore[no-untyped-call]
-
-    def writeSomeData(self, data: Any) -> Any:
-        """How many bytes OpenSSL has taken; a record that the socket took in part is offered again, unchanged."""
-        sent, size = 0, len(data)
-        send = self._tls.send
-        try:
-            if size <= _RECORD:
-                return send(data) if size else 0
-            view = memoryview(data)
-            while sent < size:
-                sent += send(view[sent : sent + _RECORD])
-        except (SSL.WantWriteError, SSL.WantReadError):
-            pass
-        except SSL.Error:
-            return main.CONNECTION_LOST
-        return sent
-
     def doWrite(self) -> Any:
-        if not self._established:
-            return self._shake()
-        if self._read_wants_write:
-            self._read_wants_write = False
-            if not (self.dataBuffer or self._tempDataBuffer or self.disconnecting):
-                self.stopWriting()  # type: ignore[no-untyped-call]
-            return self.doRead()
-        return super().doWrite()  # type: ignore[no-untyped-call]
+        return super().doWrite() if self._established else self._shake()
 
     def loseConnection(self, *arguments: Any) -> None:
         if self._established:
@@ -135,7 +94,7 @@ class TLSClient(tcp.Client):
     def connectionLost(self, reason: Failure) -> None:
         if self._established and hasattr(self, "socket") and not self._aborting:
             with suppress(SSL.Error):  # the socket may be full or gone
-                self._tls.shutdown()
+                self._tlsConnection.shutdown()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
 

@@ -7,7 +7,7 @@ more calls.  Here one call encrypts and sends, and an idle connection holds noth
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -18,12 +18,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from kapi.client.tls_writing import READS, RECORD, TLSWriting
 from kapi.server.reading import Reading
 
 log = Logger()
 
-_RECORD = 16384  # bytes that a TLS record carries at most
-_READS = 8  # full records in one turn, so that others get theirs
 _LINGER = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
 #: what Go's server tells a client that speaks HTTP without TLS
 _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -34,23 +33,18 @@ def _is_plain_http(error: SSL.Error) -> bool:
 
 
 @implementer(INegotiated, ISSLTransport)
-class TLSConnection(tcp.Server):
+class TLSConnection(TLSWriting, tcp.Server):
     """A transport.  ``create`` makes the OpenSSL connection for a socket; ``reading`` says whose turn it is to be read.
 
-    Writes go out at once; what the socket does not take waits as in the stock transport, producers included.  Nothing can
-    be written before the handshake is done, that is before the protocol was given its first bytes.
+    Nothing can be written before the handshake is done, that is before the protocol was given its first bytes.
     """
 
     create: Callable[[socket.socket], SSL.Connection]
-    _tlsConnection: SSL.Connection  # under the name that Twisted's TLS transports have for it
     reading: Reading | None = None
     #: that its last request was of, as priority and fairness has found; None before
     flow: int | None = None
     _awaits_turn = False  # there is something to read, and it is not this connection's turn: the socket is not watched
-    _established = False
     _reading = False
-    #: OpenSSL must write (a message of a handshake) before it can read on
-    _read_wants_write = False
     _closing: Any = None  # the timer that ends the wait for the client's end
 
     def __init__(self, sock: socket.socket, *arguments: Any) -> None:
@@ -120,11 +114,11 @@ class TLSConnection(tcp.Server):
                 tls.do_handshake()
                 self._established = True
                 return None
-            for _ in range(_READS):
-                data = tls.recv(_RECORD)
+            for _ in range(READS):
+                data = tls.recv(RECORD)
                 self.protocol.dataReceived(data)
                 if (
-                    len(data) < _RECORD or not self._reading
+                    len(data) < RECORD or not self._reading
                 ):  # a record is never read in part: nothing is left in OpenSSL
                     break
         except SSL.WantReadError:
@@ -138,7 +132,7 @@ class TLSConnection(tcp.Server):
             if not self._established and _is_plain_http(error):
                 with suppress(OSError):
                     self.socket.recv(
-                        _RECORD
+                        RECORD
                     )  # what is left unread would reset the connection, and take the answer along
                     self.socket.send(_WRONG_SCHEME)
             return main.CONNECTION_LOST
@@ -147,43 +141,8 @@ class TLSConnection(tcp.Server):
     # -- writing
 
     def write(self, data: bytes) -> None:
-        if self._writeDisconnected or not self._established:
-            return
-        if self.connected and not (self.dataBuffer or self._tempDataBuffer or self._read_wants_write):
-            sent = self.writeSomeData(data)
-            if isinstance(sent, int):
-                if sent == len(data):
-                    return
-                data = data[sent:]
-        super().write(data)
-
-    def writeSequence(self, iovec: Iterable[bytes]) -> None:
-        self.write(b"".join(iovec))
-
-    def writeSomeData(self, data: Any) -> Any:
-        """How many bytes OpenSSL has taken; a record that the socket took in part is offered again, unchanged."""
-        size = len(data)
-        sent = 0
-        send = self._tlsConnection.send
-        try:
-            if size <= _RECORD:
-                return send(data) if size else 0
-            view = memoryview(data)
-            while sent < size:
-                sent += send(view[sent : sent + _RECORD])
-        except (SSL.WantWriteError, SSL.WantReadError):
-            pass
-        except SSL.Error:
-            return main.CONNECTION_LOST
-        return sent
-
-    def doWrite(self) -> Any:
-        if self._read_wants_write:
-            self._read_wants_write = False
-            if not (self.dataBuffer or self._tempDataBuffer or self.disconnecting):
-                self.stopWriting()
-            return self._read()
-        return super().doWrite()
+        if self._established and not self._writeDisconnected:
+            super().write(data)
 
     # -- ending
 
