@@ -231,6 +231,15 @@ def _units(value: Any) -> int:
     return len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 1
 
 
+def _index_if_there(value: Any, at: Any) -> Optional:
+    """What is there as an optional; none where nothing is."""
+    try:
+        found = index(value, at)
+    except _Absent:
+        return NONE
+    return found if found.__class__ is Optional else Optional(found)
+
+
 def _index(compiler: Compiles, node: Call) -> Step:
     operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
 
@@ -238,13 +247,7 @@ def _index(compiler: Compiles, node: Call) -> Step:
         value, at = operand(frame), key(frame)
         frame.cost += 1
         if value.__class__ is Optional:
-            if not value.present:
-                return NONE
-            try:
-                found = index(value.value(), at)
-            except _Absent:
-                return NONE
-            return found if found.__class__ is Optional else Optional(found)
+            return _index_if_there(value.value(), at) if value.present else NONE
         return index(value, at)
 
     return read
@@ -260,11 +263,7 @@ def _optional_index(compiler: Compiles, node: Call) -> Step:
             if not value.present:
                 return NONE
             value = value.value()
-        try:
-            found = index(value, at)
-        except _Absent:
-            return NONE
-        return found if found.__class__ is Optional else Optional(found)
+        return _index_if_there(value, at)
 
     return read
 

@@ -14,12 +14,19 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
 
+from kapi.request.context import RequestContext
+
 MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
 MAX_BODY = 64 * 1024  # bytes of the body of an answer that upgrades nothing
 
 
 class NotUpgradable(Exception):
     """The client's connection cannot be taken over (HTTP/2 has no upgrade)."""
+
+
+def wants_upgrade(ctx: RequestContext) -> bool:
+    """True for a request that asks to go on in another protocol."""
+    return bool(ctx.header("upgrade")) and "upgrade" in (ctx.header("connection") or "").lower()
 
 
 class TakenConnection:

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
 from wsproto.utilities import generate_accept_token
 
-from kapi.endpoints.tunnel import NotUpgradable, TakenConnection
+from kapi.endpoints.tunnel import NotUpgradable, TakenConnection, wants_upgrade
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
@@ -24,10 +24,7 @@ _VERSION = "13"
 
 def wants_websocket(ctx: RequestContext) -> bool:
     """True for a request to upgrade to a WebSocket."""
-    upgrade = ctx.header("upgrade")
-    return (
-        upgrade is not None and upgrade.lower() == "websocket" and "upgrade" in (ctx.header("connection") or "").lower()
-    )
+    return wants_upgrade(ctx) and (ctx.header("upgrade") or "").lower() == "websocket"
 
 
 def websocket_response(ctx: RequestContext, events: Callable[[Any], Awaitable[None]]) -> StreamResponse:

@@ -11,8 +11,9 @@ from urllib.parse import unquote
 
 from kapi.endpoints.connect.kubelet import Kubelets
 from kapi.endpoints.connect.options import admit, refuse_dry_run
-from kapi.endpoints.connect.transport import Target, Transport, wants_upgrade
+from kapi.endpoints.connect.transport import Target, Transport
 from kapi.endpoints.scope import RequestScope
+from kapi.endpoints.tunnel import wants_upgrade
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.registry import read

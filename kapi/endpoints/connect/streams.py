@@ -12,8 +12,9 @@ from __future__ import annotations
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import admit, forwarded_ports, refuse_dry_run, stream_options, stream_query
-from kapi.endpoints.connect.transport import Transport, wants_upgrade
+from kapi.endpoints.connect.transport import Transport
 from kapi.endpoints.scope import RequestScope, request_name
+from kapi.endpoints.tunnel import wants_upgrade
 from kapi.machinery import status
 from kapi.registry import read
 from kapi.request.context import RequestContext

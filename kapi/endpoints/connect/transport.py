@@ -129,10 +129,6 @@ class _Endpoints:
         return self._endpoint
 
 
-def wants_upgrade(ctx: RequestContext) -> bool:
-    return bool(ctx.header("upgrade")) and "upgrade" in (ctx.header("connection") or "").lower()
-
-
 def _passed_on(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     """The client's headers without its credentials and those of this connection alone."""
     request = ctx.http.requestHeaders

@@ -23,7 +23,8 @@ from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 Object = dict[str, Any]
-_REVIEW_VERSIONS = ("v1", "v1beta1")
+REVIEW_VERSIONS = ("v1", "v1beta1")
+_KNOWN_VERSIONS = ", ".join(REVIEW_VERSIONS)
 _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 _URL_FORM = "; desired format: https://host[/path]"
@@ -65,7 +66,7 @@ class WebhookStrategy(PlainStrategy):
         allow_values = before is not None and selectors_have_invalid_values(before)
         no_effects = before is None or all(hook.get("sideEffects") in _NO_SIDE_EFFECTS for hook in before)
         known_versions = before is None or all(
-            not hook.get("admissionReviewVersions") or set(hook["admissionReviewVersions"]) & set(_REVIEW_VERSIONS)
+            not hook.get("admissionReviewVersions") or set(hook["admissionReviewVersions"]) & set(REVIEW_VERSIONS)
             for hook in before
         )
         unique = before is None or len({hook.get("name") for hook in before}) == len(before)
@@ -76,7 +77,13 @@ class WebhookStrategy(PlainStrategy):
         for i, webhook in enumerate(webhooks):
             path = Path("webhooks").index(i)
             self._webhook(webhook, path, errors, allow_values, no_effects, same_conditions)
-            _review_versions(webhook, path.child("admissionReviewVersions"), errors, known_versions)
+            validate_review_versions(
+                webhook.get("admissionReviewVersions") or [],
+                path.child("admissionReviewVersions"),
+                errors,
+                known_versions=known_versions,
+                missing=f"must specify one of {_KNOWN_VERSIONS}",
+            )
             name = webhook.get("name") or ""
             if unique and name:
                 if name in seen:
@@ -135,11 +142,12 @@ def _qualified_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(invalid(path, name, "should be a domain with at least three segments separated by dots"))
 
 
-def _review_versions(webhook: Object, path: Path, errors: Errors, known_versions: bool) -> None:
-    versions = webhook.get("admissionReviewVersions") or []
-    known = ", ".join(_REVIEW_VERSIONS)
+def validate_review_versions(
+    versions: list[str], path: Path, errors: Errors, *, known_versions: bool, missing: str = ""
+) -> None:
+    """The versions of reviews that a webhook understands; ``missing`` is told where there are none."""
     if not versions:
-        errors.append(required(path, f"must specify one of {known}"))
+        errors.append(required(path, missing))
         return
     seen: set[str] = set()
     for i, version in enumerate(versions):
@@ -148,8 +156,8 @@ def _review_versions(webhook: Object, path: Path, errors: Errors, known_versions
             continue
         seen.add(version)
         errors.extend(invalid(path.index(i), version, text) for text in is_dns1035_label(version))
-    if known_versions and not seen & set(_REVIEW_VERSIONS):
-        errors.append(invalid(path, versions, f"must include at least one of {known}"))
+    if known_versions and not seen & set(REVIEW_VERSIONS):
+        errors.append(invalid(path, versions, f"must include at least one of {_KNOWN_VERSIONS}"))
 
 
 def _client_config(client: Object, path: Path, errors: Errors) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 from cryptography import x509
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required
-from kapi.machinery.names import dns_1035_label
 from kapi.resources.admissionregistration import webhooks
 
 Object = dict[str, Any]
-REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 def bad_bundle(conversion: Object | None) -> bool:
@@ -50,22 +48,9 @@ def validate_conversion(
             webhooks.validate_service(client["service"], at.child("service"), errors)
         if client.get("caBundle") and not any_bundle:
             errors.extend(_bundle_errors(at.child("caBundle"), client["caBundle"]))
-    _review_versions(reviews, known_review, path.child("conversionReviewVersions"), errors)
-
-
-def _review_versions(reviews: list[str], known: bool, path: Path, errors: list[FieldError]) -> None:
-    if not reviews:
-        errors.append(required(path))
-        return
-    seen: set[str] = set()
-    for index, version in enumerate(reviews):
-        if version in seen:
-            errors.append(invalid(path.index(index), version, "duplicate version"))
-            continue
-        seen.add(version)
-        errors.extend(invalid(path.index(index), version, text) for text in dns_1035_label(version))
-    if known and not any(item in REVIEW_VERSIONS for item in reviews):
-        errors.append(invalid(path, reviews, "must include at least one of v1, v1beta1"))
+    webhooks.validate_review_versions(
+        reviews, path.child("conversionReviewVersions"), errors, known_versions=known_review
+    )
 
 
 def _bundle_errors(path: Path, bundle: str) -> list[FieldError]:

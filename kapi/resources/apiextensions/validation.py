@@ -14,7 +14,8 @@ from kapi.machinery.field import (
     required,
 )
 from kapi.machinery.names import dns_1035_label, dns_subdomain
-from kapi.resources.apiextensions.conversion_rules import REVIEW_VERSIONS, bad_bundle, validate_conversion
+from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
+from kapi.resources.apiextensions.conversion_rules import bad_bundle, validate_conversion
 from kapi.resources.apiextensions.defaults_check import default_errors
 from kapi.resources.apiextensions.internal import internal_spec, is_true, schema_of, version_schema
 from kapi.resources.apiextensions.root_schema import validate_schema
