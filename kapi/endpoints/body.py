@@ -28,12 +28,16 @@ def raw_body(ctx: RequestContext) -> bytes:
     return data
 
 
-def decode_object(ctx: RequestContext, data: bytes, kind: GroupVersionKind, type_: Type, validation: str) -> Object:
+def decode_object(
+    ctx: RequestContext, data: bytes, kind: GroupVersionKind, type_: Type, validation: str, media: str = ""
+) -> Object:
     """A body as an object of ``kind``: kind and apiVersion filled in or checked, unknown fields handled as asked.
+
+    ``media`` is its media type where that has been looked at before.
 
     Raises BadRequest for what cannot be read, UnsupportedMediaType, and (Strict) for unknown or duplicate fields.
     """
-    media = input_media_type(ctx.header("content-type"))
+    media = media or input_media_type(ctx.header("content-type"))
     return decode(read_any(data, media, kind, validation), kind, type_, validation, ctx.warn)
 
 

@@ -23,10 +23,12 @@ async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     info = ctx.info
     assert info is not None
     media = output_media_type(ctx, "create")
-    input_media_type(ctx.header("content-type"))  # refused before anything else is looked at, unlike in an update
+    sent_as = input_media_type(
+        ctx.header("content-type")
+    )  # refused before anything else is looked at, unlike in an update
     data = raw_body(ctx)
     options = write_options(ctx, "CreateOptions")
-    obj = decode_object(ctx, data, scope.kind, scope.type, options.field_validation)
+    obj = decode_object(ctx, data, scope.kind, scope.type, options.field_validation, sent_as)
     if ctx.audit is not None:
         ctx.audit.request_object(obj)
     metadata = obj.setdefault("metadata", {})
