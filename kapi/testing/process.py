@@ -23,6 +23,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 _URL = re.compile(r"serving at (https://\S+)")
 _READY = "export KUBECONFIG="
@@ -60,7 +61,7 @@ class KapiProcess:
         home.mkdir(exist_ok=True)
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(home)}
 
-    def start(self, seconds: float = 60.0) -> KapiProcess:
+    def start(self, seconds: float = 60.0) -> Self:
         """Waits until it is ready.  Raises RuntimeError with its output when it ends or takes too long."""
         command = [
             sys.executable, "-m", "kapi", f"--data-dir={self.data}", "--bind-address=127.0.0.1", "--secure-port=0",
@@ -110,7 +111,7 @@ class KapiProcess:
             shutil.rmtree(self.root, ignore_errors=True)
         return code
 
-    def __enter__(self) -> KapiProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:

@@ -22,10 +22,6 @@ class ServerProcess(KapiProcess):
         self.tokens.write_text(TOKENS)
         self.flags = [f"--token-auth-file={self.tokens}", *flags]
 
-    def start(self, seconds: float = 60.0) -> ServerProcess:
-        super().start(seconds)
-        return self
-
 
 def kubectl_path() -> str | None:
     """The kubectl of this environment, or one on the path."""
