@@ -97,11 +97,11 @@ def priority_and_fairness(
             meter.watched(level.name, chosen.schema.name, watches_of(info, cache_of))
         request = controller.request(chosen, work, info, user)
         outcome = level.queues.admit(request, 0.0 if level.exempt else patience(ctx))
+        if outcome == "":
+            run(ctx, chosen, request)
+            return None
         if isinstance(outcome, Deferred):
             return wait(ctx, chosen, request, outcome)
-        if outcome:
-            return reject(chosen, outcome)
-        run(ctx, chosen, request)
-        return None
+        return reject(chosen, outcome)
 
     return check

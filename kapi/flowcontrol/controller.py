@@ -24,6 +24,7 @@ from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
 from kapi.flowcontrol.metrics import Meter
 from kapi.flowcontrol.sharding import flow_hash
+from kapi.flowcontrol.tally import Tally
 from kapi.flowcontrol.turn import Turn
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
@@ -55,7 +56,7 @@ class Classification(NamedTuple):
     flow: str
     entropy: int  # hash of schema and flow: which queues are dealt
     headers: tuple[tuple[bytes, bytes], ...]  # of the answer
-    tally: list[int]  # see ``Meter.tally``
+    tally: Tally
 
 
 class FlowController:
@@ -188,8 +189,8 @@ class FlowController:
         lowest: list[int] = []
         for level in self.levels.values():
             if sample:
-                level.queues.demand.sample()
-            high = level.queues.demand.high
+                level.queues.usage.sample(self._reactor.seconds())
+            high = level.queues.usage.wanted.high
             if level.exempt:
                 level.set_current(max(level.lower, high))
                 rest -= level.current
@@ -212,7 +213,7 @@ class FlowController:
                 level.lower + half_up((low - level.lower) * part) for level, low in zip(limited, lowest, strict=True)
             ]
         claims = [
-            Claim(low, level.upper, max(low, level.queues.demand.smoothed))
+            Claim(low, level.upper, max(low, level.queues.usage.wanted.smoothed))
             for level, low in zip(limited, lowest, strict=True)
         ]
         for level, claim in zip(limited, claims, strict=True):
@@ -253,7 +254,7 @@ class FlowController:
         request = Request(chosen.schema.name, chosen.entropy, seats, final_seats, extra, chosen.flow, user, info)
         request.tally = chosen.tally
         if request.width == 1:
-            chosen.tally[0] += 1
+            chosen.tally.estimated += 1
         else:
             self.meter.estimated(chosen.level.name, chosen.schema.name, request.width)
         return request

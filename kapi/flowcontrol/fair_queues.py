@@ -18,8 +18,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kapi.flowcontrol.demand import Demand
 from kapi.flowcontrol.sharding import deal
+from kapi.flowcontrol.tally import Tally
 from kapi.flowcontrol.turn import Turn
 from kapi.flowcontrol.usage import Usage
 from kapi.request.info import RequestInfo
@@ -62,7 +62,7 @@ class Request:
         self.width = seats if seats >= final_seats else final_seats  # seats that must be free for it
         self.extra = extra
         self.name = name
-        self.tally: list[int] | None = None  # where its dispatch is counted when it did not wait
+        self.tally: Tally | None = None  # where it is counted, but for what is particular
         self.user = user
         self.info = info
         self.queue: Queue | None = None
@@ -111,7 +111,6 @@ class FairQueues:
         self._backlogged: dict[Queue, None] = {}  # those in which somebody waits; the one served last is at the end
         self._hand = hand
         self._length = length
-        self.demand = Demand(reactor.seconds)
         self.usage = Usage(reactor.seconds())
         self.seats_in_use = 0
         self.seats_waiting = 0
@@ -206,7 +205,10 @@ class FairQueues:
             counted = took if worked is None or self._full else worked
             request.queue.guessed -= request.width * GUESS
             request.queue.served += request.width * counted
-        self.on_executed(request, took)
+        if request.tally is None or request.kind == "watch":
+            self.on_executed(request, took)
+        else:
+            request.tally.ended(took)
         if request.final_seats and request.extra > 0:
             request.state = "final"
             self._reactor.callLater(request.extra, self._release, request)
@@ -241,6 +243,8 @@ class FairQueues:
         for number in deal(flow, len(self.queues), self._hand):
             queue = self.queues[number]
             here = queue.waiting_seats + queue.executing
+            if not here:
+                return queue
             if best is None or here < load:
                 best, load = queue, here
         assert best is not None
@@ -330,7 +334,7 @@ class FairQueues:
     def _start(self, request: Request, now: float) -> None:
         waited = now - request.started
         if request.tally is not None and waited == 0:
-            request.tally[1] += 1
+            request.tally.dispatched += 1
         else:
             self.on_waited(request, waited, True)
         request.started = now
@@ -350,9 +354,7 @@ class FairQueues:
 
     def _note(self, now: float) -> None:
         in_use = self.seats_in_use
-        wanted = in_use + self.seats_waiting
-        self.demand.set(wanted, now)
-        self.usage.change(now, (in_use, self.executing, self.waiting, wanted))
+        self.usage.change(now, (in_use, self.executing, self.waiting, in_use + self.seats_waiting))
 
     def _cancel(self, request: Request) -> None:
         self._remove(request)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from kapi.flowcontrol.tally import Tally
 from kapi.flowcontrol.usage import Ratios, Usage
 from kapi.machinery.meters import Counter, Histogram, cumulative
 
@@ -50,7 +51,7 @@ class Meter(Collector):
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.controller: FlowController | None = None
-        self._passed: dict[tuple[str, str], list[int]] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
         self._rejected = Counter(
             _PREFIX + "rejected_requests_total",
             "[BETA] Number of requests rejected by API Priority and Fairness subsystem",
@@ -108,23 +109,23 @@ class Meter(Collector):
         self._settle()
         return self._dispatched.rows
 
-    def tally(self, level: str, schema: str) -> list[int]:
-        """Where to add up: requests estimated at one seat, and requests that were dispatched without a wait.
-
-        That is most of them: for each it saves three observations.
-        """
-        return self._passed.setdefault((level, schema), [0, 0])
+    def tally(self, level: str, schema: str) -> Tally:
+        """Where to add up what most requests have in common, instead of observing each."""
+        known = self._tallies.get((level, schema))
+        if known is None:
+            known = self._tallies[level, schema] = Tally(level, schema, self._runs)
+        return known
 
     def _settle(self) -> None:
         """Makes observations of the tallies."""
-        for (level, schema), tally in self._passed.items():
-            estimated, dispatched = tally
-            tally[:] = 0, 0
-            if estimated:
-                self._seats.more(estimated, 1, level, schema)
-            if dispatched:
-                self._waits.more(dispatched, 0.0, level, schema, "true")
-                self._dispatched.add(level, schema, by=dispatched)
+        for (level, schema), tally in self._tallies.items():
+            tally.settle()
+            if tally.estimated:
+                self._seats.more(tally.estimated, 1, level, schema)
+            if tally.dispatched:
+                self._waits.more(tally.dispatched, 0.0, level, schema, "true")
+                self._dispatched.add(level, schema, by=tally.dispatched)
+            tally.estimated = tally.dispatched = 0
 
     def estimated(self, level: str, schema: str, seats: int) -> None:
         self._seats.observe(seats, level, schema)
@@ -237,19 +238,23 @@ class Meter(Collector):
             (
                 "demand_seats_average",
                 "[ALPHA] Time-weighted average of seat demand",
-                lambda level: level.queues.demand.average,
+                lambda level: level.queues.usage.wanted.average,
             ),
             (
                 "demand_seats_high_watermark",
                 "[ALPHA] Largest seat demand of the last adjustment period",
-                lambda level: level.queues.demand.high,
+                lambda level: level.queues.usage.wanted.high,
             ),
             (
                 "demand_seats_stdev",
                 "[ALPHA] Time-weighted standard deviation, over last adjustment period, of demand_seats",
-                lambda level: level.queues.demand.deviation,
+                lambda level: level.queues.usage.wanted.deviation,
             ),
-            ("demand_seats_smoothed", "[ALPHA] Smoothed seat demands", lambda level: level.queues.demand.smoothed),
+            (
+                "demand_seats_smoothed",
+                "[ALPHA] Smoothed seat demands",
+                lambda level: level.queues.usage.wanted.smoothed,
+            ),
             ("target_seats", "[ALPHA] Seat allocation targets", lambda level: level.target),
             ("current_r", "[ALPHA] R(time of last change)", lambda level: level.queues.progress),
         ):

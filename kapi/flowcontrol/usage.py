@@ -1,14 +1,16 @@
 """How full a priority level was, and for how long (upstream: ``metrics/timing_ratio_histogram.go``).
 
-Upstream observes the figures "at the end of every nanosecond".  Here the time that each state lasted is added up, which
-costs one step for every change, and becomes histograms when somebody wants them or the limits change.
+Upstream observes the figures "at the end of every nanosecond".  Here each change is only noted; how long the states lasted
+becomes histograms when somebody wants them, the limits change, or there are many.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
-_MOST = 1024  # states between two looks at them
+from kapi.flowcontrol.demand import Demand
+
+_MOST = 512  # changes between two looks at them
 _NANOSECONDS = 1e9
 SEATS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 REQUESTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -37,21 +39,23 @@ class Usage:
     """Of one level.  The denominators are what counts as full; ``now`` is the reactor's."""
 
     def __init__(self, now: float) -> None:
+        self.wanted = Demand()
         self.seats, self.demand = Ratios(SEATS), Ratios(DEMAND)
         self.waiting, self.executing = Ratios(REQUESTS), Ratios(REQUESTS)
         self._limit = self._room = 1.0
         self._since = now
         self._state: State = (0, 0, 0, 0)
-        self._lasted: dict[State, float] = {}  # seconds
+        self._changes: list[tuple[float, State]] = []  # since then
 
     def change(self, now: float, state: State) -> None:
-        elapsed = now - self._since
-        if elapsed > 0:
-            self._lasted[self._state] = self._lasted.get(self._state, 0.0) + elapsed
-            self._since = now
-            if len(self._lasted) >= _MOST:
-                self._settle()
-        self._state = state
+        self._changes.append((now, state))
+        if len(self._changes) >= _MOST:
+            self._settle()
+
+    def sample(self, now: float) -> None:
+        """Closes a period of the demand for seats."""
+        self.look(now)
+        self.wanted.sample(self._state[3])
 
     def limits(self, now: float, limit: int, room: int) -> None:
         """Seats and places in queues, from now on."""
@@ -60,13 +64,24 @@ class Usage:
 
     def look(self, now: float) -> None:
         """Brings the histograms up to now."""
-        self.change(now, self._state)
+        self._changes.append((now, self._changes[-1][1] if self._changes else self._state))
         self._settle()
 
     def _settle(self) -> None:
-        for (seats, executing, waiting, wanted), seconds in self._lasted.items():
+        lasted: dict[State, float] = {}  # seconds
+        since, state, peak = self._since, self._state, self.wanted.peak
+        for now, following in self._changes:
+            if now > since:
+                lasted[state] = lasted.get(state, 0.0) + now - since
+                since = now
+            state = following
+            if state[3] > peak:
+                peak = state[3]
+        self._changes.clear()
+        self._since, self._state, self.wanted.peak = since, state, peak
+        for (seats, executing, waiting, wanted), seconds in lasted.items():
             self.seats.add(seats / self._limit, seconds)
             self.executing.add(executing / self._limit, seconds)
             self.waiting.add(waiting / self._room, seconds)
             self.demand.add(wanted / self._limit, seconds)
-        self._lasted.clear()
+            self.wanted.lasted(wanted, seconds)

@@ -7,7 +7,7 @@ label values are bounded.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -91,12 +91,23 @@ class Histogram(Collector):
         row[bisect_left(self.bounds, value)] += 1
         row[-1] += value
 
+    def observe_all(self, values: Iterable[float], *labels: str) -> None:
+        row, bounds = self._row(labels), self.bounds
+        for value in values:
+            row[bisect_left(bounds, value)] += 1
+            row[-1] += value
+
+    def _row(self, labels: Labels) -> list[float]:
+        row = self.rows.get(labels)
+        if row is None:
+            row = self.rows[labels] = [0.0] * (len(self.bounds) + 2)
+        return row
+
     def more(self, count: int, value: float, *labels: str) -> None:
         """``count`` observations of the same value."""
-        self.observe(value, *labels)
-        row = self.rows[labels]
-        row[bisect_left(self.bounds, value)] += count - 1
-        row[-1] += value * (count - 1)
+        row = self._row(labels)
+        row[bisect_left(self.bounds, value)] += count
+        row[-1] += value * count
 
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)

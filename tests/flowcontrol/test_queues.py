@@ -13,7 +13,6 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.flowcontrol.allocation import Claim, allocate
-from kapi.flowcontrol.demand import Demand
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues, Request
 from kapi.flowcontrol.sharding import deal, flow_hash
@@ -296,21 +295,6 @@ class Queues(SynchronousTestCase):
 
 
 class Parts(SynchronousTestCase):
-    def test_demand(self) -> None:
-        clock = Clock()
-        demand = Demand(clock.seconds)
-        demand.set(4)
-        clock.advance(5)
-        demand.set(0)
-        clock.advance(5)
-        demand.sample()
-        self.assertEqual((demand.average, demand.deviation, demand.high), (2, 2, 4))
-        self.assertEqual(demand.smoothed, 4)
-        clock.advance(10)
-        demand.sample()
-        self.assertEqual((demand.average, demand.high), (0, 0))
-        self.assertAlmostEqual(demand.smoothed, 0.977 * 4)
-
     def test_retry_after_grows_with_rejections_and_falls_again(self) -> None:
         advice = RetryAfter()
         seen = []

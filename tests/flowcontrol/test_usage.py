@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
@@ -49,6 +50,28 @@ def test_the_states_between_two_looks_are_bounded() -> None:
     usage = Usage(0.0)
     for number in range(5_000):
         usage.change(float(number), (0, 0, number, 0))
-    assert len(usage._lasted) <= 1024
+    assert len(usage._changes) <= 1024
     usage.look(5_000.0)
     assert sum(usage.waiting.row[:-1]) == 5_000 * 1e9
+
+
+def test_the_demand_of_a_period() -> None:
+    usage = Usage(0.0)
+    usage.change(0.0, (3, 3, 1, 4))
+    usage.change(5.0, (0, 0, 0, 0))
+    usage.sample(10.0)
+    wanted = usage.wanted
+    assert (wanted.average, wanted.deviation, wanted.high, wanted.smoothed) == (2, 2, 4, 4)
+    usage.sample(20.0)
+    assert (wanted.average, wanted.high) == (0, 0)
+    assert wanted.smoothed == pytest.approx(0.977 * 4)
+
+
+def test_a_peak_counts_however_short_and_what_lasts_is_the_next_periods_as_well() -> None:
+    usage = Usage(0.0)
+    usage.change(1.0, (7, 7, 0, 7))
+    usage.change(1.0, (2, 2, 0, 2))
+    usage.sample(2.0)
+    assert usage.wanted.high == 7
+    usage.sample(3.0)
+    assert (usage.wanted.high, usage.wanted.average) == (2, 2)
