@@ -5,13 +5,14 @@ Upstream: ``audit/context.go``, audit.k8s.io/v1.
 Nothing is encoded before a stage is recorded; a request that the policy does not want costs one policy lookup.  What is the
 same in all stages is encoded once.
 
-A read from memory hands its two stages over together, just before its answer goes out: nobody can have seen anything of it
-earlier, and the log is written once instead of twice.
+A read hands its two stages over together, just before its answer leaves: nobody can have seen anything of it earlier.
+Answers that leave together are recorded together (``complete``), so that the log is written once for all of them.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -19,16 +20,16 @@ import orjson
 from kapi.audit.policy import METADATA, NONE, REQUEST, REQUEST_RESPONSE, AuditConfig
 from kapi.audit.record import Record
 from kapi.audit.sinks import Outcome, Sink
-from kapi.audit.source import source_ips, user_agent
+from kapi.audit.source import origin
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
-from kapi.request.user import user_tree
+from kapi.request.info import RequestInfo
+from kapi.request.response import Response, leaves_whole
+from kapi.request.user import UserInfo, encoded_user
 
 Object = dict[str, Any]
 
 _READS = frozenset({"get", "list"})
-_SMALL = 64 * 1024  # bytes of an answer that is out as soon as it is written
-_EVENT = b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"'
+_NOTHING: Object = {}
 _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _STATUS_START = b'{"kind":"Status",'
 _CLOSED = {"metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200}
@@ -40,26 +41,24 @@ _OF_BODIES = "patch.webhook.admission.k8s.io/"
 class AuditEvent:
     """``received`` is unix seconds."""
 
-    __slots__ = (
-        "_ctx", "_received", "_long_running", "config", "_sink", "_status", "_request", "_response", "_reference",
-        "_started", "_panic", "_fixed", "_held", "_over",
-    )  # fmt: skip
+    config: AuditConfig | None = None
+    _long_running = False
+    _status: Object | None = None
+    _request: bytes | None = None
+    _response: bytes | None = None
+    _reference: Object | None = None  # what the request's object adds to objectRef
+    _question: Object | None = None  # what was asked, as far as it is known
+    _asker: UserInfo | None = None  # who has impersonated the user, as of then
+    #: the annotations of a RequestReceived that goes to the back ends with the stage that follows
+    _held: dict[str, str] | None = None
+    _started = False
+    _panic = ""
+    _over = False
 
     def __init__(self, ctx: RequestContext, sink: Sink, received: float) -> None:
+        self.sink = sink
         self._ctx = ctx
-        self._sink = sink
         self._received = received
-        self._long_running = False
-        self.config: AuditConfig | None = None
-        self._status: Object | None = None
-        self._request: bytes | None = None
-        self._response: bytes | None = None
-        self._reference: Object | None = None  # what the request's object adds to objectRef
-        self._started = False
-        self._panic = ""
-        self._fixed: tuple[Any, bytes] | None = None  # the fields that stay the same in all stages, and while what is
-        self._held: Record | None = None  # goes to the back ends with the one that follows
-        self._over = False
 
     @property
     def level(self) -> int:
@@ -72,6 +71,7 @@ class AuditEvent:
         """The decoded body, before anything changes it."""
         metadata = obj.get("metadata")
         if isinstance(metadata, dict):
+            self._question = None
             self._reference = {
                 name: value for name in ("namespace", "name", "uid", "resourceVersion") if (value := metadata.get(name))
             }
@@ -97,7 +97,7 @@ class AuditEvent:
         self._panic = f"APIServer panic'd: {error}"
 
     def answered(self, response: Response) -> None:
-        """The answer is about to be written."""
+        """The answer is known."""
         if self.level == NONE:
             return
         if self._status is None:
@@ -114,11 +114,8 @@ class AuditEvent:
         if self._long_running and not self._started and self.config is not None:
             self._started = True
             self.record("ResponseStarted")
-        if self._held is not None:
-            if type(response) is Response and isinstance(body, bytes) and len(body) <= _SMALL:
-                self.finish()
-            else:
-                self._let_go()
+        if self._held is not None and not leaves_whole(response):
+            self.sink.process(*self._let_go(micro_time(self._received)))
 
     def _read_status(self, body: bytes, code: int) -> None:
         try:
@@ -138,16 +135,13 @@ class AuditEvent:
         """The policy has spoken; records RequestReceived.  False when that failed and must not."""
         self.config = config
         self._long_running = long_running
-        if config.level == NONE:
-            return True
         info = self._ctx.info
-        hold = self._sink.lenient and not long_running and info is not None and info.verb in _READS
-        return self.record("RequestReceived", self._received, hold)
-
-    def _let_go(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            self._sink.process(held)
+        if config.level == NONE or "RequestReceived" in config.omit_stages:
+            return True
+        if self.sink.lenient and not long_running and info is not None and info.verb in _READS:
+            self._held = dict(self._ctx.annotations)
+            return True
+        return self.record("RequestReceived", self._received)
 
     def finish(self, config: AuditConfig | None = None) -> None:
         """The answer is out.  ``config`` is given for a request that failed before the policy was asked."""
@@ -157,88 +151,117 @@ class AuditEvent:
             self.config = config
             self.record("ResponseStarted")
             return
-        if self.config.level == NONE or self._over:
-            return
+        records = self.last()
+        if records:
+            self.sink.process(*records)
+
+    def last(self) -> list[Record]:
+        """What is left to be recorded at the end."""
+        if self._over or self.level == NONE:
+            return []
         self._over = True
         if self._panic:
             self._status = {
                 "metadata": {}, "status": "Failure", "message": self._panic, "reason": "InternalError", "code": 500,
             }  # fmt: skip
-            self.record("Panic")
-            return
+            return self._stage("Panic")
         if self._status is None:
             self._status = dict(_CLOSED)
         if self._long_running and not self._started:
             self._started = True
-            self.record("ResponseStarted")
-        self.record("ResponseComplete")
+            return self._stage("ResponseStarted") + self._stage("ResponseComplete")
+        return self._stage("ResponseComplete")
 
-    def record(self, stage: str, at: float | None = None, hold: bool = False) -> Outcome:
+    def record(self, stage: str, at: float | None = None) -> Outcome:
         """Hands the event as it is now to the back ends.  False when one failed that must not."""
+        records = self._stage(stage, at)
+        return self.sink.process(*records) if records else True
+
+    def _stage(self, stage: str, at: float | None = None) -> list[Record]:
         config = self.config
         assert config is not None
-        if stage in config.omit_stages:
-            return True
-        ctx = self._ctx
         received = micro_time(self._received)
-        parts = [
-            _EVENT, config.level_name.encode(), b'","auditID":', orjson.dumps(ctx.audit_id),
-            b',"stage":"', stage.encode(), b'",', self._described(),
-        ]  # fmt: skip
+        records = [] if self._held is None else self._let_go(received)
+        if stage in config.omit_stages:
+            return records
+        tree = {**self._asked(self._ctx.original_user), "stage": stage}
         if self._status is not None:
-            parts += (b',"responseStatus":', orjson.dumps(self._status))
+            tree["responseStatus"] = self._status
         if self._request is not None:
-            parts += (b',"requestObject":', self._request)
+            tree["requestObject"] = orjson.Fragment(self._request)
         if self._response is not None:
-            parts += (b',"responseObject":', self._response)
-        parts += (
-            b',"requestReceivedTimestamp":"', received,
-            b'","stageTimestamp":"', received if at == self._received else micro_time(time.time() if at is None else at),
-        )  # fmt: skip
-        annotations = sorted(ctx.annotations.items())
-        if config.level < REQUEST:
-            annotations = [item for item in annotations if not item[0].startswith(_OF_BODIES)]
-        parts += (b'","annotations":', orjson.dumps(dict(annotations)), b"}") if annotations else (b'"}',)
-        record = Record(b"".join(parts), config.level)
-        if hold:
-            self._held = record
-            return True
+            tree["responseObject"] = orjson.Fragment(self._response)
+        moment = received if at == self._received else micro_time(time.time() if at is None else at)
+        records.append(self._encoded(tree, received, moment, self._ctx.annotations))
+        return records
+
+    def _let_go(self, received: str) -> list[Record]:
+        """The RequestReceived that was held."""
         held, self._held = self._held, None
-        return self._sink.process(record) if held is None else self._sink.process(held, record)
+        if held is None:
+            return []
+        return [self._encoded({**self._asked(None), "stage": "RequestReceived"}, received, received, held)]
 
-    def _described(self) -> bytes:
-        """The fields from ``requestURI`` to ``objectRef``, encoded anew only when something was learned since."""
-        ctx = self._ctx
-        known = (ctx.original_user, ctx.user, self._reference)
-        if self._fixed is None or self._fixed[0] != known:
-            self._fixed = known, orjson.dumps(self._describe())[1:-1]
-        return self._fixed[1]
+    def _encoded(self, tree: Object, received: str, moment: str, annotations: dict[str, str]) -> Record:
+        assert self.config is not None
+        level = self.config.level
+        tree["requestReceivedTimestamp"] = received
+        tree["stageTimestamp"] = moment
+        if annotations:
+            if level < REQUEST and tree["verb"] not in _READS:  # what is only read is not admitted
+                annotations = {name: text for name, text in annotations.items() if not name.startswith(_OF_BODIES)}
+            tree["annotations"] = orjson.Fragment(orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS))
+        return Record(orjson.dumps(tree), level)
 
-    def _describe(self) -> Object:
+    def _asked(self, original: UserInfo | None) -> Object:
+        """The fields up to ``objectRef``, but for the stage.  ``original`` is who has impersonated the user."""
+        if self._question is None or self._asker is not original:
+            self._question, self._asker = self._ask(original), original
+        return self._question
+
+    def _ask(self, original: UserInfo | None) -> Object:
         ctx, info = self._ctx, self._ctx.info
+        assert self.config is not None
         user = ctx.original_user or ctx.user
         tree: Object = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": self.config.level_name,
+            "auditID": ctx.audit_id,
+            "stage": "",
             "requestURI": ctx.http.uri.decode("utf-8", "replace"),
             "verb": info.verb if info is not None else ctx.method.lower(),
-            "user": {} if user is None else user_tree(user),
+            "user": {} if user is None else encoded_user(user),
         }
-        if ctx.original_user is not None and ctx.user is not None:
-            tree["impersonatedUser"] = user_tree(ctx.user)
+        if original is not None and ctx.user is not None:
+            tree["impersonatedUser"] = encoded_user(ctx.user)
             constraint = ctx.extra.get("impersonation_constraint")
             if constraint:
                 tree["authenticationMetadata"] = {"impersonationConstraint": constraint}
-        addresses = source_ips(ctx)
+        addresses, agent = origin(ctx)
         if addresses:
             tree["sourceIPs"] = addresses
-        agent = user_agent(ctx)
         if agent:
             tree["userAgent"] = agent
         if info is not None and info.is_resource:
-            tree["objectRef"] = _reference({
-                **(self._reference or {}),
-                "resource": info.resource, "apiGroup": info.group, "apiVersion": info.version, "subresource": info.subresource,
-                **{key: value for key, value in (("namespace", info.namespace), ("name", info.name)) if value},
-            })  # fmt: skip
+            tree["objectRef"] = self._refer(info)
+        return tree
+
+    def _refer(self, info: RequestInfo) -> Object:
+        learned = self._reference or _NOTHING
+        tree = {"resource": info.resource}
+        for name, value in (("namespace", info.namespace), ("name", info.name)):
+            if value or (value := learned.get(name, "")):
+                tree[name] = value
+        if "uid" in learned:
+            tree["uid"] = learned["uid"]
+        if info.group:
+            tree["apiGroup"] = info.group
+        tree["apiVersion"] = info.version
+        if "resourceVersion" in learned:
+            tree["resourceVersion"] = learned["resourceVersion"]
+        if info.subresource:
+            tree["subresource"] = info.subresource
         return tree
 
     def _trimmed(self, obj: Object) -> Object:
@@ -264,20 +287,21 @@ class AuditEvent:
         return orjson.dumps(self._trimmed(orjson.loads(body)))
 
 
-_REFERENCE = ("resource", "namespace", "name", "uid", "apiGroup", "apiVersion", "resourceVersion", "subresource")
+def complete(events: Sequence[AuditEvent]) -> None:
+    """Their answers are about to leave, whole: records their ends.  Those that the policy was not asked about end later."""
+    records = [record for event in events if event.config is not None for record in event.last()]
+    if records:
+        events[0].sink.process(*records)
 
 
-def _reference(values: Object) -> Object:
-    return {name: value for name in _REFERENCE if (value := values.get(name))}
+_second = (0, "")
 
 
-_second = (0, b"")
-
-
-def micro_time(seconds: float) -> bytes:
+def micro_time(seconds: float) -> str:
     """Unix seconds as RFC 3339 with microseconds, UTC."""
     global _second
     whole = int(seconds)
     if _second[0] != whole:
-        _second = (whole, time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(whole)).encode())
-    return b"%b%06dZ" % (_second[1], (seconds - whole) * 1e6)
+        _second = (whole, time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(whole)))
+    micros = str(1_000_000 + int((seconds - whole) * 1e6))[1:]  # a third faster than a format with zeros
+    return f"{_second[1]}{micros}Z"

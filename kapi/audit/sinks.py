@@ -54,10 +54,12 @@ class Several:
         waiting: list[Deferred[bool]] = []
         for sink in self._sinks:
             outcome = sink.process(*records)
+            if outcome is True:
+                continue
             if isinstance(outcome, Deferred):
                 waiting.append(outcome)
             else:
-                good = outcome and good
+                good = False
         if not waiting:
             return good
         return gatherResults(waiting).addCallback(lambda outcomes: good and all(outcomes))

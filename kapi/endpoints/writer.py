@@ -16,10 +16,9 @@ from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
 from kapi.request.context import RequestContext
-from kapi.request.response import HijackedResponse, Response, StreamResponse
+from kapi.request.response import SLICE, HijackedResponse, Response, StreamResponse, leaves_whole
 
 GZIP_FROM = 128 * 1024  # bytes
-_SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
 _WARNINGS_MAX = 4 * 1024  # characters in all warnings of an answer
 
 
@@ -32,40 +31,32 @@ def warning_header(text: str) -> bytes:
 def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
     """Writes the answer; None when it is out, else an awaitable of that."""
     http = ctx.http
-    if ctx.audit is not None:
-        ctx.audit.answered(response)
     if isinstance(response, HijackedResponse):
         return None
     http.setResponseCode(response.status)
-    headers = http.responseHeaders
+    fields = [*ctx.response_headers, *response.headers]
     if response.content_type:
-        headers.setRawHeaders(b"content-type", [response.content_type])
-    for name, value in ctx.response_headers:
-        headers.addRawHeader(name, value)
-    for name, value in response.headers:
-        headers.addRawHeader(name, value)
+        fields.append((b"Content-Type", response.content_type))
     if ctx.warnings:
-        _write_warnings(headers, ctx.warnings)
+        fields += [(b"Warning", value) for value in _warning_headers(ctx.warnings)]
+    body = response.body
+    if leaves_whole(response):
+        http.write_whole(fields, body)
+        return None
+    headers = http.responseHeaders
+    for name, value in fields:
+        headers.addRawHeader(name, value)
     if isinstance(response, StreamResponse):
         return response.run(http)
-    body = response.body
-    if isinstance(body, bytes):
-        if len(body) >= GZIP_FROM and _wants_gzip(ctx):
-            return _write_compressed(ctx, [body])
-        headers.setRawHeaders(b"content-length", [b"%d" % len(body)])
-        if len(body) <= _SLICE:
-            http.write(body)
-            http.finish()
-            return None
-        return _produce(http, _slices(body))
-    size = sum(map(len, body))
+    slices = _slices(body) if isinstance(body, bytes) else body
+    size = sum(map(len, slices))
     if size >= GZIP_FROM and _wants_gzip(ctx):
-        return _write_compressed(ctx, body)
+        return _write_compressed(ctx, slices)
     headers.setRawHeaders(b"content-length", [b"%d" % size])
-    return _produce(http, body)
+    return _produce(http, slices)
 
 
-def _write_warnings(headers: Any, warnings: list[str]) -> None:
+def _warning_headers(warnings: list[str]) -> list[bytes]:
     room = _WARNINGS_MAX
     values = []
     for text in warnings:
@@ -74,7 +65,7 @@ def _write_warnings(headers: Any, warnings: list[str]) -> None:
         if text:
             values.append(warning_header(text))
         room -= len(text)
-    headers.setRawHeaders(b"warning", values)
+    return values
 
 
 def _wants_gzip(ctx: RequestContext) -> bool:
@@ -102,7 +93,7 @@ def compress(slices: list[bytes]) -> list[bytes]:
 
 def _slices(body: bytes) -> list[bytes]:
     view = memoryview(body)
-    return [bytes(view[start : start + _SLICE]) for start in range(0, len(body), _SLICE)] or [b""]
+    return [bytes(view[start : start + SLICE]) for start in range(0, len(body), SLICE)] or [b""]
 
 
 def _produce(http: Any, slices: list[bytes]) -> Deferred[None]:
@@ -127,7 +118,7 @@ class SliceProducer:
             return
         size = 0
         start = self._next
-        while self._next < len(self._slices) and size < _SLICE:
+        while self._next < len(self._slices) and size < SLICE:
             size += len(self._slices[self._next])
             self._next += 1
         chunk = self._slices[start] if self._next == start + 1 else b"".join(self._slices[start : self._next])

@@ -58,10 +58,10 @@ def audit(auditor: Auditor, is_long_running: LongRunning = long_running) -> Filt
         processed = event.begin(config, is_long_running(ctx))
         if config.level == NONE:
             ctx.audit = None  # nobody behind needs to bother, nor the end
+        if processed is True:
+            return None
         if isinstance(processed, Deferred):
             return Deferred.fromCoroutine(wait(processed))
-        if not processed:
-            raise refuse()
-        return None
+        raise refuse()
 
     return check

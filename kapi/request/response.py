@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 JSON = b"application/json"
+SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
 
 
 class Response:
@@ -51,3 +52,9 @@ class HijackedResponse(Response):
 
     def __init__(self, status: int = 101) -> None:
         super().__init__(status)
+
+
+def leaves_whole(response: Response) -> bool:
+    """Whether one write puts it on the wire."""
+    body = response.body
+    return type(response) is Response and isinstance(body, bytes) and len(body) <= SLICE

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 ANONYMOUS = "system:anonymous"
 ALL_AUTHENTICATED = "system:authenticated"
 ALL_UNAUTHENTICATED = "system:unauthenticated"
@@ -21,6 +23,9 @@ class UserInfo:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _encoded: orjson.Fragment | None = field(
+        default=None, init=False, compare=False, repr=False
+    )  # see ``encoded_user``
 
 
 def user_tree(user: UserInfo) -> dict[str, Any]:
@@ -35,6 +40,15 @@ def user_tree(user: UserInfo) -> dict[str, Any]:
     if user.extra:
         tree["extra"] = {key: list(user.extra[key]) for key in sorted(user.extra)}
     return tree
+
+
+def encoded_user(user: UserInfo) -> orjson.Fragment:
+    """``user_tree`` as a part of JSON; encoded once for each UserInfo, as authenticators keep them."""
+    encoded = user._encoded
+    if encoded is None:
+        encoded = orjson.Fragment(orjson.dumps(user_tree(user)))
+        object.__setattr__(user, "_encoded", encoded)
+    return encoded
 
 
 #: The identity of the process itself, for the loopback client.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.web import http
@@ -131,9 +131,46 @@ class APIRequest(http.Request):
                 out.append(data)
         channel.transport.write(b"".join(out))  # type: ignore[union-attr]
 
+    def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        """The answer with these headers, its body and its end."""
+        channel = self.channel
+        simple = not self.startedWriting and getattr(channel, "single_write", False) and not self._disconnected
+        if not simple or self.method == b"HEAD" or self.code in _BODYLESS_CODES:
+            self._write_carefully(fields, body)
+            return
+        out = [_status_line(self.clientproto, self.code, self.code_message)]
+        for name, values in self.responseHeaders.getAllRawHeaders():
+            for value in values:
+                out += (name, b": ", value, b"\r\n")
+        for name, value in fields:
+            out += (_canonical(name), b": ", value, b"\r\n")
+        out.append(b"Content-Length: %d\r\n\r\n" % len(body))
+        head = b"".join(out)
+        lines = len(out) // 4 + 3  # the status, the length and an empty one
+        if head.count(b"\n") != lines or head.count(b"\r") != lines:
+            self._write_carefully(fields, body)  # a value would be more than one line
+            return
+        self.startedWriting = 1
+        self.sentLength = len(body)
+        channel.transport.write(head + body)  # type: ignore[union-attr]
+        self.finish()
+
+    def _write_carefully(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        for name, value in fields:
+            self.responseHeaders.addRawHeader(name, value)
+        self.responseHeaders.setRawHeaders(b"content-length", [b"%d" % len(body)])
+        self.write(body)
+        self.finish()
+
 
 def _discard(data: bytes) -> None:
     """The body of an answer that may not have one."""
+
+
+@functools.lru_cache(maxsize=256)
+def _canonical(name: bytes) -> bytes:
+    """As Go writes it."""
+    return b"-".join([word.capitalize() for word in name.split(b"-")])
 
 
 @functools.lru_cache(maxsize=256)

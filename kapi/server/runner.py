@@ -7,12 +7,14 @@ on, since a torn write would leave others (allocations, quota) with half of it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kapi.audit.event import complete
 from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
@@ -21,8 +23,11 @@ from kapi.machinery.status import StatusError
 from kapi.registry.metadata import new_uid
 from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
-from kapi.request.response import Response
+from kapi.request.response import Response, leaves_whole
+from kapi.server.outgoing import Answer, Outgoing
 from kapi.server.waiting import Waiting
+
+log = Logger()
 
 
 async def _as_coroutine(answer: Awaitable[Response]) -> Response:
@@ -34,11 +39,15 @@ _READS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
 class RequestRunner:
-    """What a listening site calls for every request; ``reactor`` gives time and threads."""
+    """What a listening site calls for every request; ``reactor`` gives time and threads.
 
-    def __init__(self, chain: FilterChain, reactor: Any) -> None:
+    With ``gather`` the small answers of a turn of the reactor leave together.
+    """
+
+    def __init__(self, chain: FilterChain, reactor: Any, *, gather: bool = False) -> None:
         self.chain = chain
         self.reactor = reactor
+        self._outgoing = Outgoing(reactor, self._leave) if gather else None
         self.watches: set[Any] = set()  # streams to be ended when the server stops
 
     def serve(self, http: Any) -> None:
@@ -103,9 +112,48 @@ class RequestRunner:
         return status_response(ctx, error)
 
     def _write(self, ctx: RequestContext, response: Response) -> None:
-        if getattr(ctx.http, "_disconnected", False):
+        if self._is_gone(ctx):
             self._finish(ctx, response.status)
             return
+        if ctx.audit is not None:
+            ctx.audit.answered(response)
+        if not leaves_whole(response):
+            self._begin(ctx, response)
+            return
+        ctx.pause()
+        if self._outgoing is None:
+            self._leave([(ctx, response)])
+        else:
+            self._outgoing.add(ctx, response)
+
+    @staticmethod
+    def _is_gone(ctx: RequestContext) -> bool:
+        return bool(getattr(ctx.http, "_disconnected", False))
+
+    def _leave(self, answers: Sequence[Answer]) -> None:
+        """Sends what leaves whole, when all of it is recorded."""
+        events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
+        if events:
+            try:
+                complete(events)
+            except Exception:
+                log.failure("answers could not be recorded for auditing")
+        for ctx, response in answers:
+            ctx.resume()
+            try:
+                self._send(ctx, response)
+            except Exception:
+                self._lost(Failure(), ctx)
+
+    def _send(self, ctx: RequestContext, response: Response) -> None:
+        try:
+            if not self._is_gone(ctx):
+                write(ctx, response)
+        finally:
+            self._finish(ctx, response.status)
+
+    def _begin(self, ctx: RequestContext, response: Response) -> None:
+        """Sends what takes its time."""
         writing = write(ctx, response)
         if writing is None:
             self._finish(ctx, response.status)

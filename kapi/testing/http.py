@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -44,6 +45,13 @@ class MemoryRequest:
 
     def write(self, data: bytes) -> None:
         self.chunks.append(data)
+
+    def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        for name, value in fields:
+            self.responseHeaders.addRawHeader(name, value)
+        self.responseHeaders.setRawHeaders(b"content-length", [b"%d" % len(body)])
+        self.write(body)
+        self.finish()
 
     def finish(self) -> None:
         self.finished = True

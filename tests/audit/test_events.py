@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kapi.audit.build import Auditor
-from kapi.audit.event import AuditEvent
+from kapi.audit.event import AuditEvent, complete
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import read_policy
 from kapi.audit.record import Record
@@ -118,14 +118,55 @@ def test_the_fields_of_both_stages() -> None:
     ]  # fmt: skip
 
 
-def test_a_read_from_memory_is_recorded_in_one_go_before_its_answer() -> None:
+def test_a_read_is_recorded_in_one_go_before_its_answer_leaves() -> None:
     bench = Bench(lenient=True)
     ctx = bench.begin()
-    assert bench.sink.calls == []
     ctx.audit.answered(Response(200, b'{"kind":"Pod"}'))
+    assert bench.sink.calls == []
+    complete([ctx.audit])
     assert (bench.sink.calls, bench.stages) == ([2], ["RequestReceived", "ResponseComplete"])
     bench.finish(ctx, None)
     assert bench.sink.calls == [2]
+
+
+def test_answers_that_leave_together_are_recorded_together() -> None:
+    bench = Bench({"level": "None", "verbs": ["delete"]}, {"level": "Metadata"}, lenient=True)
+    read, write, unwanted = bench.begin(), bench.begin(method="PUT"), bench.begin(method="DELETE")
+    refused = bench.begin(user=None)  # before the policy was asked
+    assert bench.sink.calls == [1]
+    contexts = (read, write, refused)
+    for ctx in contexts:
+        ctx.audit.answered(Response(200, b"{}"))
+    assert unwanted.audit is None
+    complete([ctx.audit for ctx in contexts])
+    assert (bench.sink.calls, bench.stages[1:]) == (
+        [1, 3],
+        ["RequestReceived", "ResponseComplete", "ResponseComplete"],
+    )
+    for ctx in contexts:
+        bench.finish(ctx, None)
+    assert (bench.sink.calls, bench.stages[-1]) == ([1, 3, 1], "ResponseStarted")
+
+
+def test_a_panic_is_recorded_before_its_answer_leaves() -> None:
+    bench = Bench(lenient=True)
+    ctx = bench.begin()
+    ctx.audit.panicked(RuntimeError("oh"))
+    ctx.audit.answered(Response(500, b"{}"))
+    complete([ctx.audit])
+    assert bench.stages == ["RequestReceived", "Panic"]
+    assert bench.sink.events[1]["responseStatus"]["message"] == "APIServer panic'd: oh"
+
+
+def test_who_came_to_be_impersonated_is_told_only_by_the_later_stage() -> None:
+    bench = Bench(lenient=True)
+    ctx = bench.begin()
+    ctx.original_user, ctx.user = ctx.user, UserInfo("bob")
+    bench.finish(ctx, Response(200, b"{}"))
+    first, last = bench.sink.events
+    assert "impersonatedUser" not in first
+    assert (first["user"]["username"], last["user"]["username"]) == ("alice", "alice")
+    assert last["impersonatedUser"] == {"username": "bob"}
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
@@ -352,7 +393,7 @@ def test_legacy_lines() -> None:
 @pytest.mark.parametrize(("level", "shown"), [("Metadata", ["m"]), ("Request", ["m", "p"])])
 def test_patches_of_webhooks_are_for_those_who_may_see_bodies(level: str, shown: list[str]) -> None:
     bench = Bench({"level": level})
-    ctx = bench.begin()
+    ctx = bench.begin(method="POST")
     ctx.annotations["mutation.webhook.admission.k8s.io/round_0_index_0"] = "m"
     ctx.annotations["patch.webhook.admission.k8s.io/round_0_index_0"] = "p"
     bench.finish(ctx, Response(200))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import StringTransport
 
@@ -22,3 +23,53 @@ def test_the_client_is_known_until_the_last_finisher_has_run() -> None:
     assert request.getClientAddress().host == "192.0.2.7"
     del request.channel  # as twisted.web does with a request that is answered
     assert request.getClientAddress().host == "192.0.2.7"
+
+
+class Parts:
+    """A connection with what ``APIRequest`` asks of a channel."""
+
+    single_write = True
+    factory = None
+
+    def __init__(self) -> None:
+        self.transport = StringTransport()
+        self.done: list[APIRequest] = []
+
+    def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: object) -> None:
+        raise AssertionError("headers and body leave in one write")
+
+    def write(self, data: bytes) -> None:
+        self.transport.write(data)
+
+    def requestDone(self, request: APIRequest) -> None:
+        self.done.append(request)
+
+
+def answer(fields: list[tuple[bytes, bytes]], body: bytes = b"{}", method: bytes = b"GET", code: int = 200) -> bytes:
+    channel = Parts()
+    request = APIRequest(channel)
+    request.method, request.clientproto, request.content = method, b"HTTP/1.1", None
+    request.setResponseCode(code)
+    request.write_whole(fields, body)
+    assert channel.done == [request]
+    return channel.transport.value()
+
+
+def test_a_whole_answer() -> None:
+    fields = [(b"audit-id", b"1"), (b"X-Kubernetes-PF-FlowSchema-UID", b"2"), (b"Warning", b"a"), (b"Warning", b"b")]
+    assert answer(fields) == (
+        b"HTTP/1.1 200 OK\r\nAudit-Id: 1\r\nX-Kubernetes-Pf-Flowschema-Uid: 2\r\nWarning: a\r\nWarning: b\r\n"
+        b"Content-Length: 2\r\n\r\n{}"
+    )
+
+
+def test_an_answer_without_a_body() -> None:
+    assert answer([], method=b"HEAD") == b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+    assert answer([], b"", code=204).endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("value", [b"a\r\nSet-Cookie: b", b"a\nSet-Cookie: b", b"a\rSet-Cookie: b", b"a\r\n\r\nb"])
+def test_a_header_is_one_line_whatever_is_in_it(value: bytes) -> None:
+    head = answer([(b"X-Text", value)]).partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert [line.partition(b":")[0] for line in head[1:]] == [b"X-Text", b"Content-Length"]
+    assert b"\n" not in head[1] and b"\r" not in head[1]

@@ -1,0 +1,159 @@
+"""Answers that leave together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.audit.event import AuditEvent
+from kapi.audit.policy import METADATA, AuditConfig
+from kapi.filters.chain import FilterChain
+from kapi.request.context import RequestContext
+from kapi.request.response import Response, StreamResponse
+from kapi.server import outgoing
+from kapi.server.outgoing import MOST, Answer, Outgoing
+from kapi.server.runner import RequestRunner
+from kapi.testing.http import MemoryRequest
+
+
+class Gathering(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.left: list[list[int]] = []
+        self.outgoing = Outgoing(self.clock, self.leave)
+
+    def leave(self, answers: Sequence[Answer]) -> None:
+        self.left.append([response.status for _, response in answers])
+
+    def add(self, *codes: int) -> None:
+        for code in codes:
+            self.outgoing.add(RequestContext(None, "GET", "/", {}), Response(code))
+
+    def test_what_is_ready_in_one_turn_leaves_at_its_end_in_order(self) -> None:
+        self.add(200, 404, 201)
+        self.assertEqual(self.left, [])
+        self.clock.advance(0)
+        self.assertEqual(self.left, [[200, 404, 201]])
+        self.add(500)
+        self.clock.advance(0)
+        self.assertEqual(self.left, [[200, 404, 201], [500]])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_many_do_not_wait_for_the_end(self) -> None:
+        self.patch(outgoing, "_LONGEST", 60.0)
+        self.add(*range(200, 200 + MOST + 3))
+        self.assertEqual(self.left, [list(range(200, 200 + MOST))])
+        self.clock.advance(0)
+        self.assertEqual(self.left[1:], [[200 + MOST, 201 + MOST, 202 + MOST]])
+
+    def test_after_a_while_the_next_takes_all_along(self) -> None:
+        self.patch(outgoing, "_LONGEST", 0.0)
+        self.add(200, 201, 202)
+        self.assertEqual(self.left, [[200, 201]])
+        self.clock.advance(0)
+        self.assertEqual(self.left, [[200, 201], [202]])
+
+
+class Log:
+    """An audit sink."""
+
+    lenient = True
+
+    def __init__(self, out: list[Any]) -> None:
+        self.out = out
+
+    def process(self, *records: Any) -> bool:
+        self.out.append([(record.tree["requestURI"], record.tree["stage"]) for record in records])
+        return True
+
+    def stop(self) -> None:
+        pass
+
+
+class Request(MemoryRequest):
+    """Notes in ``order`` that its answer has left."""
+
+    order: list[Any]
+
+    def getClientAddress(self) -> IPv4Address:
+        return IPv4Address("TCP", "192.0.2.7", 1234)
+
+    def write_whole(self, fields: Any, body: bytes) -> None:
+        if body == b"broken" or getattr(self, "_disconnected", False):
+            raise RuntimeError("the transport is broken")
+        self.order.append(self.uri.decode())
+        super().write_whole(fields, body)
+
+
+class Runner(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.order: list[Any] = []
+        self.finished: list[tuple[str, int]] = []
+        self.bodies: dict[str, bytes] = {}
+        log = self.log = Log(self.order)
+
+        def audited(ctx: RequestContext) -> None:
+            ctx.finishers.append(lambda ctx, code: self.finished.append((ctx.path, code)))
+            if ctx.path.startswith("/audited"):
+                ctx.audit = AuditEvent(ctx, log, 0.0)
+                ctx.audit.begin(AuditConfig(METADATA, "Metadata", frozenset({"RequestReceived"}), False), False)
+
+        def answer(ctx: RequestContext) -> Response:
+            if ctx.path == "/stream":
+                return StreamResponse(self._stream)
+            return Response(200, self.bodies.get(ctx.path, b"{}"))
+
+        self.runner = RequestRunner(FilterChain([audited], answer), self.clock, gather=True)
+
+    async def _stream(self, http: Any) -> None:
+        self.order.append("stream")
+
+    def ask(self, uri: str) -> Request:
+        request = Request("GET", uri)
+        request.order = self.order
+        self.runner.serve(request)
+        return request
+
+    def test_all_is_recorded_before_anything_leaves(self) -> None:
+        requests = [self.ask(uri) for uri in ("/audited/1", "/plain", "/audited/2")]
+        self.assertEqual((self.order, self.finished), ([], []))
+        self.clock.advance(0)
+        done = "ResponseComplete"
+        self.assertEqual(
+            self.order, [[("/audited/1", done), ("/audited/2", done)], "/audited/1", "/plain", "/audited/2"]
+        )
+        self.assertEqual([request.finished for request in requests], [True] * 3)
+        self.assertEqual(self.finished, [("/audited/1", 200), ("/plain", 200), ("/audited/2", 200)])
+
+    def test_an_answer_leaves_though_the_log_is_broken(self) -> None:
+        self.log.process = lambda *records: 1 // 0  # type: ignore[method-assign]
+        requests = [self.ask("/audited/1"), self.ask("/plain")]
+        self.clock.advance(0)
+        self.assertEqual([request.finished for request in requests], [True, True])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_what_streams_does_not_wait(self) -> None:
+        self.ask("/plain")
+        self.ask("/stream")
+        self.assertEqual(self.order, ["stream"])
+
+    def test_an_answer_that_cannot_leave_keeps_no_other_back(self) -> None:
+        self.bodies["/bad"] = b"broken"
+        self.ask("/bad")
+        other = self.ask("/good")
+        self.clock.advance(0)
+        self.assertTrue(other.finished)
+        self.assertEqual(self.finished, [("/bad", 200), ("/good", 200)])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_a_client_that_has_gone_meanwhile_is_finished_with(self) -> None:
+        gone = self.ask("/plain")
+        gone._disconnected = True  # type: ignore[attr-defined]
+        gone.disconnect()
+        self.clock.advance(0)
+        self.assertEqual(self.finished, [("/plain", 200)])
