@@ -83,7 +83,7 @@ class App(Service):
             host = "127.0.0.1" if host == "0.0.0.0" else "::1"
         self.url = f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.assembly = assemble(self.options, self.reactor, self.files, store, self.advertise, self.port)
-        runner = RequestRunner(self.assembly.chain, self.reactor, gather=True)
+        runner = RequestRunner(self.assembly.chain, self.reactor, gather=True, rounds=self.assembly.rounds)
         self.runner = runner
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self.assembly.metrics.registry.register(self.connections.handshake_errors)
@@ -134,7 +134,7 @@ class App(Service):
         if not self.running:
             return
         assert self._socket is not None
-        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.assembly.reading)
+        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.assembly.rounds)
         self._write_kubeconfig()
         self._hooks = self.assembly.hooks
         self._reloader = LoopingCall(self.reload)

@@ -37,7 +37,7 @@ from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
-from kapi.server.reading import Reading
+from kapi.server.rounds import Rounds
 
 
 def auditor(options: Options, reactor: Any, made: Assembly) -> Auditor | None:
@@ -54,7 +54,7 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
     if not options.features.enable_priority_and_fairness or not reads + writes:
         return max_in_flight(reads, writes) if reads or writes else None
     turn = Turn(reactor)
-    made.reading = Reading(reactor, turn.shared, turn.spent)
+    made.rounds = Rounds(reactor, turn.shared, turn.spent)
     controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), turn)
 
     async def follow() -> None:

@@ -11,7 +11,7 @@ from kapi.registry.registry import Registry
 from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import Metrics
-from kapi.server.reading import Reading
+from kapi.server.rounds import Rounds
 from kapi.watchcache.caches import Caches
 
 
@@ -29,7 +29,7 @@ class Assembly:
         self.server: GenericServer
         self.chain: FilterChain
         self.auditor: Auditor | None = None
-        self.reading: Reading | None = None  # without priority and fairness connections are read as they come
+        self.rounds: Rounds | None = None  # without priority and fairness all work is done as it comes
         self.hooks: Hooks
 
     def reload(self) -> None:

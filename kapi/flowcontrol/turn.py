@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-BUDGET = 0.001  # seconds
+BUDGET = 0.0005  # seconds
 _MEMORY = 1.0  # seconds for which turns stay shared after the last change from one flow to another
 
 

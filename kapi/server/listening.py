@@ -11,7 +11,7 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 
 from kapi.server.http import Connections
-from kapi.server.reading import Reading
+from kapi.server.rounds import Rounds
 from kapi.server.tls import ServerContexts
 from kapi.server.tls_connection import TLSConnection
 
@@ -67,11 +67,11 @@ class Port:
         listener: socket.socket,
         connections: Connections,
         contexts: ServerContexts,
-        reading: Reading | None = None,
+        rounds: Rounds | None = None,
     ) -> None:
         listener.listen(BACKLOG)
         self._port = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
-        bound = {"create": staticmethod(contexts.connection), "reading": reading}
+        bound = {"create": staticmethod(contexts.connection), "rounds": rounds}
         self._port.transport = type("BoundConnection", (TLSConnection,), bound)
         listener.close()
 

@@ -25,6 +25,7 @@ from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
 from kapi.request.response import Response, leaves_whole
 from kapi.server.outgoing import Answer, Outgoing
+from kapi.server.rounds import Rounds
 from kapi.server.waiting import Waiting
 
 log = Logger()
@@ -41,12 +42,14 @@ _READS = frozenset(["GET", "HEAD", "OPTIONS"])
 class RequestRunner:
     """What a listening site calls for every request; ``reactor`` gives time and threads.
 
-    With ``gather`` the small answers of a turn of the reactor leave together.
+    With ``gather`` the small answers of a turn of the reactor leave together; with ``rounds`` requests that waited go on in
+    turn.
     """
 
-    def __init__(self, chain: FilterChain, reactor: Any, *, gather: bool = False) -> None:
+    def __init__(self, chain: FilterChain, reactor: Any, *, gather: bool = False, rounds: Rounds | None = None) -> None:
         self.chain = chain
         self.reactor = reactor
+        self._rounds = rounds
         self._outgoing = Outgoing(reactor, self._leave) if gather else None
         self.watches: set[Any] = set()  # streams to be ended when the server stops
 
@@ -77,7 +80,7 @@ class RequestRunner:
                 self._write(ctx, refusal)
             return
         ctx.http.notifyFinish().addErrback(self._gone, ctx)  # which may be hours later: keeps nothing but the context
-        ctx.extra[_WAITING] = Waiting(ctx, coroutine, first, self._answered, self.reactor)
+        ctx.extra[_WAITING] = Waiting(ctx, coroutine, first, self._answered, self.reactor, self._rounds)
 
     @staticmethod
     def _identify(ctx: RequestContext) -> None:

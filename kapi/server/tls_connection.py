@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
-from kapi.server.reading import Reading
+from kapi.server.rounds import Rounds
 
 log = Logger()
 
@@ -34,13 +34,13 @@ def _is_plain_http(error: SSL.Error) -> bool:
 
 @implementer(INegotiated, ISSLTransport)
 class TLSConnection(TLSWriting, tcp.Server):
-    """A transport.  ``create`` makes the OpenSSL connection for a socket; ``reading`` says whose turn it is to be read.
+    """A transport.  ``create`` makes the OpenSSL connection for a socket; ``rounds`` say whose turn it is to be read.
 
     Nothing can be written before the handshake is done, that is before the protocol was given its first bytes.
     """
 
     create: Callable[[socket.socket], SSL.Connection]
-    reading: Reading | None = None
+    rounds: Rounds | None = None
     #: that its last request was of, as priority and fairness has found; None before
     flow: int | None = None
     _awaits_turn = False  # there is something to read, and it is not this connection's turn: the socket is not watched
@@ -84,15 +84,15 @@ class TLSConnection(TLSWriting, tcp.Server):
     def doRead(self) -> Any:
         if self._closing is not None:
             return self._drain()
-        if self.flow is not None and self.reading is not None and self.reading.shared():
+        if self.flow is not None and self.rounds is not None and self.rounds.shared():
             self.reactor.removeReader(self)
             if not self._awaits_turn:
                 self._awaits_turn = True
-                self.reading.wait(self)
+                self.rounds.wait(self)
             return None
         return self._read()
 
-    def read_in_turn(self) -> None:
+    def take_turn(self) -> None:
         """Reads what was put off, as the reactor would."""
         self._awaits_turn = False
         if not self._reading or not self.connected:

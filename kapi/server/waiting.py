@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.rounds import Rounds
 
 _TEXT = "request did not complete within the allotted timeout"
 #: called once with the answer or the failure
@@ -26,10 +27,10 @@ class Waiting:
     """``coroutine`` has stopped at ``first``, a Deferred.
 
     At the deadline ``answered`` gets a Timeout; what was running goes on unseen, so that a write that has reached the store is
-    not torn apart.
+    not torn apart.  With ``rounds`` it goes on when it is its flow's turn.
     """
 
-    __slots__ = ("_answered", "_awaited", "_coroutine", "_ctx", "_late")
+    __slots__ = ("_answered", "_awaited", "_coroutine", "_ctx", "_failure", "_late", "_rounds", "flow")
 
     def __init__(
         self,
@@ -38,7 +39,11 @@ class Waiting:
         first: Deferred[Any],
         answered: Answered,
         clock: IReactorTime,
+        rounds: Rounds | None = None,
     ) -> None:
+        self._failure: Failure | None = None
+        self.flow: int | None = getattr(ctx.http.transport, "flow", None)
+        self._rounds = rounds
         self._ctx = ctx
         self._coroutine = coroutine
         self._answered: Answered | None = answered
@@ -54,14 +59,24 @@ class Waiting:
     def _wait(self, awaited: Deferred[Any]) -> None:
         self._ctx.pause()
         self._awaited = awaited
-        awaited.addBoth(self._go_on)
+        awaited.addBoth(self._come)
 
-    def _go_on(self, result: Any) -> None:
-        """What was waited for has come: the coroutine takes a result from the Deferred itself; a failure it is given."""
+    def _come(self, result: Any) -> Any:
+        """What was waited for: the coroutine takes a result from the Deferred itself; a failure it is given."""
+        failure = self._failure = result if isinstance(result, Failure) else None
+        if self.flow is not None and self._rounds is not None and self._rounds.shared():
+            self._rounds.wait(self)
+        else:
+            self.take_turn()
+        return result if failure is None else None
+
+    def take_turn(self) -> None:
+        """Goes on."""
         self._ctx.resume()
+        failure, self._failure = self._failure, None
         try:
-            if isinstance(result, Failure):
-                awaited = result.throwExceptionIntoGenerator(self._coroutine)
+            if failure is not None:
+                awaited = failure.throwExceptionIntoGenerator(self._coroutine)
             else:
                 awaited = self._coroutine.send(None)
         except StopIteration as stop:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -13,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.machinery.status import NotFound, Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.rounds import Rounds
 from kapi.server.waiting import Waiting
 from tests.filters.requests import request
 
@@ -64,6 +66,74 @@ class Answers(SynchronousTestCase):
         (outcome,) = self.outcomes
         self.assertIsInstance(outcome, Failure)
         self.assertEqual(outcome.value.message, "gone")
+
+    def test_it_goes_on_when_it_is_its_flows_turn(self) -> None:
+        order: list[str] = []
+        spent = [False]
+        rounds = Rounds(self.clock, lambda: True, lambda: spent[0])
+
+        def begin(name: str, flow: int | None) -> tuple[Deferred[str], Deferred[str]]:
+            first: Deferred[str] = Deferred()
+            second: Deferred[str] = Deferred()
+            ctx = request()
+            ctx.http.transport = SimpleNamespace(flow=flow)
+
+            async def work() -> Response:
+                order.append(name + await first)
+                try:
+                    await second
+                except NotFound as error:
+                    order.append(name + error.message)
+                return Response(200)
+
+            coroutine = work()
+            Waiting(
+                ctx,
+                coroutine,
+                coroutine.send(None),
+                lambda ctx, outcome: self.outcomes.append(outcome),
+                self.clock,
+                rounds,
+            )
+            return first, second
+
+        noisy = [begin(f"noisy{number}", 1) for number in range(3)]
+        quiet, unknown = begin("quiet", 2), begin("unknown", None)
+        for waiting in (*noisy, quiet, unknown):
+            waiting[0].callback("-a")
+        self.assertEqual(order, ["unknown-a"], "nobody knows whose turn it would be")
+        self.clock.advance(0)
+        self.assertEqual(order[1:], ["noisy0-a", "quiet-a", "noisy1-a", "noisy2-a"])
+        order.clear()
+        spent[0] = True
+        for waiting in (*noisy, quiet):
+            waiting[1].errback(NotFound("-b"))
+        (later,) = self.clock.getDelayedCalls()
+        later.func()
+        self.assertEqual(order, ["noisy0-b"], "the rest is for the next turn")
+        self.clock.advance(0)
+        self.assertEqual(order, ["noisy0-b", "quiet-b", "noisy1-b", "noisy2-b"])
+        self.assertEqual([outcome.status for outcome in self.outcomes], [200] * 4)
+
+    def test_the_deadline_holds_while_it_waits_for_its_turn(self) -> None:
+        self.ctx.deadline = self.clock.seconds() + 5
+        self.ctx.http.transport = SimpleNamespace(flow=1)
+        waiting: Deferred[None] = Deferred()
+        ended: list[bool] = []
+
+        async def work() -> Response:
+            await waiting
+            ended.append(True)
+            return Response(200)
+
+        coroutine = work()
+        rounds = Rounds(SimpleNamespace(callLater=lambda *_: None), lambda: True, lambda: False)
+        Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, self.clock, rounds)
+        waiting.callback(None)
+        self.clock.advance(5)
+        self.assertIsInstance(self.outcomes[0].value, Timeout)
+        rounds._serve()
+        self.assertEqual((ended, len(self.outcomes)), ([True], 1))
 
     def test_deferreds_that_have_fired_already_do_not_pile_up_on_the_stack(self) -> None:
         waiting: Deferred[None] = Deferred()

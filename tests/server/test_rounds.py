@@ -1,4 +1,4 @@
-"""Whose connections are read first while many have something to be read."""
+"""Whose work is done first while there is much of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twisted.internet import reactor
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.server.reading import Reading
+from kapi.server.rounds import Rounds
 from tests.server.sockets import SocketCase, ask
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -20,7 +20,7 @@ class Connection:
         self.flow: int | None = flow
         self._order = order
 
-    def read_in_turn(self) -> None:
+    def take_turn(self) -> None:
         assert self.flow is not None
         self._order.append(self.flow)
 
@@ -30,32 +30,32 @@ class Order(SynchronousTestCase):
         self.clock = Clock()
         self.order: list[int] = []
 
-    def wait(self, reading: Reading, *flows: int) -> None:
+    def wait(self, rounds: Rounds, *flows: int) -> None:
         for flow in flows:
-            reading.wait(Connection(flow, self.order))
+            rounds.wait(Connection(flow, self.order))
 
     def test_flows_take_turns(self) -> None:
-        reading = Reading(self.clock, lambda: True, lambda: False)
-        self.wait(reading, 1, 1, 1, 1, 2, 3, 3)
+        rounds = Rounds(self.clock, lambda: True, lambda: False)
+        self.wait(rounds, 1, 1, 1, 1, 2, 3, 3)
         self.assertEqual(self.order, [], "what is ready is collected first")
         self.clock.advance(0)
         self.assertEqual(self.order, [1, 2, 3, 1, 3, 1, 1])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_spent_turn_leaves_the_rest_to_the_next_in_which_newcomers_have_their_place(self) -> None:
-        reading = Reading(self.clock, lambda: True, lambda: len(self.order) % 2 == 0)
-        self.wait(reading, *[1] * 6)
+        rounds = Rounds(self.clock, lambda: True, lambda: len(self.order) % 2 == 0)
+        self.wait(rounds, *[1] * 6)
         later = self.clock.getDelayedCalls()
         later[0].func()
         self.assertEqual(self.order, [1, 1])
         later[0].cancel()
-        self.wait(reading, 2)
+        self.wait(rounds, 2)
         self.clock.advance(0)
         self.assertEqual(self.order[:4], [1, 1, 1, 2])
 
     def test_one_is_read_even_in_a_turn_that_was_spent_before(self) -> None:
-        reading = Reading(self.clock, lambda: True, lambda: True)
-        self.wait(reading, 1, 2)
+        rounds = Rounds(self.clock, lambda: True, lambda: True)
+        self.wait(rounds, 1, 2)
         self.clock.advance(0)
         self.clock.advance(0)
         self.assertEqual(self.order, [1, 2])
@@ -67,7 +67,7 @@ class Sockets(SocketCase):
     def setUp(self) -> None:
         super().setUp()
         self.shared = True
-        self.listening._port.transport.reading = Reading(reactor, lambda: self.shared, lambda: True)
+        self.listening._port.transport.rounds = Rounds(reactor, lambda: self.shared, lambda: True)
 
     def transports(self) -> list[Any]:
         return [connection.transport for connection in self.connections.open]
@@ -102,7 +102,7 @@ class Sockets(SocketCase):
         self.assertNotIn(transport, reactor.getReaders())  # type: ignore[attr-defined]
         transport.abortConnection()
         await self.until(lambda: not self.connections.open)
-        transport.read_in_turn()
+        transport.take_turn()
         self.assertNotIn(transport, reactor.getReaders())  # type: ignore[attr-defined]
         sock.close()
 
@@ -111,7 +111,7 @@ class Sockets(SocketCase):
         (transport,) = self.transports()
         transport.doRead()
         transport.stopReading()
-        transport.read_in_turn()
+        transport.take_turn()
         self.assertNotIn(transport, reactor.getReaders())  # type: ignore[attr-defined]
         transport.startReading()
         self.assertEqual((await ask(sock, f"GET {MAPS}"))[0], 200)
