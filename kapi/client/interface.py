@@ -47,8 +47,11 @@ class ResourceClient(Protocol):
 
     async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None: ...
 
-    def watch(self, handler: EventHandler) -> Callable[[], None]:
-        """Calls the handler for every object there is, then for every change; returns the function that stops it."""
+    def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
+        """Calls the handler for every object there is, then for every change; returns the function that stops it.
+
+        With ``namespace`` or ``name`` for those alone; the others are not even decoded.
+        """
         ...
 
 

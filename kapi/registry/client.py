@@ -152,26 +152,29 @@ class StoreClient:
             except status.NotFound:
                 continue
 
-    def watch(self, handler: EventHandler) -> Callable[[], None]:
+    def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
         def on_batch(batch: Batch) -> None:
             for event in batch.events:
                 if event.entry is not None:
                     handler(event.type, event.entry.object, None if event.previous is None else event.previous.object)
 
-        return Subscription(self._store.cache, on_batch).stop
+        return Subscription(self._store.cache, on_batch, namespace, name).stop
 
 
 class Subscription:
     """A watch inside the process that begins anew when the cache ends it (a lost history)."""
 
-    def __init__(self, cache: Cache, on_batch: Callable[[Batch], None]) -> None:
+    def __init__(self, cache: Cache, on_batch: Callable[[Batch], None], namespace: str = "", name: str = "") -> None:
         self._cache = cache
+        self._namespace, self._name = namespace, name
         self._on_batch = on_batch
         self._stopped = False
         self._watch = self._start()
 
     def _start(self) -> Watch:
-        return self._cache.watch(None, self._on_batch, self._on_end, initial_events=True)
+        return self._cache.watch(
+            None, self._on_batch, self._on_end, namespace=self._namespace, name=self._name, initial_events=True
+        )
 
     def _on_end(self, error: Exception | None) -> None:
         if error is not None and not self._stopped:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -33,6 +34,13 @@ HISTORY_BYTES = 128_000_000
 _TRIM_EVERY = 10  # seconds
 _OVERHEAD = 500  # bytes of an event beside its data
 _TYPES = {CREATED: ADDED, UPDATED: MODIFIED, GONE: DELETED}
+
+
+class _Logged(msgspec.Struct, eq=False, gc=False):
+    """Of which cache an event is; the garbage collector need not look at it."""
+
+    cache: Cache
+    event: CacheEvent
 
 
 class Caches:
@@ -58,7 +66,7 @@ class Caches:
         self._limit = history_bytes
         self._caches: dict[tuple[str, str], Cache] = {}
         self._decoded = Decoded()
-        self._log: deque[tuple[Cache, CacheEvent]] = deque()
+        self._log: deque[_Logged] = deque()
         self._log_size = 0
         self._times: deque[tuple[float, int]] = deque()
         self._freshness = Freshness(store, reactor, lambda: self.revision)
@@ -188,7 +196,7 @@ class Caches:
         self._freshness.advanced()
 
     def _record(self, cache: Cache, event: CacheEvent) -> None:
-        self._log.append((cache, event))
+        self._log.append(_Logged(cache, event))
         self._log_size += len(event.entry.data) + _OVERHEAD
 
     def _locate(self, key: str) -> tuple[Cache, str, str]:
@@ -240,10 +248,11 @@ class Caches:
         while len(self._times) > 1 and self._times[0][0] <= now - self._age:
             until = self._times.popleft()[1]
         history = self._log
-        while history and (history[0][1].revision <= until or self._log_size > self._limit) and len(history) > 1:
-            cache, event = history.popleft()
+        while history and (history[0].event.revision <= until or self._log_size > self._limit) and len(history) > 1:
+            oldest = history.popleft()
+            event = oldest.event
             self._log_size -= len(event.entry.data) + _OVERHEAD
-            cache.trim(event)
+            oldest.cache.trim(event)
             until = max(until, event.revision)
         for cache in self._caches.values():
             cache.drop_snapshots()

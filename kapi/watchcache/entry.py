@@ -55,26 +55,25 @@ class Scope:
         self.namespaced = namespaced
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False, gc=False):
     """An object at a revision; never changes.
 
     ``key`` is ``namespace/name``, or the name alone for cluster-scoped objects; lists are sorted by it.  ``data`` is
     the stored JSON with its resourceVersion.
+
+    There are as many as objects, and the garbage collector passes them by: nothing that they hold leads back to them.
     """
 
-    __slots__ = ("key", "namespace", "name", "revision", "data", "served_as", "_scope", "_object", "_labels", "_fields")
-
-    def __init__(self, scope: Scope, key: str, namespace: str, name: str, revision: int, data: bytes) -> None:
-        self.key = key
-        self.namespace = namespace
-        self.name = name
-        self.revision = revision
-        self.data = data
-        self.served_as: Any = None  # for whom ``data`` is known to be what is served
-        self._scope = scope
-        self._object: Object | None = None
-        self._labels: dict[str, str] | None = None
-        self._fields: dict[str, str] | None = None
+    _scope: Scope
+    key: str
+    namespace: str
+    name: str
+    revision: int
+    data: bytes
+    served_as: Any = None  # for whom ``data`` is known to be what is served
+    _object: Object | None = None
+    _labels: Mapping[str, str] | None = None
+    _fields: dict[str, str] | None = None
 
     @property
     def object(self) -> Object:

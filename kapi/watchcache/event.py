@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import msgspec
+
 from kapi.watchcache.entry import Entry
 
 ADDED = "ADDED"
@@ -92,17 +94,14 @@ class Batch:
         return Batch(kept) if kept else None
 
 
-class CacheEvent:
-    """One change of one object, as the history keeps it."""
+class CacheEvent(msgspec.Struct, eq=False, gc=False):
+    """One change of one object, as the history keeps it; like an entry no business of the garbage collector's."""
 
-    __slots__ = ("revision", "kind", "entry", "previous", "_told")
-
-    def __init__(self, revision: int, kind: str, entry: Entry, previous: Entry | None) -> None:
-        self.revision = revision
-        self.kind = kind  # ADDED, MODIFIED or DELETED
-        self.entry = entry  # of a deletion: the last state, with the deletion's revision
-        self.previous = previous
-        self._told: dict[str, WatchEvent] | None = None
+    revision: int
+    kind: str  # ADDED, MODIFIED or DELETED
+    entry: Entry  # of a deletion: the last state, with the deletion's revision
+    previous: Entry | None
+    _told: dict[str, WatchEvent] | None = None
 
     def told(self, type: str) -> WatchEvent:
         """The event under a type: a selection makes its own of it."""

@@ -27,7 +27,7 @@ class ClusterAuthenticationController:
         self._unwatch: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        self._unwatch = self._maps.watch(self._changed)
+        self._unwatch = self._maps.watch(self._changed, namespace=NAMESPACE, name=NAME)
         self._queue.add(NAME)
 
     def stop(self) -> None:
@@ -39,8 +39,7 @@ class ClusterAuthenticationController:
         self._queue.add(NAME)
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
-        metadata = obj["metadata"]
-        if event != "ADDED" and metadata["name"] == NAME and metadata["namespace"] == NAMESPACE:
+        if event != "ADDED":
             self._queue.add(NAME)
 
     async def _handle(self, key: str) -> float | None:

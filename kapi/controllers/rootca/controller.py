@@ -52,7 +52,10 @@ class RootCAController:
         self._unwatch: list[Callable[[], None]] = []
 
     async def start(self) -> None:
-        self._unwatch = [self._maps.watch(self._map_changed), self._namespaces.watch(self._namespace_changed)]
+        self._unwatch = [
+            self._maps.watch(self._map_changed, name=NAME),
+            self._namespaces.watch(self._namespace_changed),
+        ]
 
     def stop(self) -> None:
         for unwatch in self._unwatch:
@@ -72,7 +75,7 @@ class RootCAController:
             self._queue.add(obj["metadata"]["name"])
 
     def _map_changed(self, event: str, obj: Object, old: Object | None) -> None:
-        if event != "ADDED" and obj["metadata"]["name"] == NAME:
+        if event != "ADDED":
             self._queue.add(obj["metadata"]["namespace"])
 
     async def _handle(self, key: str) -> float | None:
