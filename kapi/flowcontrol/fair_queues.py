@@ -8,6 +8,9 @@ it ends.
 What is shared out is what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
 there are seats enough, requests wait for the one thread they all run on (``turn.py``), and one that itself waits for the
 store or a webhook takes nothing from anybody: it counts for the time it has worked.
+
+The last seats are kept for queues in which nothing runs.  The store answers many writes at once, so that one who writes a
+hundred at a time gives all seats back together and takes them again, and others would wait for that each time.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
 GUESS = 0.003  # seconds that a request is expected to take
+_KEPT = 16  # one seat of so many is kept for queues in which nothing runs
 
 QUEUE_FULL = "queue-full"
 CONCURRENCY_LIMIT = "concurrency-limit"
@@ -225,11 +229,16 @@ class FairQueues:
 
     @property
     def _full(self) -> bool:
-        """No seat is free."""
-        return self.limit is not None and self.seats_in_use >= self.limit
+        """No seat is free for a queue in which something runs."""
+        if self.limit is None:
+            return False
+        kept = self.limit // _KEPT if len(self.queues) > 1 else 0
+        return self.seats_in_use >= self.limit - kept
 
     def _may_go(self, queue: Queue, request: Request) -> bool:
         """Whether it is a request's turn as it comes: nobody waits, or all wait for a new turn and it would be the first."""
+        if queue.executing and self._full:
+            return False
         first = self._least_served()
         if first is None:
             return not self._turn.spent()
@@ -307,9 +316,13 @@ class FairQueues:
             waiting.callback("")
 
     def _least_served(self) -> Queue | None:
+        """Of those that may have a seat."""
         best: Queue | None = None
         least = 0.0
+        full = self._full
         for queue in self._backlogged:  # equals take turns
+            if full and queue.executing:
+                continue
             stand = queue.next_stand
             if best is None or stand < least:
                 best, least = queue, stand

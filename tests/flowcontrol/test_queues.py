@@ -278,6 +278,42 @@ class Queues(SynchronousTestCase):
         self.assertGreaterEqual(order[:12].count("fast"), 9)
         self.assertEqual(len(order), 40)
 
+    def test_the_last_seats_are_for_those_who_have_none(self) -> None:
+        queues = self.make(limit=32, queues=64, hand=2, length=500)
+        noisy = [self.request("noisy") for _ in range(100)]
+        outcomes = [queues.admit(request, 60) for request in noisy]
+        self.assertEqual(outcomes.count(""), 30)
+        quiet = self.request("quiet")
+        self.assertEqual(queues.admit(quiet, 60), "")
+        second = queues.admit(self.request("quiet"), 60)
+        assert second == "" or isinstance(second, Deferred), "its hand has two queues"
+        third = queues.admit(self.request("quiet"), 60)
+        self.assertIsInstance(third, Deferred)
+        self.assertLessEqual(queues.seats_in_use, 32)
+        queues.finish(quiet)
+        for request, outcome in zip(noisy, outcomes, strict=True):
+            if outcome == "":
+                queues.finish(request)
+                self.assertLessEqual(queues.seats_in_use, 32)
+        self.assertEqual(queues.executing, 32 - 2)
+
+    def test_no_seat_is_kept_where_there_are_few_or_nobody_else(self) -> None:
+        for limit, number, expected in ((15, 64, 15), (64, 1, 64), (64, 64, 60)):
+            queues = self.make(limit=limit, queues=number, hand=1, length=500)
+            self.assertEqual([queues.admit(self.request(), 60) for _ in range(100)].count(""), expected)
+
+    def test_a_wide_request_gets_its_seats_when_they_are_free(self) -> None:
+        queues = self.make(limit=32, queues=64, hand=1, length=50)
+        narrow = [self.request() for _ in range(30)]
+        for request in narrow:
+            self.assertEqual(queues.admit(request, 60), "")
+        wide = queues.admit(self.request(seats=32), 60)
+        assert isinstance(wide, Deferred)
+        for request in narrow:
+            self.assertNoResult(wide)
+            queues.finish(request)
+        self.assertEqual(self.successResultOf(wide), "")
+
     def test_who_comes_while_others_wait_for_a_new_turn_goes_at_once(self) -> None:
         now = [0.0]
         turn = Turn(self.clock, 0.001, lambda: now[0])
