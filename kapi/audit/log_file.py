@@ -67,7 +67,7 @@ class LogFile:
         if self._legacy:
             data = "".join([record.legacy() + "\n" for record in records]).encode()
         else:
-            data = b"".join([record.data + b"\n" for record in records])
+            data = b"\n".join([*[record.data for record in records], b""])
         if self._limit and not self._stdout and self._size + len(data) > self._limit and self._size:
             self._rotate()
         written = os.write(self._file, data)
