@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+from twisted.logger import Logger
 
 from kapi.audit.policy import METADATA, NONE, REQUEST, REQUEST_RESPONSE, AuditConfig
 from kapi.audit.record import Record
@@ -27,6 +28,7 @@ from kapi.request.response import Response, leaves_whole
 from kapi.request.user import UserInfo, encoded_user
 
 Object = dict[str, Any]
+log = Logger()
 
 _READS = frozenset({"get", "list"})
 _NOTHING: Object = {}
@@ -208,7 +210,7 @@ class AuditEvent:
         tree["requestReceivedTimestamp"] = received
         tree["stageTimestamp"] = moment
         if annotations:
-            if level < REQUEST and tree["verb"] not in _READS:  # what is only read is not admitted
+            if level < REQUEST:
                 annotations = {name: text for name, text in annotations.items() if not name.startswith(_OF_BODIES)}
             tree["annotations"] = orjson.Fragment(orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS))
         return Record(orjson.dumps(tree), level)
@@ -288,10 +290,22 @@ class AuditEvent:
 
 
 def complete(events: Sequence[AuditEvent]) -> None:
-    """Their answers are about to leave, whole: records their ends.  Those that the policy was not asked about end later."""
-    records = [record for event in events if event.config is not None for record in event.last()]
-    if records:
-        events[0].sink.process(*records)
+    """Their answers are about to leave, whole: records their ends.  Raises nothing; a fault concerns one of them.
+
+    Those that the policy was not asked about end later.
+    """
+    records: list[Record] = []
+    for event in events:
+        try:
+            if event.config is not None:
+                records += event.last()
+        except Exception:
+            log.failure("an audit event could not be encoded")
+    try:
+        if records:
+            events[0].sink.process(*records)
+    except Exception:
+        log.failure("audit events could not be recorded")
 
 
 _second = (0, "")

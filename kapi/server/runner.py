@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.audit.event import complete
@@ -27,8 +26,6 @@ from kapi.request.response import Response, leaves_whole
 from kapi.server.outgoing import Answer, Outgoing
 from kapi.server.rounds import Rounds
 from kapi.server.waiting import Waiting
-
-log = Logger()
 
 
 async def _as_coroutine(answer: Awaitable[Response]) -> Response:
@@ -137,10 +134,7 @@ class RequestRunner:
         """Sends what leaves whole, when all of it is recorded."""
         events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
         if events:
-            try:
-                complete(events)
-            except Exception:
-                log.failure("answers could not be recorded for auditing")
+            complete(events)
         for ctx, response in answers:
             ctx.resume()
             try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.logger import globalLogPublisher
 
 from kapi.audit.build import Auditor
 from kapi.audit.event import AuditEvent, complete
@@ -87,6 +89,14 @@ class Bench:
         return [event["stage"] for event in self.sink.events]
 
 
+@pytest.fixture
+def logs() -> Iterator[list[Any]]:
+    entries: list[Any] = []
+    globalLogPublisher.addObserver(entries.append)
+    yield entries
+    globalLogPublisher.removeObserver(entries.append)
+
+
 def test_the_fields_of_both_stages() -> None:
     bench = Bench()
     ctx = bench.begin(
@@ -146,6 +156,17 @@ def test_answers_that_leave_together_are_recorded_together() -> None:
     for ctx in contexts:
         bench.finish(ctx, None)
     assert (bench.sink.calls, bench.stages[-1]) == ([1, 3, 1], "ResponseStarted")
+
+
+def test_an_event_that_cannot_be_encoded_takes_no_other_along(logs: list[Any]) -> None:
+    bench = Bench(lenient=True)
+    good, bad = bench.begin(), bench.begin()
+    bad.annotations["a"] = "\ud800"
+    for ctx in (bad, good):
+        ctx.audit.answered(Response(200, b"{}"))
+    complete([bad.audit, good.audit])
+    assert bench.stages == ["RequestReceived", "ResponseComplete"]
+    assert [entry["log_format"] for entry in logs] == ["an audit event could not be encoded"]
 
 
 def test_a_panic_is_recorded_before_its_answer_leaves() -> None:
@@ -370,9 +391,10 @@ def test_an_event_is_gone_when_its_request_is() -> None:
     gc.collect()
     gc.disable()
     try:
+        before = [thing for thing in gc.get_objects() if isinstance(thing, AuditEvent)]
         bench = Bench()
         bench.finish(bench.begin(), Response(200, b"{}"))
-        assert not [thing for thing in gc.get_objects() if isinstance(thing, AuditEvent)]
+        assert [thing for thing in gc.get_objects() if isinstance(thing, AuditEvent)] == before
     finally:
         gc.enable()
 
@@ -390,10 +412,11 @@ def test_legacy_lines() -> None:
     )
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize(("level", "shown"), [("Metadata", ["m"]), ("Request", ["m", "p"])])
-def test_patches_of_webhooks_are_for_those_who_may_see_bodies(level: str, shown: list[str]) -> None:
+def test_patches_of_webhooks_are_for_those_who_may_see_bodies(level: str, shown: list[str], method: str) -> None:
     bench = Bench({"level": level})
-    ctx = bench.begin(method="POST")
+    ctx = bench.begin(method=method)
     ctx.annotations["mutation.webhook.admission.k8s.io/round_0_index_0"] = "m"
     ctx.annotations["patch.webhook.admission.k8s.io/round_0_index_0"] = "p"
     bench.finish(ctx, Response(200))
