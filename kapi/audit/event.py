@@ -38,6 +38,7 @@ _CLOSED = {"metadata": {}, "status": "Success", "message": "Connection closed ea
 _MAX_STATUS = 64 * 1024  # bytes of an answer that is looked at for a Status
 #: annotations that show parts of bodies: for those who are to see bodies
 _OF_BODIES = "patch.webhook.admission.k8s.io/"
+_OF_AUTHORIZATION = 2  # annotations that every request has before those of admission come
 
 
 class AuditEvent:
@@ -180,48 +181,46 @@ class AuditEvent:
         return self.sink.process(*records) if records else True
 
     def _stage(self, stage: str, at: float | None = None) -> list[Record]:
-        config = self.config
+        """Its record, behind that of the RequestReceived that was held."""
+        config, ctx = self.config, self._ctx
         assert config is not None
         received = micro_time(self._received)
         records = [] if self._held is None else self._let_go(received)
         if stage in config.omit_stages:
             return records
-        tree = {**self._asked(self._ctx.original_user), "stage": stage}
+        if self._question is None or self._asker is not ctx.original_user:
+            self._ask(ctx.original_user)
+        tree = {**self._question, "stage": stage}  # type: ignore[dict-item]
         if self._status is not None:
             tree["responseStatus"] = self._status
         if self._request is not None:
             tree["requestObject"] = orjson.Fragment(self._request)
         if self._response is not None:
             tree["responseObject"] = orjson.Fragment(self._response)
-        moment = received if at == self._received else micro_time(time.time() if at is None else at)
-        records.append(self._encoded(tree, received, moment, self._ctx.annotations))
+        tree["requestReceivedTimestamp"] = received
+        tree["stageTimestamp"] = received if at == self._received else micro_time(time.time() if at is None else at)
+        if ctx.annotations:
+            tree["annotations"] = _shown(ctx.annotations, config.level)
+        records.append(Record(orjson.dumps(tree), config.level))
         return records
 
     def _let_go(self, received: str) -> list[Record]:
-        """The RequestReceived that was held."""
+        """The RequestReceived that was held: before anybody could be impersonated."""
         held, self._held = self._held, None
-        if held is None:
+        config = self.config
+        if held is None or config is None:
             return []
-        return [self._encoded({**self._asked(None), "stage": "RequestReceived"}, received, received, held)]
-
-    def _encoded(self, tree: Object, received: str, moment: str, annotations: dict[str, str]) -> Record:
-        assert self.config is not None
-        level = self.config.level
-        tree["requestReceivedTimestamp"] = received
-        tree["stageTimestamp"] = moment
-        if annotations:
-            if level < REQUEST:
-                annotations = {name: text for name, text in annotations.items() if not name.startswith(_OF_BODIES)}
-            tree["annotations"] = orjson.Fragment(orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS))
-        return Record(orjson.dumps(tree), level)
-
-    def _asked(self, original: UserInfo | None) -> Object:
-        """The fields up to ``objectRef``, but for the stage.  ``original`` is who has impersonated the user."""
-        if self._question is None or self._asker is not original:
-            self._question, self._asker = self._ask(original), original
-        return self._question
+        tree = self._ask(None)
+        if self._ctx.original_user is None:
+            tree = dict(tree)  # it is the question of later stages as well
+        tree["stage"] = "RequestReceived"
+        tree["requestReceivedTimestamp"] = tree["stageTimestamp"] = received
+        if held:
+            tree["annotations"] = _shown(held, config.level)
+        return [Record(orjson.dumps(tree), config.level)]
 
     def _ask(self, original: UserInfo | None) -> Object:
+        """Notes the fields up to ``objectRef``.  ``original`` is who has impersonated the user."""
         ctx, info = self._ctx, self._ctx.info
         assert self.config is not None
         user = ctx.original_user or ctx.user
@@ -247,6 +246,7 @@ class AuditEvent:
             tree["userAgent"] = agent
         if info is not None and info.is_resource:
             tree["objectRef"] = self._refer(info)
+        self._question, self._asker = tree, original
         return tree
 
     def _refer(self, info: RequestInfo) -> Object:
@@ -287,6 +287,12 @@ class AuditEvent:
         if self.config is None or not self.config.omit_managed_fields or b'"managedFields"' not in body:
             return body
         return orjson.dumps(self._trimmed(orjson.loads(body)))
+
+
+def _shown(annotations: dict[str, str], level: int) -> orjson.Fragment:
+    if level < REQUEST and len(annotations) > _OF_AUTHORIZATION:
+        annotations = {name: text for name, text in annotations.items() if not name.startswith(_OF_BODIES)}
+    return orjson.Fragment(orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS))
 
 
 def complete(events: Sequence[AuditEvent]) -> None:

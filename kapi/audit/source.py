@@ -8,30 +8,28 @@ from functools import lru_cache
 from kapi.request.context import RequestContext
 
 _AGENT_MAX = 1024  # characters
-_KEPT_MAX = 1024  # bytes of what is remembered: clients choose it
 
 
 def origin(ctx: RequestContext) -> tuple[list[str], str]:
     """The addresses and the user agent."""
     values = ctx.http.requestHeaders.getRawHeaders
-    forwarded, real, agent = values(b"X-Forwarded-For"), values(b"X-Real-Ip"), values(b"User-Agent")
-    source = (
-        forwarded[0] if forwarded else b"",
-        real[0] if real else b"",
-        getattr(ctx.http.getClientAddress(), "host", "") or "",
-        agent[0] if agent else b"",
-    )
-    return _known(*source) if sum(map(len, source)) <= _KEPT_MAX else _read(*source)
+    forwarded, real, agents = values(b"X-Forwarded-For"), values(b"X-Real-Ip"), values(b"User-Agent")
+    agent = agents[0] if agents else b""
+    peer = getattr(ctx.http.getClientAddress(), "host", "") or ""
+    if not forwarded and not real and len(agent) <= _AGENT_MAX:
+        return _direct(peer, agent)
+    return source_ips(forwarded[0] if forwarded else b"", real[0] if real else b"", peer), _text(agent)
 
 
-def _read(forwarded: bytes, real: bytes, peer: str, agent: bytes) -> tuple[list[str], str]:
+@lru_cache(1024)
+def _direct(peer: str, agent: bytes) -> tuple[list[str], str]:
+    """Of a client without a proxy before it."""
+    return source_ips(b"", b"", peer), _text(agent)
+
+
+def _text(agent: bytes) -> str:
     text = agent.decode("utf-8", "replace")
-    if len(text) > _AGENT_MAX:
-        text = text[:_AGENT_MAX] + "...TRUNCATED"
-    return source_ips(forwarded, real, peer), text
-
-
-_known = lru_cache(1024)(_read)
+    return text if len(text) <= _AGENT_MAX else text[:_AGENT_MAX] + "...TRUNCATED"
 
 
 def source_ips(forwarded: bytes, real: bytes, peer: str) -> list[str]:

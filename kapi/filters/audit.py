@@ -14,7 +14,6 @@ from kapi.audit.build import Auditor
 from kapi.audit.event import AuditEvent
 from kapi.audit.policy import NONE
 from kapi.filters.chain import Filter
-from kapi.filters.long_running import LongRunning, long_running
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 
@@ -39,7 +38,7 @@ def audit_init(auditor: Auditor) -> Filter:
     return begin
 
 
-def audit(auditor: Auditor, is_long_running: LongRunning = long_running) -> Filter:
+def audit(auditor: Auditor) -> Filter:
     """Asks the policy and records RequestReceived.  Raises InternalError when a strict back end does not take it."""
 
     def refuse() -> status.StatusError:
@@ -55,7 +54,7 @@ def audit(auditor: Auditor, is_long_running: LongRunning = long_running) -> Filt
         assert ctx.info is not None
         config = auditor.policy.evaluate(ctx.info, ctx.user)
         auditor.meter.level(config.level_name)
-        processed = event.begin(config, is_long_running(ctx))
+        processed = event.begin(config, ctx.info.long_running)
         if config.level == NONE:
             ctx.audit = None  # nobody behind needs to bother, nor the end
         if processed is True:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from kapi.filters.chain import Filter
-from kapi.filters.long_running import LongRunning, long_running
 from kapi.machinery import status
 from kapi.machinery.duration import parse_duration
 from kapi.request.context import RequestContext
 
 
-def request_deadline(maximum: float, is_long_running: LongRunning = long_running) -> Filter:
+def request_deadline(maximum: float) -> Filter:
     """Sets ``ctx.deadline`` (reactor seconds).  ``maximum`` in seconds; a client may ask for less, 0 asks for nothing.
 
     Raises BadRequest for a timeout that cannot be read.
     """
 
     def limit(ctx: RequestContext) -> None:
-        if is_long_running(ctx):
+        if ctx.info is not None and ctx.info.long_running:
             return
         timeout, wanted = maximum, ctx.first("timeout")
         if wanted:

@@ -6,7 +6,6 @@ Upstream: ``maxinflight.go``.
 from __future__ import annotations
 
 from kapi.filters.chain import Filter
-from kapi.filters.long_running import LongRunning, long_running
 from kapi.filters.priority_and_fairness import too_many_requests
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -24,9 +23,7 @@ class InFlight:
         self.rejected = 0
 
 
-def max_in_flight(
-    reads: int, writes: int, counts: InFlight | None = None, is_long_running: LongRunning = long_running
-) -> Filter:
+def max_in_flight(reads: int, writes: int, counts: InFlight | None = None) -> Filter:
     """``reads`` and ``writes`` are the bounds; 0 is none.  Members of system:masters are never turned away."""
     running = counts or InFlight()
 
@@ -38,7 +35,7 @@ def max_in_flight(
 
     def check(ctx: RequestContext) -> Response | None:
         assert ctx.info is not None
-        if is_long_running(ctx):
+        if ctx.info is not None and ctx.info.long_running:
             return None
         write = ctx.info.verb not in _READS
         limit, now = (writes, running.writes) if write else (reads, running.reads)

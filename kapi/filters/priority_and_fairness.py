@@ -11,7 +11,6 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 
 from kapi.filters.chain import Filter
-from kapi.filters.long_running import LongRunning, long_running
 from kapi.flowcontrol.controller import Classification, FlowController
 from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED, Request
@@ -32,12 +31,7 @@ def too_many_requests(retry_after: int) -> Response:
 
 
 def priority_and_fairness(
-    controller: FlowController,
-    cache_of: CacheOf,
-    reactor: Any,
-    *,
-    default_wait: float = 15.0,
-    is_long_running: LongRunning = long_running,
+    controller: FlowController, cache_of: CacheOf, reactor: Any, *, default_wait: float = 15.0
 ) -> Filter:
     """``default_wait``: seconds in a queue for requests without a deadline."""
     meter = controller.meter
@@ -84,7 +78,7 @@ def priority_and_fairness(
     def check(ctx: RequestContext) -> Response | None | Awaitable[Response | None]:
         info, user = ctx.info, ctx.user
         assert info is not None and user is not None
-        if info.verb != "watch" and is_long_running(ctx):
+        if info.long_running and info.verb != "watch":
             return None
         chosen = controller.classify(info, user)
         level = chosen.level

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 
 from kapi.filters.chain import Filter
-from kapi.filters.long_running import LongRunning, long_running
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -65,11 +64,11 @@ class RequestWaitGroup:
         return self._idle
 
 
-def wait_group(group: RequestWaitGroup, is_long_running: LongRunning = long_running) -> Filter:
+def wait_group(group: RequestWaitGroup) -> Filter:
     """Counts requests that are not long-running; 503 for one that comes after the wait has begun."""
 
     def join(ctx: RequestContext) -> None:
-        if is_long_running(ctx):
+        if ctx.info is not None and ctx.info.long_running:
             return
         if not group.add():
             if _exempt(ctx):

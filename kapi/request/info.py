@@ -23,3 +23,4 @@ class RequestInfo:
     field_selector: str = ""
     label_selector: str = ""
     deprecated_watch: bool = False  # the path has the /watch/ prefix
+    long_running: bool = False  # without deadline, wait group and in-flight limit

@@ -18,6 +18,10 @@ from kapi.request.info import RequestInfo
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PATH_VERBS = frozenset({"proxy", "watch"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+#: what runs as long as it likes: watches, logs, and what is proxied or upgraded (upstream: ``server/filters/longrunning.go``)
+_LONG_VERBS = frozenset({"watch", "proxy"})
+_LONG_SUBRESOURCES = frozenset({"attach", "exec", "proxy", "log", "portforward"})
+_LONG_PATH = "/debug/pprof/"
 _SELECTING_VERBS = frozenset({"list", "watch", "deletecollection"})
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -105,7 +109,7 @@ def parse_request_info(
     groupless: frozenset[str] = frozenset({"api"}),
 ) -> RequestInfo:
     """What a request asks for.  Raises BadRequest for a special-verb path that names nothing."""
-    info = RequestInfo(is_resource=False, path=path, verb=method.lower())
+    info = RequestInfo(is_resource=False, path=path, verb=method.lower(), long_running=path.startswith(_LONG_PATH))
     trimmed = path.strip("/")
     parts = trimmed.split("/") if trimmed else []
     if len(parts) < 3 or parts[0] not in prefixes:
@@ -148,4 +152,5 @@ def parse_request_info(
     if not by_path and info.verb in _SELECTING_VERBS:
         info.field_selector = (query.get("fieldSelector") or ("",))[0]
         info.label_selector = (query.get("labelSelector") or ("",))[0]
+    info.long_running = info.verb in _LONG_VERBS or info.subresource in _LONG_SUBRESOURCES
     return info

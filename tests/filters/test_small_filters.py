@@ -12,7 +12,6 @@ from kapi.filters.cors import cors
 from kapi.filters.deadline import request_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.hsts import hsts
-from kapi.filters.long_running import long_running
 from kapi.filters.panic_recovery import recover
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_log import request_log
@@ -36,7 +35,8 @@ from tests.filters.requests import request
     ],
 )
 def test_long_running_requests(uri: str, expected: bool) -> None:
-    assert long_running(request(uri)) is expected
+    info = request(uri).info
+    assert info is not None and info.long_running is expected
 
 
 @pytest.mark.parametrize(
