@@ -16,22 +16,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+from msgspec import Raw
 from twisted.logger import Logger
 
 from kapi.audit.policy import METADATA, NONE, REQUEST, REQUEST_RESPONSE, AuditConfig
 from kapi.audit.record import Record
 from kapi.audit.sinks import Outcome, Sink
 from kapi.audit.source import origin
+from kapi.audit.wire import Event, encode, reference
 from kapi.request.context import RequestContext
-from kapi.request.info import RequestInfo
 from kapi.request.response import Response, leaves_whole
-from kapi.request.user import UserInfo, encoded_user
+from kapi.request.user import encoded_user
 
 Object = dict[str, Any]
 log = Logger()
 
 _READS = frozenset({"get", "list"})
-_NOTHING: Object = {}
+_NOBODY = Raw(b"{}")
 _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _STATUS_START = b'{"kind":"Status",'
 _CLOSED = {"metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200}
@@ -50,8 +51,7 @@ class AuditEvent:
     _request: bytes | None = None
     _response: bytes | None = None
     _reference: Object | None = None  # what the request's object adds to objectRef
-    _question: Object | None = None  # what was asked, as far as it is known
-    _asker: UserInfo | None = None  # who has impersonated the user, as of then
+    _event: Event | None = None  # as it was last recorded
     #: the annotations of a RequestReceived that goes to the back ends with the stage that follows
     _held: dict[str, str] | None = None
     _started = False
@@ -74,7 +74,6 @@ class AuditEvent:
         """The decoded body, before anything changes it."""
         metadata = obj.get("metadata")
         if isinstance(metadata, dict):
-            self._question = None
             self._reference = {
                 name: value for name in ("namespace", "name", "uid", "resourceVersion") if (value := metadata.get(name))
             }
@@ -101,24 +100,24 @@ class AuditEvent:
 
     def answered(self, response: Response) -> None:
         """The answer is known."""
-        if self.level == NONE:
+        level = self.level
+        if level == NONE:
             return
         if self._status is None:
             self._status = {"metadata": {}, "code": response.status}
         body = response.body
-        json = response.content_type.startswith(b"application/json")
-        if json and body:
+        if body and response.content_type.startswith(b"application/json"):
             first = body if isinstance(body, bytes) else body[0]
             if first.startswith(_STATUS_START) and len(first) < _MAX_STATUS:
                 self._read_status(b"".join(body) if isinstance(body, list) else body, response.status)
-            if self.level >= REQUEST_RESPONSE:
+            if level >= REQUEST_RESPONSE:
                 whole = body if isinstance(body, bytes) else b"".join(body)
                 self._response = self._trimmed_bytes(whole.rstrip())
         if self._long_running and not self._started and self.config is not None:
             self._started = True
             self.record("ResponseStarted")
         if self._held is not None and not leaves_whole(response):
-            self.sink.process(*self._let_go(micro_time(self._received)))
+            self.sink.process(*self._let_go())
 
     def _read_status(self, body: bytes, code: int) -> None:
         try:
@@ -182,89 +181,62 @@ class AuditEvent:
 
     def _stage(self, stage: str, at: float | None = None) -> list[Record]:
         """Its record, behind that of the RequestReceived that was held."""
-        config, ctx = self.config, self._ctx
+        config = self.config
         assert config is not None
-        received = micro_time(self._received)
-        records = [] if self._held is None else self._let_go(received)
-        if stage in config.omit_stages:
-            return records
-        if self._question is None or self._asker is not ctx.original_user:
-            self._ask(ctx.original_user)
-        tree = {**self._question, "stage": stage}  # type: ignore[dict-item]
-        if self._status is not None:
-            tree["responseStatus"] = self._status
-        if self._request is not None:
-            tree["requestObject"] = orjson.Fragment(self._request)
-        if self._response is not None:
-            tree["responseObject"] = orjson.Fragment(self._response)
-        tree["requestReceivedTimestamp"] = received
-        tree["stageTimestamp"] = received if at == self._received else micro_time(time.time() if at is None else at)
-        if ctx.annotations:
-            tree["annotations"] = _shown(ctx.annotations, config.level)
-        records.append(Record(orjson.dumps(tree), config.level))
+        records = [] if self._held is None else self._let_go()
+        if stage not in config.omit_stages:
+            event = self._event or self._begin_event(config)
+            self._learn(event)
+            event.stage = stage
+            event.stageTimestamp = micro_time(time.time() if at is None else at)
+            annotations = self._ctx.annotations
+            event.annotations = _shown(annotations, config.level) if annotations else None
+            records.append(Record(encode(event), config.level))
         return records
 
-    def _let_go(self, received: str) -> list[Record]:
-        """The RequestReceived that was held: before anybody could be impersonated."""
+    def _let_go(self) -> list[Record]:
+        """The RequestReceived that was held."""
         held, self._held = self._held, None
         config = self.config
         if held is None or config is None:
             return []
-        tree = self._ask(None)
-        if self._ctx.original_user is None:
-            tree = dict(tree)  # it is the question of later stages as well
-        tree["stage"] = "RequestReceived"
-        tree["requestReceivedTimestamp"] = tree["stageTimestamp"] = received
-        if held:
-            tree["annotations"] = _shown(held, config.level)
-        return [Record(orjson.dumps(tree), config.level)]
+        event = self._event or self._begin_event(config)
+        event.stage = "RequestReceived"
+        event.annotations = _shown(held, config.level) if held else None
+        return [Record(encode(event), config.level)]
 
-    def _ask(self, original: UserInfo | None) -> Object:
-        """Notes the fields up to ``objectRef``.  ``original`` is who has impersonated the user."""
+    def _begin_event(self, config: AuditConfig) -> Event:
+        """What is known when the request has come."""
         ctx, info = self._ctx, self._ctx.info
-        assert self.config is not None
         user = ctx.original_user or ctx.user
-        tree: Object = {
-            "kind": "Event",
-            "apiVersion": "audit.k8s.io/v1",
-            "level": self.config.level_name,
-            "auditID": ctx.audit_id,
-            "stage": "",
-            "requestURI": ctx.http.uri.decode("utf-8", "replace"),
-            "verb": info.verb if info is not None else ctx.method.lower(),
-            "user": {} if user is None else encoded_user(user),
-        }
-        if original is not None and ctx.user is not None:
-            tree["impersonatedUser"] = encoded_user(ctx.user)
+        addresses, agent = origin(ctx)
+        received = micro_time(self._received)
+        event = self._event = Event(
+            "Event", "audit.k8s.io/v1", config.level_name, ctx.audit_id, "",
+            ctx.http.uri.decode("utf-8", "replace"),
+            info.verb if info is not None else ctx.method.lower(),
+            _NOBODY if user is None else encoded_user(user),
+            None, None, addresses or None, agent,
+            reference(info) if info is not None and info.is_resource else None,
+            None, None, None, received, received,
+        )  # fmt: skip
+        return event
+
+    def _learn(self, event: Event) -> None:
+        """Adds what has become known since."""
+        ctx = self._ctx
+        event.responseStatus = self._status
+        if ctx.original_user is not None and ctx.user is not None and event.impersonatedUser is None:
+            event.impersonatedUser = encoded_user(ctx.user)
             constraint = ctx.extra.get("impersonation_constraint")
             if constraint:
-                tree["authenticationMetadata"] = {"impersonationConstraint": constraint}
-        addresses, agent = origin(ctx)
-        if addresses:
-            tree["sourceIPs"] = addresses
-        if agent:
-            tree["userAgent"] = agent
-        if info is not None and info.is_resource:
-            tree["objectRef"] = self._refer(info)
-        self._question, self._asker = tree, original
-        return tree
-
-    def _refer(self, info: RequestInfo) -> Object:
-        learned = self._reference or _NOTHING
-        tree = {"resource": info.resource}
-        for name, value in (("namespace", info.namespace), ("name", info.name)):
-            if value or (value := learned.get(name, "")):
-                tree[name] = value
-        if "uid" in learned:
-            tree["uid"] = learned["uid"]
-        if info.group:
-            tree["apiGroup"] = info.group
-        tree["apiVersion"] = info.version
-        if "resourceVersion" in learned:
-            tree["resourceVersion"] = learned["resourceVersion"]
-        if info.subresource:
-            tree["subresource"] = info.subresource
-        return tree
+                event.authenticationMetadata = {"impersonationConstraint": constraint}
+        if self._reference is not None and ctx.info is not None and ctx.info.is_resource:
+            event.objectRef = reference(ctx.info, self._reference)
+        if self._request is not None:
+            event.requestObject = Raw(self._request)
+        if self._response is not None:
+            event.responseObject = Raw(self._response)
 
     def _trimmed(self, obj: Object) -> Object:
         """Without managedFields when the policy says so."""
@@ -289,10 +261,12 @@ class AuditEvent:
         return orjson.dumps(self._trimmed(orjson.loads(body)))
 
 
-def _shown(annotations: dict[str, str], level: int) -> orjson.Fragment:
-    if level < REQUEST and len(annotations) > _OF_AUTHORIZATION:
-        annotations = {name: text for name, text in annotations.items() if not name.startswith(_OF_BODIES)}
-    return orjson.Fragment(orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS))
+def _shown(annotations: dict[str, str], level: int) -> dict[str, str]:
+    if len(annotations) <= _OF_AUTHORIZATION:
+        return annotations
+    return {
+        name: annotations[name] for name in sorted(annotations) if level >= REQUEST or not name.startswith(_OF_BODIES)
+    }
 
 
 def complete(events: Sequence[AuditEvent]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from msgspec import Raw
 
 ANONYMOUS = "system:anonymous"
 ALL_AUTHENTICATED = "system:authenticated"
@@ -23,9 +24,7 @@ class UserInfo:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _encoded: orjson.Fragment | None = field(
-        default=None, init=False, compare=False, repr=False
-    )  # see ``encoded_user``
+    _encoded: Raw | None = field(default=None, init=False, compare=False, repr=False)  # see ``encoded_user``
 
 
 def user_tree(user: UserInfo) -> dict[str, Any]:
@@ -42,11 +41,11 @@ def user_tree(user: UserInfo) -> dict[str, Any]:
     return tree
 
 
-def encoded_user(user: UserInfo) -> orjson.Fragment:
+def encoded_user(user: UserInfo) -> Raw:
     """``user_tree`` as a part of JSON; encoded once for each UserInfo, as authenticators keep them."""
     encoded = user._encoded
     if encoded is None:
-        encoded = orjson.Fragment(orjson.dumps(user_tree(user)))
+        encoded = Raw(orjson.dumps(user_tree(user)))
         object.__setattr__(user, "_encoded", encoded)
     return encoded
 

@@ -102,8 +102,7 @@ def test_the_fields_of_both_stages() -> None:
     ctx = bench.begin(
         headers={"User-Agent": "test/1", "X-Forwarded-For": "192.0.2.7, nonsense", "X-Real-Ip": "192.0.2.7"}
     )
-    ctx.annotations["b"] = "2"
-    ctx.annotations["a"] = "1"
+    ctx.annotations |= {"c": "3", "b": "2", "a": "1"}
     bench.finish(ctx, Response(200, b'{"kind":"Pod"}'))
     first, last = bench.sink.events
     assert first == {
@@ -120,7 +119,7 @@ def test_the_fields_of_both_stages() -> None:
     }  # fmt: skip
     assert last["stage"] == "ResponseComplete"
     assert last["responseStatus"] == {"metadata": {}, "code": 200}
-    assert list(last["annotations"].items()) == [("a", "1"), ("b", "2")]
+    assert list(last["annotations"].items()) == [("a", "1"), ("b", "2"), ("c", "3")]
     assert list(last) == [
         "kind", "apiVersion", "level", "auditID", "stage", "requestURI", "verb", "user", "sourceIPs", "userAgent",
         "objectRef",

@@ -1,0 +1,61 @@
+"""audit.k8s.io/v1 Event as it is written, its fields in upstream's order; what is empty is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kapi.request.info import RequestInfo
+
+Object = dict[str, Any]
+
+
+class ObjectReference(msgspec.Struct, omit_defaults=True, gc=False):
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    apiGroup: str = ""
+    apiVersion: str = ""
+    resourceVersion: str = ""
+    subresource: str = ""
+
+
+class Event(msgspec.Struct, omit_defaults=True, gc=False):
+    kind: str
+    apiVersion: str
+    level: str
+    auditID: str
+    stage: str
+    requestURI: str
+    verb: str
+    user: msgspec.Raw
+    impersonatedUser: msgspec.Raw | None = None
+    authenticationMetadata: Object | None = None
+    sourceIPs: list[str] | None = None
+    userAgent: str = ""
+    objectRef: ObjectReference | None = None
+    responseStatus: Object | None = None
+    requestObject: msgspec.Raw | None = None
+    responseObject: msgspec.Raw | None = None
+    requestReceivedTimestamp: str = ""
+    stageTimestamp: str = ""
+    annotations: dict[str, str] | None = None
+
+
+#: the bytes of an event; raises when a text in it is none
+encode = msgspec.json.Encoder().encode
+
+
+def reference(info: RequestInfo, learned: Object | None = None) -> ObjectReference:
+    """What the path names; ``learned`` from the object itself is added."""
+    made = ObjectReference(
+        info.resource, info.namespace, info.name, "", info.group, info.version, "", info.subresource
+    )  # fmt: skip
+    if learned:
+        made.namespace = made.namespace or learned.get("namespace", "")
+        made.name = made.name or learned.get("name", "")
+        made.uid = learned.get("uid", "")
+        made.resourceVersion = learned.get("resourceVersion", "")
+    return made
