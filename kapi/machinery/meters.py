@@ -7,7 +7,7 @@ label values are bounded.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -91,11 +91,11 @@ class Histogram(Collector):
         row[bisect_left(self.bounds, value)] += 1
         row[-1] += value
 
-    def observe_all(self, values: Iterable[float], *labels: str) -> None:
+    def observe_all(self, values: Sequence[float], *labels: str) -> None:
         row, bounds = self._row(labels), self.bounds
         for value in values:
             row[bisect_left(bounds, value)] += 1
-            row[-1] += value
+        row[-1] += sum(values)
 
     def _row(self, labels: Labels) -> list[float]:
         row = self.rows.get(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
@@ -52,3 +53,15 @@ def test_a_gauge_shows_the_last_value() -> None:
     gauge.set(1, "a")
     gauge.set(3, "a")
     assert exposed(gauge) == ["# TYPE level gauge", 'level{x="a"} 3.0']
+
+
+def test_many_observations_at_once_count_like_one_after_the_other() -> None:
+    values = [0.05, 0.1, 0.3, 7.0]
+    one, many = (Histogram("h", "text", ["l"], (0.1, 1.0)) for _ in range(2))
+    for value in values:
+        one.observe(value, "x")
+    many.observe_all(values[:2], "x")
+    many.observe_all(values[2:], "x")
+    assert many.rows[("x",)] == pytest.approx(one.rows[("x",)])
+    many.more(3, 0.5, "x")
+    assert many.rows[("x",)] == pytest.approx([2, 4, 1, 8.95])
