@@ -66,15 +66,17 @@ def idle(target: Target, path: str, count: int, seconds: float) -> dict[str, flo
     watch, CPU-milliseconds a second with (``cpu``) and without the watches (``cpu_before``).  Raises OSError when the
     process may not open so many sockets.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count + _SPARE:
         raise OSError(f"{count} watches need as many descriptors; the limit is {hard} (ulimit -n)")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(count + _SPARE, 1024), hard))
+    if soft != resource.RLIM_INFINITY and soft < count + _SPARE:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count + _SPARE, hard))
     here, there = multiprocessing.Pipe()
     before = [proportional(pid) for pid in target.pids]
     quiet = _cpu(target, seconds)
     process = multiprocessing.Process(target=hold, args=(target, path, count, there), daemon=True)
     process.start()
+    there.close()  # so that the end of the process is seen
     opened = here.recv()
     time.sleep(_SETTLE)
     used = _cpu(target, seconds)

@@ -78,6 +78,7 @@ def fan_out(target: Target, path: str, watchers: int, writes: int) -> dict[str, 
     query = f"{path}?watch=1&resourceVersion=&fieldSelector=metadata.name%3D{name}&timeoutSeconds=300"
     process = multiprocessing.Process(target=receive, args=(target, query, watchers, writes + 1, there), daemon=True)
     process.start()
+    there.close()  # so that the end of the process is seen
     assert here.recv() == "ready"
     before, begin = target.cpu(), time.time()
     url = f"{path}/{name}"
