@@ -25,7 +25,9 @@ HEAD = b'{"metadata":{"resourceVersion":"'
 
 
 def say(*words: object) -> None:
-    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+    data = (" ".join(map(str, words)) + "\n").encode()
+    while data:  # the signal that the server has ended may come between, and cut a write short
+        data = data[os.write(1, data) :]
 
 
 def payload(rng: random.Random) -> str:
