@@ -2,8 +2,7 @@
 
 Upstream: ``audit/context.go``, audit.k8s.io/v1.
 
-Nothing is encoded before a stage is recorded; a request that the policy does not want costs one policy lookup.  What is the
-same in all stages is encoded once.
+Nothing is encoded before a stage is recorded; a request that the policy does not want costs one policy lookup.
 
 A read hands its two stages over together, just before its answer leaves: nobody can have seen anything of it earlier.
 Answers that leave together are recorded together (``complete``), so that the log is written once for all of them.
@@ -116,8 +115,8 @@ class AuditEvent:
         if self._long_running and not self._started and self.config is not None:
             self._started = True
             self.record("ResponseStarted")
-        if self._held is not None and not leaves_whole(response):
-            self.sink.process(*self._let_go())
+        if self.config is not None and self._held is not None and not leaves_whole(response):
+            self.sink.process(*self._let_go(self.config))
 
     def _read_status(self, body: bytes, code: int) -> None:
         try:
@@ -137,9 +136,9 @@ class AuditEvent:
         """The policy has spoken; records RequestReceived.  False when that failed and must not."""
         self.config = config
         self._long_running = long_running
-        info = self._ctx.info
         if config.level == NONE or "RequestReceived" in config.omit_stages:
             return True
+        info = self._ctx.info
         if self.sink.lenient and not long_running and info is not None and info.verb in _READS:
             self._held = dict(self._ctx.annotations)
             return True
@@ -183,7 +182,7 @@ class AuditEvent:
         """Its record, behind that of the RequestReceived that was held."""
         config = self.config
         assert config is not None
-        records = [] if self._held is None else self._let_go()
+        records = self._let_go(config)
         if stage not in config.omit_stages:
             event = self._event or self._begin_event(config)
             self._learn(event)
@@ -194,11 +193,10 @@ class AuditEvent:
             records.append(Record(encode(event), config.level))
         return records
 
-    def _let_go(self) -> list[Record]:
-        """The RequestReceived that was held."""
+    def _let_go(self, config: AuditConfig) -> list[Record]:
+        """The RequestReceived, if it was held."""
         held, self._held = self._held, None
-        config = self.config
-        if held is None or config is None:
+        if held is None:
             return []
         event = self._event or self._begin_event(config)
         event.stage = "RequestReceived"
@@ -212,14 +210,20 @@ class AuditEvent:
         addresses, agent = origin(ctx)
         received = micro_time(self._received)
         event = self._event = Event(
-            "Event", "audit.k8s.io/v1", config.level_name, ctx.audit_id, "",
-            ctx.http.uri.decode("utf-8", "replace"),
-            info.verb if info is not None else ctx.method.lower(),
-            _NOBODY if user is None else encoded_user(user),
-            None, None, addresses or None, agent,
-            reference(info) if info is not None and info.is_resource else None,
-            None, None, None, received, received,
-        )  # fmt: skip
+            kind="Event",
+            apiVersion="audit.k8s.io/v1",
+            level=config.level_name,
+            auditID=ctx.audit_id,
+            stage="",
+            requestURI=ctx.http.uri.decode("utf-8", "replace"),
+            verb=info.verb if info is not None else ctx.method.lower(),
+            user=_NOBODY if user is None else encoded_user(user),
+            sourceIPs=addresses or None,
+            userAgent=agent,
+            objectRef=reference(info) if info is not None and info.is_resource else None,
+            requestReceivedTimestamp=received,
+            stageTimestamp=received,
+        )
         return event
 
     def _learn(self, event: Event) -> None:

@@ -112,15 +112,8 @@ class Policy:
     def __init__(self, rules: tuple[Rule, ...], otherwise: AuditConfig) -> None:
         self.rules = rules
         self.otherwise = otherwise
-        first = rules[0] if rules else None
-        unconditional = first is not None and not (
-            first.users or first.groups or first.verbs or first.namespaces or first.resources or first.urls
-        )
-        self._always = first.config if first is not None and unconditional else None
 
     def evaluate(self, info: RequestInfo, user: UserInfo | None) -> AuditConfig:
-        if self._always is not None:
-            return self._always
         for rule in self.rules:
             if rule.matches(info, user):
                 return rule.config

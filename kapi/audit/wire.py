@@ -51,8 +51,13 @@ encode = msgspec.json.Encoder().encode
 def reference(info: RequestInfo, learned: Object | None = None) -> ObjectReference:
     """What the path names; ``learned`` from the object itself is added."""
     made = ObjectReference(
-        info.resource, info.namespace, info.name, "", info.group, info.version, "", info.subresource
-    )  # fmt: skip
+        info.resource,
+        info.namespace,
+        info.name,
+        apiGroup=info.group,
+        apiVersion=info.version,
+        subresource=info.subresource,
+    )
     if learned:
         made.namespace = made.namespace or learned.get("namespace", "")
         made.name = made.name or learned.get("name", "")

@@ -23,9 +23,8 @@ async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     info = ctx.info
     assert info is not None
     media = output_media_type(ctx, "create")
-    sent_as = input_media_type(
-        ctx.header("content-type")
-    )  # refused before anything else is looked at, unlike in an update
+    # refused before anything else is looked at, unlike in an update
+    sent_as = input_media_type(ctx.header("content-type"))
     data = raw_body(ctx)
     options = write_options(ctx, "CreateOptions")
     obj = decode_object(ctx, data, scope.kind, scope.type, options.field_validation, sent_as)

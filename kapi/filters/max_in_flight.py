@@ -35,7 +35,7 @@ def max_in_flight(reads: int, writes: int, counts: InFlight | None = None) -> Fi
 
     def check(ctx: RequestContext) -> Response | None:
         assert ctx.info is not None
-        if ctx.info is not None and ctx.info.long_running:
+        if ctx.info.long_running:
             return None
         write = ctx.info.verb not in _READS
         limit, now = (writes, running.writes) if write else (reads, running.reads)

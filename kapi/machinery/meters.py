@@ -85,27 +85,24 @@ class Histogram(Collector):
         self.rows: dict[Labels, list[float]] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        row = self.rows.get(labels)
-        if row is None:
-            row = self.rows[labels] = [0.0] * (len(self.bounds) + 2)
+        row = self.rows.get(labels) or self._new_row(labels)
         row[bisect_left(self.bounds, value)] += 1
         row[-1] += value
 
     def observe_all(self, values: Sequence[float], *labels: str) -> None:
-        row, bounds = self._row(labels), self.bounds
+        """As one after the other, at half the price."""
+        row, bounds = self.rows.get(labels) or self._new_row(labels), self.bounds
         for value in values:
             row[bisect_left(bounds, value)] += 1
         row[-1] += sum(values)
 
-    def _row(self, labels: Labels) -> list[float]:
-        row = self.rows.get(labels)
-        if row is None:
-            row = self.rows[labels] = [0.0] * (len(self.bounds) + 2)
+    def _new_row(self, labels: Labels) -> list[float]:
+        row = self.rows[labels] = [0.0] * (len(self.bounds) + 2)
         return row
 
     def more(self, count: int, value: float, *labels: str) -> None:
         """``count`` observations of the same value."""
-        row = self._row(labels)
+        row = self.rows.get(labels) or self._new_row(labels)
         row[bisect_left(self.bounds, value)] += count
         row[-1] += value * count
 

@@ -136,7 +136,7 @@ class APIRequest(http.Request):
         channel = self.channel
         simple = not self.startedWriting and getattr(channel, "single_write", False) and not self._disconnected
         if not simple or self.method == b"HEAD" or self.code in _BODYLESS_CODES:
-            self._write_carefully(fields, body)
+            write_plainly(self, fields, body)
             return
         out = [_status_line(self.clientproto, self.code, self.code_message)]
         for name, values in self.responseHeaders.getAllRawHeaders():
@@ -148,19 +148,22 @@ class APIRequest(http.Request):
         head = b"".join(out)
         lines = len(out) // 4 + 3  # the status, the length and an empty one
         if head.count(b"\n") != lines or head.count(b"\r") != lines:
-            self._write_carefully(fields, body)  # a value would be more than one line
+            write_plainly(self, fields, body)  # a value would be more than one line
             return
         self.startedWriting = 1
         self.sentLength = len(body)
         channel.transport.write(head + body)  # type: ignore[union-attr]
         self.finish()
 
-    def _write_carefully(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        for name, value in fields:
-            self.responseHeaders.addRawHeader(name, value)
-        self.responseHeaders.setRawHeaders(b"content-length", [b"%d" % len(body)])
-        self.write(body)
-        self.finish()
+
+def write_plainly(request: Any, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+    """A whole answer by what every request has; the values of headers are made single lines."""
+    headers = request.responseHeaders
+    for name, value in fields:
+        headers.addRawHeader(name, value)
+    headers.setRawHeaders(b"content-length", [b"%d" % len(body)])
+    request.write(body)
+    request.finish()
 
 
 def _discard(data: bytes) -> None:

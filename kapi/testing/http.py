@@ -12,6 +12,8 @@ from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
+from kapi.server.request import write_plainly
+
 
 class MemoryRequest:
     """Collects the answer: ``code``, ``responseHeaders`` and ``written``.  ``finished`` is set at its end."""
@@ -47,11 +49,7 @@ class MemoryRequest:
         self.chunks.append(data)
 
     def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        for name, value in fields:
-            self.responseHeaders.addRawHeader(name, value)
-        self.responseHeaders.setRawHeaders(b"content-length", [b"%d" % len(body)])
-        self.write(body)
-        self.finish()
+        write_plainly(self, fields, body)
 
     def finish(self) -> None:
         self.finished = True

@@ -61,7 +61,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     ``key`` is ``namespace/name``, or the name alone for cluster-scoped objects; lists are sorted by it.  ``data`` is
     the stored JSON with its resourceVersion.
 
-    There are as many as objects, and the garbage collector passes them by: nothing that they hold leads back to them.
+    There are as many as objects, and the garbage collector passes them by: what they hold does not live by them, or
+    does not lead back to them.
     """
 
     _scope: Scope
