@@ -28,9 +28,10 @@ from kapi.store.errors import (
     StoreUnavailable,
     UnsuitableStore,
 )
-from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Follower, StoredObject
+from kapi.store.feed import StreamReader, written
+from kapi.store.interface import CREATED, DELETED, UPDATED, Follower, StoredObject
 from kapi.store.loading import Progress, synchronize
-from kapi.store.script import SHA, SOURCE, Keys, read_entry, read_halves, read_value
+from kapi.store.script import SHA, SOURCE, Keys, read_halves, read_value
 from kapi.store.sentinel import find_primary
 from kapi.store.suitability import check, refusal
 from kapi.store.sweeper import Due, Sweeper
@@ -39,9 +40,7 @@ log = Logger()
 
 REPLY_TIMEOUT = 10.0  # seconds without any reply while one is owed
 LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
-BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
-_READ_AT_ONCE = 2000  # changes
 _OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
@@ -196,7 +195,7 @@ class RedisStore:
         )
         self._connection = connection
         if not self.exclusive and self._progress is not None:
-            self._read_on(reader, self._progress)
+            StreamReader(reader, self._keys, self._progress).read()
 
     async def _open(self) -> Connection:
         """A connection that is logged in.  Raises StoreUnavailable, UnsuitableStore."""
@@ -233,48 +232,12 @@ class RedisStore:
                 self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
                 connection.abort()
 
-    # -- the feed
-
-    def _read_on(self, reader: Connection, progress: Progress) -> None:
-        """Asks for the next changes, again and again."""
-
-        def read() -> None:
-            asked: defer.Deferred[Any] = reader.execute_command(
-                "XREAD",
-                "COUNT",
-                _READ_AT_ONCE,
-                "BLOCK",
-                int(BLOCK * 1000),
-                "STREAMS",
-                self._keys.stream,
-                f"{progress.revision}-0",
-            )
-            asked.addCallbacks(received, failed)
-
-        def received(reply: Any) -> None:
-            if reply:
-                changes = [read_entry(entry) for entry in reply[0][1]]
-                if not progress.advance(changes):
-                    log.error("the store's history has a gap; loading everything again")
-                    reader.abort()
-                    return
-            read()
-
-        def failed(failure: Any) -> None:
-            if not failure.check(ConnectionGone):
-                log.error("reading the store's history failed: {error}", error=failure.getErrorMessage())
-            reader.abort()
-
-        read()
+    # -- replies
 
     def _replies(self, batch: list[tuple[Pending, Any]]) -> None:
         """Replies on the command connection: changes go to the follower first, then the writers go on."""
         if self.exclusive and self._progress is not None:
-            changes = [
-                Change(reply, write[0], write[1], write[3] + b"%d" % reply + write[4])
-                for (_, write), reply in batch
-                if write is not None and type(reply) is int and reply > 0
-            ]
+            changes = written(batch)
             if changes and not self._progress.advance(changes):
                 log.error("the store was written to by somebody else")
                 self._drop()
