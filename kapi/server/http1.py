@@ -1,0 +1,167 @@
+"""A connection that speaks HTTP/1.1 (upstream: Go's ``net/http`` server).
+
+What leans on private names of ``twisted.web.http`` stands here and in ``request``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from twisted.protocols import basic
+from twisted.web import http
+
+from kapi.server.limits import BODY_TIMEOUT, HEAD_TIMEOUT, HEADER_BYTES, HEADERS, IDLE_TIMEOUT, LINE_BYTES
+from kapi.server.request import APIRequest
+
+if TYPE_CHECKING:
+    from kapi.server.http import Connections
+
+_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
+_LENGTH = frozenset({b"content-length", b"Content-Length", b"CONTENT-LENGTH"})
+_DIGITS = 9  # of a length that needs no second look
+#: headers that change how the request is read: such requests take the careful way
+_PARTICULAR = frozenset(
+    variant
+    for name in (b"transfer-encoding", b"connection", b"expect", b"upgrade")
+    for variant in (name, name.title(), name.upper())
+)
+_NAME = re.compile(
+    rb"(?!(?i:content-length|transfer-encoding|connection|expect|upgrade)\Z)[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z"
+).match
+
+
+class Channel(http.HTTPChannel):
+    """HTTP/1.1, with a deadline for each part of a request and none for its answer.
+
+    The stock channel arms and cancels a timer several times a request; here a connection only notes since when it waits for
+    what, and one sweep over all connections looks at that.
+    """
+
+    MAX_LENGTH = LINE_BYTES
+    totalHeadersSize = HEADER_BYTES
+    maxHeaders = HEADERS
+    requestFactory: type[APIRequest]
+    owner: Connections
+    single_write = True  # see APIRequest.write
+    _since = 0.0  # reactor seconds; 0 while a request is being answered
+    _patience = IDLE_TIMEOUT
+    _peer: Any = None
+    _resting = False  # not looked at by the sweep until the request in hand is answered
+
+    def connectionMade(self) -> None:
+        self.timeOut = None
+        self._since = self.owner.now
+        super().connectionMade()
+
+    def dataReceived(self, data: bytes) -> None:
+        if not self._handlingRequest:
+            if self._patience == IDLE_TIMEOUT:
+                self._since, self._patience = self.owner.now, HEAD_TIMEOUT
+            if not self._buffer and self.line_mode and not self.requests and self._whole_request(data):
+                return
+        # the stock method would re-arm its timer first
+        basic.LineReceiver.dataReceived(self, data)
+
+    def _whole_request(self, data: bytes) -> bool:
+        """A request that came in one piece; False leaves it to the line by line way, errors included."""
+        head, _, body = data.partition(b"\r\n\r\n")
+        lines = head.split(b"\r\n")
+        parts = lines[0].split(b" ")
+        if (
+            len(parts) != 3
+            or parts[0] not in _METHODS
+            or parts[2] != b"HTTP/1.1"
+            or not self.persistent
+            or len(lines) > HEADERS
+            or len(data) > LINE_BYTES
+            or not parts[1].startswith(b"/")
+        ):
+            return False
+        length: int | None = None
+        headers = []
+        for line in lines[1:]:
+            name, mark, value = line.partition(b":")
+            value = value.strip(b" \t")
+            if name in _LENGTH:
+                if length is not None or not value.isdigit() or len(value) > _DIGITS:
+                    return False
+                length = int(value)
+            elif (
+                not mark or name in _PARTICULAR or not _NAME(name) or b"\n" in value or b"\r" in value or b"\0" in value
+            ):
+                return False
+            headers.append((name, value))
+        if len(data) != len(head) + 4 + (length or 0):
+            return False  # there is more to come, or another request behind it
+        request = self.requestFactory(self, False)
+        add = request.requestHeaders.addRawHeader
+        for name, value in headers:
+            add(name, value)
+        self.requests.append(request)
+        request.gotLength(len(body))
+        if body:
+            request.handleContentChunk(body)
+        self._since = 0.0
+        self._begin(request)
+        self._handlingRequest = True
+        self.setRawMode()
+        request.requestReceived(parts[0], parts[1], parts[2])
+        return True
+
+    def _begin(self, request: APIRequest) -> None:
+        if self.owner.closing:
+            self.persistent = False
+            request.responseHeaders.setRawHeaders(b"connection", [b"close"])
+
+    def allHeadersReceived(self) -> None:
+        self._since, self._patience = self.owner.now, BODY_TIMEOUT
+        super().allHeadersReceived()
+
+    def allContentReceived(self) -> None:
+        self._since = 0.0
+        self._begin(self.requests[-1])
+        super().allContentReceived()
+
+    def requestDone(self, request: APIRequest) -> None:
+        self._since, self._patience = self.owner.now, IDLE_TIMEOUT
+        if self._resting:
+            self._resting = False
+            self.owner.watched.add(self)
+        super().requestDone(request)
+
+    def getPeer(self) -> Any:
+        """The client's address, asked of the socket once."""
+        if self._peer is None:
+            self._peer = super().getPeer()
+        return self._peer
+
+    def sweep(self, now: float) -> None:
+        """Ends the connection when its client has taken too long."""
+        if not self._since:
+            self._resting = True
+            self.owner.watched.discard(self)
+            return
+        if now - self._since < self._patience or self.transport is None:
+            return
+        self._since = 0.0
+        if self._patience != IDLE_TIMEOUT:
+            transport: Any = self.transport
+            transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        self.timeoutConnection()
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        transport: Any = self.transport
+        transport.write(
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        )
+        self.loseConnection()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.requests)
+
+    def close_when_idle(self) -> None:
+        """Ends the connection as soon as the request in hand is answered."""
+        if not self.busy:
+            self.loseConnection()

@@ -1,0 +1,12 @@
+"""What a client can hold on to of a connection, in time and in bytes (upstream: apiserver ``server/secure_serving.go``)."""
+
+from __future__ import annotations
+
+IDLE_TIMEOUT = 90.0  # seconds a connection may stay open without a request
+HEAD_TIMEOUT = 32.0  # seconds from the first byte of a request to the end of its header
+BODY_TIMEOUT = 60.0  # seconds for a body
+HANDSHAKE_TIMEOUT = 32.0
+HEADER_BYTES = 1 << 20  # request line and headers; upstream's default
+HEADERS = 500
+LINE_BYTES = 64 * 1024  # of a request line or one header
+STREAMS = 100  # concurrent streams of an HTTP/2 connection
