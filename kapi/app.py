@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from twisted.application.service import Service
@@ -73,10 +74,12 @@ class App(Service):
             raise ConfigError(f"--secure-port: {error}") from None
         self.port = self._socket.getsockname()[1]
         self.advertise = self.options.generic.advertise_address or default_address(serving.bind_address)
+        keys = Path(serving.cert_dir).absolute() if serving.cert_dir else directory / "pki"
         try:
-            self.files = pki.ensure(directory / "pki", self._names())
+            self.files = pki.ensure(keys, self._names())
         except (OSError, ValueError) as error:
-            raise ConfigError(f"--data-dir: {directory / 'pki'}: {error}") from None
+            flag = "--cert-dir" if serving.cert_dir else "--data-dir"
+            raise ConfigError(f"{flag}: {keys}: {error}") from None
         self._contexts = self._make_contexts()
         host = serving.bind_address
         if host in ("0.0.0.0", "::"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kapi.assembly.identity import trusted
@@ -9,8 +10,10 @@ from kapi.assembly.parts import Assembly
 from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
-from kapi.controllers.builtin import KNOWN, manager_controllers, server_controllers
+from kapi.controllers.builtin import KNOWN, Controller, manager_controllers, server_controllers
 from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
+from kapi.controllers.leaderelection.controller import LeaderElection
+from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.registry.registry import Registry
@@ -51,20 +54,46 @@ def install_controllers(
         registry.client.named("kube-apiserver"), reactor, lambda: trusted(options, files)
     )
     made.reloaders.append(published.refresh)
-    for controller in (
-        *server_controllers(registry.client, reactor, node_ports=node_ports, now=now),
-        *manager_controllers(
+
+    def make() -> list[Controller]:
+        return manager_controllers(
             registry.client,
             reactor,
             enabled=options.controllers.enabled,
             now=now,
             root_ca=lambda: files.ca.read_text(),
-        ),
+        )
+
+    for controller in (
+        *server_controllers(registry.client, reactor, node_ports=node_ports, now=now),
+        *_elected(options, reactor, registry, make),
         published,
     ):
         core.add_post_start_hook(controller.name, controller.start)
         core.add_pre_shutdown_hook(controller.name, controller.stop)
     core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
+
+
+def _elected(
+    options: Options, reactor: Any, registry: Registry, make: Callable[[], list[Controller]]
+) -> list[Controller]:
+    """The controllers that ``make`` gives, in the one of several servers that holds the Lease.
+
+    A server that has the store for itself needs no election.
+    """
+    wanted = options.controllers
+    if registry.store.exclusive or not wanted.leader_elect:
+        return make()
+    election = LeaderElection(
+        registry.client.named("kube-controller-manager"),
+        reactor,
+        namespace=wanted.leader_elect_resource_namespace,
+        lease=wanted.leader_elect_resource_name,
+        now=lambda: stamp_micros(registry.environment.clock()),
+        make=make,
+        timing=wanted.election,
+    )
+    return [election]
 
 
 def _leases(registry: Registry) -> ServerLeases:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from kapi.client.interface import Client
@@ -28,7 +28,7 @@ class Controller(Protocol):
 
     async def start(self) -> None: ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> Awaitable[None] | None: ...
 
 
 #: what ``--controllers`` may name

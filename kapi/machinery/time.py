@@ -34,6 +34,11 @@ def stamp(seconds: float) -> str:
     return clock.strftime("%Y-%m-%dT%H:%M:%SZ", clock.gmtime(seconds))
 
 
+def stamp_micros(seconds: float) -> str:
+    """Unix seconds as an RFC 3339 time in UTC with microseconds."""
+    return format_micros(datetime.fromtimestamp(seconds, UTC))
+
+
 def seconds_of(timestamp: str) -> float:
     """Unix seconds of an RFC 3339 time; fractions and numeric zones are understood.  Raises ValueError."""
     seconds = float(calendar.timegm(clock.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))

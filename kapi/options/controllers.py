@@ -1,8 +1,11 @@
-"""Controllers in the process (upstream: controller-manager ``options/generic.go``)."""
+"""Controllers in the process (upstream: controller-manager ``options/generic.go``, component-base ``config/options``)."""
 
 from __future__ import annotations
 
-from kapi.options.flags import FlagSet
+from typing import Any
+
+from kapi.controllers.leaderelection.reconcile import Timing
+from kapi.options.flags import FlagSet, duration, string
 
 
 class ControllerOptions(FlagSet):
@@ -10,6 +13,20 @@ class ControllerOptions(FlagSet):
 
     def add(self) -> None:
         self.strings("controllers", ("*",), "Controllers to run: '*' all, 'foo' that one, '-foo' not; empty: none.")
+        self.switch("leader-elect", True, "Of several servers on one external store, one runs the controllers.")
+        self.value("leader-elect-lease-duration", duration, 15.0, "How long a leader that is silent keeps its lease.")
+        self.value("leader-elect-renew-deadline", duration, 10.0, "A leader that cannot renew for so long gives up.")
+        self.value("leader-elect-retry-period", duration, 2.0, "How long candidates wait between two attempts.")
+        self.value("leader-elect-resource-name", string, "kapi-controller-manager", "Name of the Lease.")
+        self.value("leader-elect-resource-namespace", string, "kube-system", "Namespace of the Lease.")
+
+    def complete(self, options: Any) -> None:
+        self.election = Timing(
+            self.leader_elect_lease_duration, self.leader_elect_renew_deadline, self.leader_elect_retry_period
+        )
+
+    def validate(self) -> list[str]:
+        return self.election.problems() if self.leader_elect else []
 
     def enabled(self, name: str) -> bool:
         """The controller manager's rule: a name wins over ``*``."""

@@ -47,6 +47,7 @@ class ServingOptions(FlagSet):
         self.value("tls-cert-file", string, "", "PEM file with the serving certificate and its chain.")
         self.value("tls-private-key-file", string, "", "PEM file with the key of --tls-cert-file.")
         self.declare_sni()
+        self.value("cert-dir", string, "", "Directory of the generated keys and certificates; default: <data-dir>/pki.")
         self.strings("tls-cipher-suites", (), "Cipher suites up to TLS 1.2, comma separated; TLS 1.3 has its own.")
         self.value("tls-min-version", string, "", "Least TLS version: VersionTLS12 or VersionTLS13.")
         self.switch("disable-http2-serving", False, "Serve HTTP/1.1 only.")

@@ -1,11 +1,13 @@
 """Keys and certificates of a first start; later starts use them again.
 
-Everything lies under ``<data dir>/pki`` with owner-only modes.  Upstream leaves this to kubeadm; the names follow it.
+Everything lies under ``<data dir>/pki``, or where ``--cert-dir`` says, with owner-only modes.  Upstream leaves this to kubeadm;
+the names follow it.
 """
 
 from __future__ import annotations
 
 import datetime
+import fcntl
 import ipaddress
 import os
 from collections.abc import Iterable
@@ -118,9 +120,20 @@ def _usage(*, signs: bool = False) -> x509.KeyUsage:
 
 
 def ensure(directory: Path, names: Iterable[str]) -> Files:
-    """Makes what is missing.  ``names`` are host names and addresses the serving certificate must cover."""
+    """Makes what is missing.  ``names`` are host names and addresses the serving certificate must cover.
+
+    Servers that share the directory make it one after the other.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = Files(directory)
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _ensure(Files(directory), names)
+    finally:
+        os.close(lock)
+
+
+def _ensure(files: Files, names: Iterable[str]) -> Files:
     if not (files.ca.exists() and files.ca_key.exists()):
         _make_ca(files)
     ca, ca_key = x509.load_pem_x509_certificate(files.ca.read_bytes()), _load_key(files.ca_key)

@@ -122,9 +122,10 @@ def test_the_flags_of_the_service_are_good() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
-def test_systemd_understands_the_unit(tmp_path: Path) -> None:
-    unit = tmp_path / "kapi.service"
-    text = (ROOT / "etc" / "kapi.service").read_text()
+@pytest.mark.parametrize("name", ["kapi.service", "kapi@.service"])
+def test_systemd_understands_the_units(tmp_path: Path, name: str) -> None:
+    unit = tmp_path / name
+    text = (ROOT / "etc" / name).read_text()
     unit.write_text(text.replace("ExecStart=/opt/kapi/bin/kapi", f"ExecStart={sys.executable}"))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=60

@@ -1,0 +1,1 @@
+"""Which of several servers runs the controllers (upstream: client-go ``tools/leaderelection``)."""

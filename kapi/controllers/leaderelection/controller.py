@@ -1,0 +1,177 @@
+"""Runs controllers in one of several servers on the same store (upstream: client-go ``tools/leaderelection``).
+
+Candidates do not trust each other's clocks: a Lease has expired when it has not changed for its duration by the observer's own
+monotonic clock.  What decides is the store's compare-and-swap.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.client.interface import Client
+from kapi.controllers.leaderelection.reconcile import (
+    Object,
+    Timing,
+    holder,
+    new_lease,
+    released_lease,
+    taken_lease,
+)
+from kapi.machinery import status, tree
+from kapi.store.errors import StoreError
+
+JITTER = 1.2  # so that candidates do not ask all at once
+_RELEASE_SECONDS = 2.0  # that a stopping server waits for its Lease to be released
+
+
+class Controller(Protocol):
+    async def start(self) -> None: ...
+
+    def stop(self) -> object: ...
+
+
+class LeaderElection:
+    """``make`` gives new controllers each time this server becomes the leader; ``now`` is a MicroTime."""
+
+    name = "leader-election"
+    log = Logger()
+
+    def __init__(
+        self,
+        client: Client,
+        reactor: IReactorTime,
+        *,
+        namespace: str,
+        lease: str,
+        now: Callable[[], str],
+        make: Callable[[], Sequence[Controller]],
+        timing: Timing | None = None,
+        identity: str = "",
+    ) -> None:
+        self.identity = identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
+        self._leases = client.resource("coordination.k8s.io", "leases")
+        self._reactor = reactor
+        self._namespace = namespace
+        self._lease = lease
+        self._now = now
+        self._make = make
+        self._timing = timing or Timing()
+        self._controllers: Sequence[Controller] = ()
+        self._observed: Object | None = None  # the Lease as it was when it last changed
+        self._observed_at = 0.0  # reactor seconds
+        self._renewed_at = 0.0  # reactor seconds
+        self._running: Deferred[None] | None = None
+        self.leading = False
+
+    async def start(self) -> None:
+        """Returns at once; the controllers start when the Lease is ours."""
+        self._running = Deferred.fromCoroutine(self._run())
+
+    async def stop(self) -> None:
+        """Stops the controllers and gives the Lease back."""
+        if self._running is not None:
+            self._running.cancel()
+        if not self.leading:
+            return
+        self._step_down()
+        releasing = Deferred.fromCoroutine(self._release())
+        try:
+            await releasing.addTimeout(_RELEASE_SECONDS, self._reactor)
+        except Exception as error:  # the server stops all the same, and the Lease expires
+            self.log.warn("leader election: the lease stays until it expires: {error}", error=error)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                # sent before the attempt, as others may count from then on
+                asked_at = self._reactor.seconds()
+                if await self._try_to_hold():
+                    self._renewed_at = asked_at
+                    if not self.leading:
+                        await self._lead()
+                elif self.leading and self._lost():
+                    self.log.error("leader election: {identity} lost the lease", identity=self.identity)
+                    self._step_down()
+                pause = self._timing.retry_period
+                await deferLater(self._reactor, pause if self.leading else pause * random.uniform(1, JITTER))
+        except CancelledError:
+            pass
+
+    def _lost(self) -> bool:
+        """Somebody else holds the Lease, or may soon: it could not be renewed for too long."""
+        taken = holder(self._observed) not in ("", self.identity)
+        return taken or self._reactor.seconds() - self._renewed_at >= self._timing.renew_deadline
+
+    async def _try_to_hold(self) -> bool:
+        """Whether the Lease is ours now.  An attempt that takes longer than the renew deadline has failed."""
+        attempt = Deferred.fromCoroutine(self._write())
+        left = self._timing.renew_deadline
+        if self.leading:
+            left -= self._reactor.seconds() - self._renewed_at
+        try:
+            return await attempt.addTimeout(max(left, 0.0), self._reactor)
+        except CancelledError:
+            raise
+        except (status.StatusError, StoreError) as error:
+            self.log.info("leader election: {error}", error=error)
+        except Exception as error:
+            self.log.warn("leader election: {error}", error=str(error) or type(error).__name__)
+        return False
+
+    async def _write(self) -> bool:
+        try:
+            lease = tree.copy(await self._leases.get(self._lease, self._namespace))
+        except status.NotFound:
+            first = new_lease(self._namespace, self._lease, self.identity, self._now(), self._timing)
+            self._observe(await self._leases.create(first, self._namespace))
+            return True
+        self._observe(lease)
+        if holder(lease) not in ("", self.identity) and not self._expired(lease):
+            return False
+        taken = taken_lease(lease, self.identity, self._now(), self._timing)
+        self._observe(await self._leases.update(taken, self._namespace))
+        return True
+
+    def _observe(self, lease: Object) -> None:
+        if self._observed is None or self._observed.get("spec") != lease.get("spec"):
+            self._observed, self._observed_at = lease, self._reactor.seconds()
+
+    def _expired(self, lease: Object) -> bool:
+        seconds = (lease.get("spec") or {}).get("leaseDurationSeconds") or self._timing.lease_duration
+        return bool(self._reactor.seconds() >= self._observed_at + seconds)
+
+    async def _release(self) -> None:
+        lease = tree.copy(await self._leases.get(self._lease, self._namespace))
+        if holder(lease) == self.identity:
+            await self._leases.update(released_lease(lease, self._now()), self._namespace)
+
+    async def _lead(self) -> None:
+        self.leading = True
+        self.log.info("leader election: {identity} runs the controllers", identity=self.identity)
+        self._controllers = self._make()
+        for controller in self._controllers:
+            try:
+                await controller.start()
+            except CancelledError:
+                raise
+            except Exception:
+                self.log.failure("a controller does not start")
+
+    def _step_down(self) -> None:
+        self.leading = False
+        controllers, self._controllers = self._controllers, ()
+        for controller in controllers:
+            try:
+                controller.stop()
+            except Exception:
+                self.log.failure("a controller does not stop")
