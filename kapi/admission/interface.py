@@ -35,6 +35,7 @@ class Attributes:
         "user",
         "warnings",
         "annotations",
+        "charges",
         "reinvocation",
         "request_kind",
         "request_resource",
@@ -71,6 +72,8 @@ class Attributes:
         self.user = user
         self.warnings = [] if warnings is None else warnings  # texts for Warning headers
         self.annotations = {} if annotations is None else annotations  # audit annotations
+        #: quotas that the object was charged to, with the revisions that the charges gave them
+        self.charges: dict[str, int] = {}
         self.reinvocation: Any = None
         self.request_kind = kind
         self.request_resource = resource

@@ -29,10 +29,19 @@ class ResourceClient(Protocol):
         """What there is now, in this process's view after its own writes; "" is all namespaces."""
         ...
 
+    async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
+        """As ``list``, with the revision at which that was all."""
+        ...
+
     async def create(self, obj: Object, namespace: str = "") -> Object: ...
 
-    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
-        """Optimistic: the object's resourceVersion must be the stored one."""
+    async def update(
+        self, obj: Object, namespace: str = "", subresource: str = "", *, counted: int | None = None
+    ) -> Object:
+        """Optimistic: the object's resourceVersion must be the stored one.
+
+        ``counted`` is for accounts (``kapi.store.interface``): the revision of what was counted.
+        """
         ...
 
     async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:

@@ -56,7 +56,11 @@ class StoreClient:
         return (await read.get(self._store, namespace, name)).object
 
     async def list(self, namespace: str = "") -> builtins.list[Object]:
-        return [entry.object for entry in (await read.list_page(self._store, namespace, None)).entries]
+        return (await self.list_at(namespace))[0]
+
+    async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
+        page = await read.list_page(self._store, namespace, None)
+        return [entry.object for entry in page.entries], page.revision
 
     async def create(self, obj: Object, namespace: str = "") -> Object:
         obj = self._typed(obj)
@@ -71,14 +75,16 @@ class StoreClient:
         row = self._store.row
         return {"kind": row.kind, "apiVersion": str(row.group_version), **tree.copy(obj)}
 
-    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+    async def update(
+        self, obj: Object, namespace: str = "", subresource: str = "", *, counted: int | None = None
+    ) -> Object:
         def change(existing: Object | None, op: Operation) -> Object:
             new = self._typed(obj)
             self._store.row.strategy.default(new)
             self._store.track_update(op, existing, new)
             return new
 
-        return await self._write("UpdateOptions", obj["metadata"]["name"], namespace, subresource, change)
+        return await self._write("UpdateOptions", obj["metadata"]["name"], namespace, subresource, change, counted)
 
     async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
         def change(existing: Object | None, op: Operation) -> Object:
@@ -112,10 +118,12 @@ class StoreClient:
         namespace: str,
         subresource: str,
         change: Callable[[Object | None, Operation], Object],
+        counted: int | None = None,
     ) -> Object:
         """What is stored after ``change``, which is asked anew for each state that other writers leave."""
         op = self._operation(namespace, name, options)
         op.subresource = self._subresource(subresource)
+        op.counted = counted
 
         async def transform(existing: Object | None) -> Object:
             return change(existing, op)

@@ -9,14 +9,15 @@ from kapi.admission.interface import CREATE
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupKind
 from kapi.registry import metadata as meta
+from kapi.registry.charges import charges_of
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.validation import validated
-from kapi.store.errors import KeyExists, StoreError
+from kapi.store.errors import KeyExists, Outdated, StoreError
 
 Object = dict[str, Any]
-_NAME_ATTEMPTS = 8
+_ATTEMPTS = 8  # with another name, or with another charge
 
 
 async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
@@ -48,14 +49,18 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
     metadata["uid"] = meta.new_uid()
     metadata["creationTimestamp"] = store.environment.now()
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
-    for attempt in range(_NAME_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         if generated:
             metadata["name"] = meta.generate_name(metadata["generateName"])
         try:
             return await _insert_once(store, op, obj, attributes)
+        except Outdated as outdated:
+            if attempt + 1 == _ATTEMPTS:
+                raise interpret(outdated, store.group_resource, metadata["name"]) from None
+            attributes.charges.clear()  # admission charges it once more
         except KeyExists:
             name = metadata["name"]
-            if generated and attempt + 1 < _NAME_ATTEMPTS:
+            if generated and attempt + 1 < _ATTEMPTS:
                 continue
             error = status.already_exists(store.group_resource, name)
             if generated:
@@ -99,9 +104,10 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
             else:
                 kept = await store.stored_form(obj)
                 halves = store.encode(kept)
-                revision = await store.store.create(key, *halves, expires=store.expires())
+                charges = charges_of(attributes) if attributes.charges else ()
+                revision = await store.store.create(key, *halves, expires=store.expires(), charges=charges)
                 outcome = store.stored(kept, halves, revision, created=True)
-        except KeyExists:
+        except (KeyExists, Outdated):
             raise
         except StoreError as error:
             raise interpret(error, store.group_resource, name) from error

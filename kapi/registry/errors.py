@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
-from kapi.store.errors import Compacted, KeyExists, KeyMissing, RevisionConflict, StoreError, StoreUnavailable
+from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError, StoreUnavailable
 
 
 def interpret(error: StoreError, resource: GroupResource, name: str) -> status.StatusError:
@@ -13,7 +13,7 @@ def interpret(error: StoreError, resource: GroupResource, name: str) -> status.S
         return status.already_exists(resource, name)
     if isinstance(error, KeyMissing):
         return status.not_found(resource, name)
-    if isinstance(error, RevisionConflict):
+    if isinstance(error, (RevisionConflict, Outdated)):
         return status.conflict(resource, name, status.OPTIMISTIC_LOCK)
     if isinstance(error, Compacted):
         return status.expired("The provided continue parameter is too old or the resource version is too old.")

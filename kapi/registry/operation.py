@@ -31,6 +31,7 @@ class Operation:
     collection: bool = False  # one of many: admission is not told the name, as upstream's is not
     admitted: bool = False  # part of another operation, which admission has let pass
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
+    counted: int | None = None  # this update is a quota counted anew, from what was stored at this revision
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create

@@ -10,13 +10,14 @@ from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind
 from kapi.registry import metadata as meta
+from kapi.registry.charges import charges_of
 from kapi.registry.create import insert
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.validation import validated
 from kapi.schema.managedfields import only_timestamps_differ
-from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreError
+from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
 
 Object = dict[str, Any]
 #: (existing object or None) -> new object, free to be changed; called anew on every attempt
@@ -49,6 +50,9 @@ async def update(
             if uid:
                 meta.check_uid(uid, existing, resource, op.namespace, name)
             return await _update_once(store, op, existing, entry, await transform(existing))
+        except Outdated as error:
+            if op.counted is not None:  # whoever counted has to count anew
+                raise interpret(error, resource, name) from None
         except (RevisionConflict, KeyMissing):
             continue  # somebody else was faster: look at what is there now
 
@@ -117,8 +121,9 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             halves = store.encode(kept)
             key = store.key(op.namespace, op.name)
             try:
-                revision = await store.store.update(key, entry.revision, *halves)
-            except (RevisionConflict, KeyMissing):
+                charges = charges_of(attributes) if attributes.charges else ()
+                revision = await store.store.update(key, entry.revision, *halves, charges=charges, counted=op.counted)
+            except (RevisionConflict, KeyMissing, Outdated):
                 raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not
             except StoreError as error:
                 raise interpret(error, resource, op.name) from error

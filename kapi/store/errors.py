@@ -6,6 +6,7 @@
      ├─ KeyExists           create of a key that is there
      ├─ KeyMissing          update or delete of a key that is not there
      ├─ RevisionConflict    compare-and-swap lost: somebody wrote in between
+     ├─ Outdated            a charge that was counted away meanwhile, or a count that misses a charge
      ├─ Compacted           the history asked for is gone
      ├─ StoreUnavailable    not reachable now; the outcome of a write in flight is unknown
      │   └─ StoreLoading    the server reads its own data: it will be there in a moment
@@ -40,6 +41,14 @@ class RevisionConflict(StoreError):
         self.key = key
         self.expected = expected
         self.revision = revision
+
+
+class Outdated(StoreError):
+    """A charge or a count of an account is not true any more; nothing was written."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key}: its accounts have changed meanwhile")
+        self.key = key
 
 
 class Compacted(StoreError):

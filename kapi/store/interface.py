@@ -33,6 +33,13 @@ class Change(NamedTuple):
     data: bytes
 
 
+class Charge(NamedTuple):
+    """What a write has been charged to: an object that keeps an account, and the revision that the charge gave it."""
+
+    key: str
+    revision: int
+
+
 class Follower(Protocol):
     """Who wants to know all that is stored: the watch cache.  All calls come on the reactor's thread."""
 
@@ -53,15 +60,30 @@ class Store(Protocol):
     #: True when no other process writes: then a change reaches the follower before its write is acknowledged.
     exclusive: bool
 
-    def create(self, key: str, head: bytes, tail: bytes, *, expires: float | None = None) -> Awaitable[int]:
-        """The new revision.  ``expires`` is unix seconds.  Raises KeyExists, StoreUnavailable."""
+    def create(
+        self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
+    ) -> Awaitable[int]:
+        """The new revision.  ``expires`` is unix seconds.  Raises KeyExists, Outdated, StoreUnavailable.
+
+        ``charges`` must still count: it is Outdated when an account was counted anew after the charge.
+        """
 
     def update(
-        self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None
+        self,
+        key: str,
+        expected: int,
+        head: bytes,
+        tail: bytes,
+        *,
+        expires: float | None = None,
+        charges: Sequence[Charge] = (),
+        counted: int | None = None,
     ) -> Awaitable[int]:
         """The new revision; ``expires`` None keeps the one there is.
 
-        Raises RevisionConflict, KeyMissing, StoreUnavailable.
+        ``counted`` says that the object is an account, counted anew from what was stored at that revision: it is Outdated
+        when something that was charged to it has been stored since.  Raises RevisionConflict, KeyMissing, Outdated,
+        StoreUnavailable.
         """
 
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> Awaitable[int]:

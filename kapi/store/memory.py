@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
-from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Follower, StoredObject
+from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict
+from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Follower, StoredObject
 from kapi.store.sweeper import Due, Sweeper
 
 
@@ -22,6 +22,8 @@ class MemoryStore:
         self._expires: dict[str, float] = {}
         self._changes: deque[Change] = deque()
         self._revision = 0
+        self._counted: dict[str, int] = {}  # account -> revision of its last count
+        self._charged: dict[str, int] = {}  # account -> revision of the last object that was charged to it
         self._follower: Follower | None = None
         self._sweeper = Sweeper(self, reactor, clock) if reactor is not None else None
 
@@ -44,18 +46,38 @@ class MemoryStore:
         if self._sweeper is not None:
             self._sweeper.stop()
 
-    async def create(self, key: str, head: bytes, tail: bytes, *, expires: float | None = None) -> int:
+    async def create(
+        self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
+    ) -> int:
         stored = self._objects.get(key)
         if stored is not None:
             raise KeyExists(key, stored[0])
-        return self._write(CREATED, key, head, tail, expires)
+        self._check_accounts(key, charges, None)
+        revision = self._write(CREATED, key, head, tail, expires)
+        self._note_accounts(key, charges, None, revision)
+        return revision
 
-    async def update(self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None) -> int:
+    async def update(
+        self,
+        key: str,
+        expected: int,
+        head: bytes,
+        tail: bytes,
+        *,
+        expires: float | None = None,
+        charges: Sequence[Charge] = (),
+        counted: int | None = None,
+    ) -> int:
         self._compare(key, expected)
-        return self._write(UPDATED, key, head, tail, expires)
+        self._check_accounts(key, charges, counted)
+        revision = self._write(UPDATED, key, head, tail, expires)
+        self._note_accounts(key, charges, counted, revision)
+        return revision
 
     async def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> int:
         self._compare(key, expected)
+        self._counted.pop(key, None)
+        self._charged.pop(key, None)
         return self._write(DELETED, key, head, tail, None)
 
     async def get(self, key: str) -> StoredObject | None:
@@ -84,6 +106,17 @@ class MemoryStore:
             raise KeyMissing(key)
         if stored[0] != expected:
             raise RevisionConflict(key, expected, stored[0])
+
+    def _check_accounts(self, key: str, charges: Sequence[Charge], counted: int | None) -> None:
+        if counted is not None and self._charged.get(key, 0) > counted:
+            raise Outdated(key)
+        if any(self._counted.get(account, 0) > revision for account, revision in charges):
+            raise Outdated(key)
+
+    def _note_accounts(self, key: str, charges: Sequence[Charge], counted: int | None, revision: int) -> None:
+        if counted is not None:
+            self._counted[key] = revision
+        self._charged.update((account, revision) for account, _ in charges)
 
     def _write(self, kind: str, key: str, head: bytes, tail: bytes, expires: float | None) -> int:
         self._revision = revision = self._revision + 1

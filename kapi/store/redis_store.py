@@ -8,8 +8,9 @@ date before writes go on.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import txredisapi
@@ -22,6 +23,7 @@ from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone,
 from kapi.store.errors import (
     KeyExists,
     KeyMissing,
+    Outdated,
     RevisionConflict,
     StoreError,
     StoreLoading,
@@ -29,7 +31,7 @@ from kapi.store.errors import (
     UnsuitableStore,
 )
 from kapi.store.feed import StreamReader, written
-from kapi.store.interface import CREATED, DELETED, UPDATED, Follower, StoredObject
+from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, StoredObject
 from kapi.store.loading import Progress, synchronize
 from kapi.store.script import SHA, SOURCE, Keys, read_halves, read_value
 from kapi.store.sentinel import find_primary
@@ -262,6 +264,8 @@ class RedisStore:
         kind, key, expected = write[:3]
         if isinstance(reply, Exception):
             return self._interpret(reply)
+        if reply == b"outdated":
+            return Outdated(key)
         if kind == CREATED:
             return KeyExists(key, -reply)
         if reply == 0:
@@ -277,13 +281,23 @@ class RedisStore:
 
     # -- the operations
 
-    def create(self, key: str, head: bytes, tail: bytes, *, expires: float | None = None) -> defer.Deferred[int]:
-        return self._write(CREATED, key, 0, head, tail, expires)
+    def create(
+        self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
+    ) -> defer.Deferred[int]:
+        return self._write(CREATED, key, 0, head, tail, expires, charges)
 
     def update(
-        self, key: str, expected: int, head: bytes, tail: bytes, *, expires: float | None = None
+        self,
+        key: str,
+        expected: int,
+        head: bytes,
+        tail: bytes,
+        *,
+        expires: float | None = None,
+        charges: Sequence[Charge] = (),
+        counted: int | None = None,
     ) -> defer.Deferred[int]:
-        return self._write(UPDATED, key, expected, head, tail, expires)
+        return self._write(UPDATED, key, expected, head, tail, expires, charges, counted)
 
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> defer.Deferred[int]:
         return self._write(DELETED, key, expected, head, tail, None)
@@ -314,7 +328,15 @@ class RedisStore:
         return found
 
     def _write(
-        self, kind: str, key: str, expected: int, head: bytes, tail: bytes, expires: float | None
+        self,
+        kind: str,
+        key: str,
+        expected: int,
+        head: bytes,
+        tail: bytes,
+        expires: float | None,
+        charges: Sequence[Charge] = (),
+        counted: int | None = None,
     ) -> defer.Deferred[int]:
         connection = self._connection
         if connection is None:
@@ -323,7 +345,20 @@ class RedisStore:
         keys = self._keys
         until = b"" if expires is None else b"%.3f" % expires
         connection.send(
-            (b"EVALSHA", SHA, 4, *keys, kind, key, expected, head, tail, until),
+            (
+                b"EVALSHA",
+                SHA,
+                5,
+                *keys,
+                kind,
+                key,
+                expected,
+                head,
+                tail,
+                until,
+                b"" if counted is None else counted,
+                *itertools.chain.from_iterable(charges),
+            ),  # fmt: skip
             (deferred, (kind, key, expected, head, tail, time.perf_counter())),
         )
         return deferred

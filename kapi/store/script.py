@@ -1,8 +1,10 @@
 """The one write there is: a Lua script that compares, counts, stores and publishes atomically.
 
-Keys of a store share one hash tag: the revision counter, a hash of objects, the stream of changes and a sorted set of
-expiry times.  A value in the hash is ``<revision>:<length of head>\\n<head><revision><tail>``; an entry of the stream
-has the id ``<revision>-0`` and one field, kind and key, whose value is the data.
+Keys of a store share one hash tag: the revision counter, a hash of objects, the stream of changes, a sorted set of expiry times
+and, for objects that keep an account, a hash of the revisions at which each was last counted (``c``) and something that was
+charged to it was last stored (``s``).  A value in the hash of objects is
+``<revision>:<length of head>\\n<head><revision><tail>``; an entry of the stream has the id ``<revision>-0`` and one field, kind
+and key, whose value is the data.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from typing import NamedTuple
 
 from kapi.store.interface import Change, StoredObject
 
-#: Answers the new revision; 0 when the key is missing; the stored revision, negated, when it is not the expected one.
+#: Answers the new revision; 0 when the key is missing; the stored revision, negated, when it is not the expected one; or
+#: ``outdated``.  After the seven named arguments come pairs, a key and a revision, for what the write was charged to.
 SOURCE = b"""\
-local kind, key, expected, head, tail, expires = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local kind, key, expected, head, tail, expires, counted = unpack(ARGV, 1, 7)
 local stored = redis.call('HGET', KEYS[2], key)
 if kind == 'c' then
   if stored then return -tonumber(string.match(stored, '^%d+')) end
@@ -24,16 +27,27 @@ else
   local at = string.match(stored, '^%d+')
   if at ~= expected then return -tonumber(at) end
 end
+if counted ~= '' then
+  local charged = redis.call('HGET', KEYS[5], 's' .. key)
+  if charged and tonumber(charged) > tonumber(counted) then return 'outdated' end
+end
+for at = 8, #ARGV, 2 do
+  local last = redis.call('HGET', KEYS[5], 'c' .. ARGV[at])
+  if last and tonumber(last) > tonumber(ARGV[at + 1]) then return 'outdated' end
+end
 local number = redis.call('INCR', KEYS[1])
 local revision = string.format('%.0f', number)
 local data = head .. revision .. tail
 if kind == 'd' then
   redis.call('HDEL', KEYS[2], key)
   redis.call('ZREM', KEYS[4], key)
+  redis.call('HDEL', KEYS[5], 'c' .. key, 's' .. key)
 else
   redis.call('HSET', KEYS[2], key, revision .. ':' .. #head .. '\\n' .. data)
   if expires ~= '' then redis.call('ZADD', KEYS[4], expires, key) end
 end
+if counted ~= '' then redis.call('HSET', KEYS[5], 'c' .. key, revision) end
+for at = 8, #ARGV, 2 do redis.call('HSET', KEYS[5], 's' .. ARGV[at], revision) end
 redis.call('XADD', KEYS[3], revision .. '-0', kind .. key, data)
 return number
 """
@@ -47,11 +61,12 @@ class Keys(NamedTuple):
     objects: bytes
     stream: bytes
     expires: bytes
+    accounts: bytes
 
     @classmethod
     def under(cls, prefix: str) -> Keys:
         tag = b"{" + prefix.encode() + b"}:"
-        return cls(tag + b"revision", tag + b"objects", tag + b"changes", tag + b"expires")
+        return cls(tag + b"revision", tag + b"objects", tag + b"changes", tag + b"expires", tag + b"accounts")
 
 
 def read_value(key: bytes, value: bytes) -> StoredObject:

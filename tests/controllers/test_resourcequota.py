@@ -7,9 +7,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
+from kapi.admission.initializer import Initializer
+from kapi.admission.quota.plugin import make as make_plugin
 from kapi.controllers.resourcequota.controller import ResourceQuotaController
 from kapi.controllers.resourcequota.reconcile import corrected, resources_of
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import Conflict, Forbidden
 from kapi.testing.memory_api import MemoryAPI
 
 Object = dict[str, Any]
@@ -72,3 +75,93 @@ class Controller(TestCase):
         self.assertEqual(used(), {"configmaps": "1", "count/configmaps": "1"})
         await wait(maps.delete("a", "default"))
         self.assertEqual(used(), {"configmaps": "0", "count/configmaps": "0"})
+
+
+class Recount(TestCase):
+    """A count that comes between the charge of an object and its commit does not give its place away."""
+
+    async def begin(self) -> None:
+        self.api = api = await MemoryAPI.started()
+        client = api.registry.client
+        given = Initializer(client, clock=api.clock.seconds, reactor=api.clock)
+        api.registry.admission.__init__([make_plugin(given, None)])  # type: ignore[misc]
+        self.quotas, self.maps = client.resource("", "resourcequotas"), client.resource("", "configmaps")
+        self.controller = ResourceQuotaController(client, api.clock, api.clock.seconds)
+        await self.controller.start()
+        self.addCleanup(self.controller.stop)
+        self.held: list[Deferred[None]] = []
+        self.holding = False
+        store_create = api.store.create
+
+        async def create(key: str, *halves: bytes, **more: Any) -> int:
+            if self.holding and "/configmaps/" in key:
+                gate: Deferred[None] = Deferred()
+                self.held.append(gate)
+                await gate
+            return await store_create(key, *halves, **more)
+
+        self.patch(api.store, "create", create)
+        await self.done(self.create("a"))
+        hard = {"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "2"}}}
+        await self.done(Deferred.fromCoroutine(self.quotas.create(hard, "default")))
+
+    def create(self, name: str) -> Deferred[Object]:
+        return Deferred.fromCoroutine(self.maps.create({"metadata": {"name": name}}, "default"))
+
+    async def done(self, waiting: Deferred[Any]) -> Any:
+        self.pass_time()
+        return await waiting
+
+    def pass_time(self) -> None:
+        for _ in range(30):
+            self.api.turn(0.1)
+
+    def used(self) -> Any:
+        found = self.quotas.lister.get("default", "q")
+        assert found is not None
+        return found["status"]["used"]["configmaps"]
+
+    async def test_an_admitted_object_keeps_its_place(self) -> None:
+        await self.begin()
+        self.holding = True
+        late = self.create("b")
+        self.pass_time()
+        self.assertEqual((self.used(), len(self.held)), ("2", 1))
+        self.holding = False
+        # deleting "a" makes the controller count while "b" is charged and not stored
+        await self.done(Deferred.fromCoroutine(self.maps.delete("a", "default")))
+        await self.done(self.create("c"))
+        self.held[0].callback(None)
+        await self.done(late)
+        again = self.create("d")
+        self.pass_time()
+        self.failureResultOf(again, Forbidden)
+        self.assertEqual(sorted(obj["metadata"]["name"] for obj in self.maps.lister.list("default")), ["b", "c"])
+        self.assertEqual(self.used(), "2")
+
+    async def test_an_object_whose_charge_was_counted_away_is_refused_when_there_is_no_place_left(self) -> None:
+        await self.begin()
+        self.holding = True
+        late = self.create("b")
+        self.pass_time()
+        self.holding = False
+        await self.done(Deferred.fromCoroutine(self.maps.delete("a", "default")))
+        await self.done(self.create("c"))
+        await self.done(self.create("d"))
+        self.held[0].callback(None)
+        self.pass_time()
+        self.failureResultOf(late, Forbidden)
+        self.assertEqual(sorted(obj["metadata"]["name"] for obj in self.maps.lister.list("default")), ["c", "d"])
+        self.assertEqual(self.used(), "2")
+
+    async def test_a_count_that_misses_an_object_is_not_written(self) -> None:
+        await self.begin()
+        quota = self.quotas.lister.get("default", "q")
+        assert quota is not None
+        _, counted = await self.maps.list_at("default")
+        await self.done(self.create("b"))
+        newest = dict(await self.quotas.get("q", "default"))
+        newest["status"] = {"hard": {"configmaps": "2"}, "used": {"configmaps": "1"}}
+        stale = Deferred.fromCoroutine(self.quotas.update(newest, "default", "status", counted=counted))
+        self.failureResultOf(stale, Conflict)
+        self.assertEqual(self.used(), "2")

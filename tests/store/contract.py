@@ -8,8 +8,8 @@ from typing import Any
 from twisted.internet import defer
 from twisted.trial.unittest import TestCase
 
-from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
-from kapi.store.interface import Change, StoredObject
+from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict
+from kapi.store.interface import Change, Charge, StoredObject
 
 HEAD, TAIL = b'{"kind":"X","metadata":{"resourceVersion":"', b'","name":"a"}}'
 
@@ -152,6 +152,34 @@ class StoreContract:
             return int(await self.store.update(key, expected, HEAD, tail))
         except RevisionConflict:
             return 0
+
+    async def test_a_charge_that_was_counted_away_is_refused_and_takes_no_revision(self: Any) -> None:
+        account = await self.store.create("account", HEAD, TAIL)
+        charge = await self.store.update("account", account, HEAD, b"1")
+        counted = await self.store.update("account", charge, HEAD, b"0", counted=charge)
+        with self.assertRaises(Outdated):
+            await self.store.create("late", HEAD, TAIL, charges=[Charge("account", charge)])
+        other = await self.store.create("other", HEAD, TAIL)
+        with self.assertRaises(Outdated):
+            await self.store.update("other", other, HEAD, TAIL, charges=[Charge("account", charge)])
+        self.assertEqual(await self.store.revision(), other)
+        self.assertIsNone(await self.store.get("late"))
+        self.assertEqual(await self.store.create("late", HEAD, TAIL, charges=[Charge("account", counted)]), other + 1)
+
+    async def test_a_count_that_misses_what_was_charged_is_refused(self: Any) -> None:
+        account = await self.store.create("account", HEAD, TAIL)
+        charge = await self.store.update("account", account, HEAD, b"1")
+        stored = await self.store.create("k", HEAD, TAIL, charges=[Charge("account", charge)])
+        with self.assertRaises(Outdated):
+            await self.store.update("account", charge, HEAD, b"0", counted=charge)
+        await self.store.update("account", charge, HEAD, b"1", counted=stored)
+
+    async def test_an_account_made_anew_begins_anew(self: Any) -> None:
+        account = await self.store.create("account", HEAD, TAIL)
+        counted = await self.store.update("account", account, HEAD, TAIL, counted=account)
+        await self.store.delete("account", counted, HEAD, TAIL)
+        account = await self.store.create("account", HEAD, TAIL)
+        await self.store.create("k", HEAD, TAIL, charges=[Charge("account", account), Charge("no account", 1)])
 
     async def test_follower_sees_every_write_once_in_order(self: Any) -> None:
         rev = await self.store.create("a", HEAD, TAIL)

@@ -2,7 +2,9 @@
 
 Race-free by compare-and-swap: what a request uses is added to the quota's status with the resourceVersion that was
 read, and a conflict means to read and check anew.  So two requests, in one process or in several, never both take
-the last unit.  Requests of one namespace that wait together are charged with one write.
+the last unit.  The charge and the object are two writes: so that a count in between does not drop the charge, the store
+refuses an object whose charge was counted away (``kapi.store.interface`` Charge).  Requests of one namespace that wait
+together are charged with one write.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _IGNORED = frozenset(
 
 
 class _Waiter:
-    """A request in the queue of its namespace."""
+    """A request in the queue of its namespace; ``charged`` are the names of quotas that it is to be charged to."""
 
     __slots__ = ("attributes", "done", "result", "charged")
 
@@ -53,7 +55,7 @@ class _Waiter:
         self.attributes = attributes
         self.done: Deferred[None] = Deferred()
         self.result: StatusError | None = None
-        self.charged = False
+        self.charged: set[str] = set()
 
 
 class ResourceQuota(Plugin):
@@ -132,7 +134,7 @@ class ResourceQuota(Plugin):
         now = self.initializer.clock()
         for waiter in batch:
             attributes = waiter.attributes
-            waiter.charged = False
+            waiter.charged = set()
             try:
                 evaluator = evaluator_of(attributes.resource.group_resource)
                 after = check(quotas, attributes, evaluator, self.limited, now)
@@ -141,7 +143,7 @@ class ResourceQuota(Plugin):
                 continue
             if attributes.dry_run:
                 continue
-            waiter.charged = any(new is not old for new, old in zip(after, quotas, strict=True))
+            waiter.charged = {new["metadata"]["name"] for new, old in zip(after, quotas, strict=True) if new is not old}
             quotas = after
         failed: list[str] = []
         problem: StatusError | None = None
@@ -159,6 +161,10 @@ class ResourceQuota(Plugin):
                 problem = error
             else:
                 self._remember(written)
+                revision = int(written["metadata"]["resourceVersion"])
+                for waiter in batch:
+                    if metadata["name"] in waiter.charged:
+                        waiter.attributes.charges[metadata["name"]] = revision
         return failed, problem
 
     # -- reading --------------------------------------------------------------------------------------------------

@@ -82,14 +82,16 @@ class ResourceQuotaController:
         if quota is None:
             return None
         objects: dict[GroupResource, Sequence[Object]] = {}
+        counted: int | None = None  # what is in none of the lists was stored after this revision
         for resource in sorted(resources_of(limits_of(quota))):
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
-                objects[resource] = await client.list(namespace)
+                objects[resource], revision = await client.list_at(namespace)
+                counted = revision if counted is None else min(counted, revision)
         wanted = corrected(tree.copy(quota), objects, self._clock())
         if wanted is not None:
             try:
-                await self._quotas.update(wanted, namespace, "status")
+                await self._quotas.update(wanted, namespace, "status", counted=counted)
             except status.NotFound:
                 return None
         return _RESYNC
