@@ -6,22 +6,35 @@ Upstream: Go's ``encoding/json`` scanner, sigs.k8s.io/json.
 
 from __future__ import annotations
 
+import codecs
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 
+_LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 _PARTIAL_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?)?")
 
 
 class JSONError(ValueError):
     """Malformed JSON; the text is Go's."""
+
+
+class NumberTooLarge(JSONError):
+    """A number beyond a float64.  ``number`` is how it was written; ``tree`` has an infinity in its place."""
+
+    def __init__(self, number: str, tree: Any) -> None:
+        super().__init__(f"json: cannot unmarshal number {number} into Go value of type float64")
+        self.number = number
+        self.tree = tree
 
 
 class Duplicated(dict[str, Any]):
@@ -50,7 +63,7 @@ class Literal(float):
 
 
 def loads(data: bytes) -> Any:
-    """The tree of a JSON text.  Raises JSONError."""
+    """The tree of a JSON text.  Raises JSONError, NumberTooLarge for what the tree could not be written with again."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -80,14 +93,11 @@ def count_keys(tree: Any) -> int:
 
 
 def loads_exactly(data: bytes) -> Any:
-    """As ``loads``, with Duplicated for mappings that have a key twice and Literal for floats.  Raises JSONError."""
-    text = data.decode("utf-8", "replace")
-    try:
-        return json.loads(text, object_pairs_hook=_mapping, parse_float=Literal, parse_constant=_no_constant)
-    except (json.JSONDecodeError, _ConstantError) as error:
-        raise JSONError(_explain(text, error)) from None
-    except RecursionError:
-        raise JSONError("exceeded max depth") from None
+    """As ``loads``, with Duplicated for mappings that have a key twice and Literal for floats.  Raises JSONError.
+
+    A number beyond a float64 is an infinite Literal: a decoder that knows its type has better words for it.
+    """
+    return _parse(data, _mapping, object_pairs_hook=_mapping, parse_float=Literal, parse_int=_exact_integer)
 
 
 def duplicates(tree: Any, path: str = "") -> Iterator[str]:
@@ -120,24 +130,60 @@ def _no_constant(name: str) -> Any:
 
 
 def _loads_slowly(data: bytes) -> Any:
-    """What orjson refuses: malformed texts, and what Go repairs (invalid UTF-8, half surrogates)."""
-    text = data.decode("utf-8", "replace")
+    """What orjson refuses: malformed texts, what Go repairs (invalid UTF-8, half surrogates), and infinite numbers."""
+    infinite: list[str] = []
+
+    def number(text: str) -> float:
+        value = float(text)
+        if value in (math.inf, -math.inf):
+            infinite.append(text)
+        return value
+
+    def integer(text: str) -> int | float:
+        value = int(text) if len(text) <= _LONGEST_INTEGER else 1 << 64
+        return value if -(1 << 63) <= value < 1 << 64 else number(text)
+
+    tree = _parse(data, dict, parse_float=number, parse_int=integer)
+    if infinite:
+        raise NumberTooLarge(infinite[0], tree)
+    return tree
+
+
+def _parse(data: bytes, mapping: Callable[[list[tuple[str, Any]]], Any], **hooks: Any) -> Any:
+    text = data.decode("utf-8", "kapi.replace_bytes")
     try:
-        tree = json.loads(text, parse_constant=_no_constant)
+        return _without_surrogates(json.loads(text, parse_constant=_no_constant, **hooks), mapping)
     except (json.JSONDecodeError, _ConstantError) as error:
         raise JSONError(_explain(text, error)) from None
     except RecursionError:
         raise JSONError("exceeded max depth") from None
-    return _without_surrogates(tree)
 
 
-def _without_surrogates(node: Any) -> Any:
+def _exact_integer(text: str) -> int | Literal:
+    value = int(text) if len(text) <= _LONGEST_INTEGER else 1 << 64
+    return value if -(1 << 63) <= value < 1 << 64 else Literal(text)
+
+
+def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Each byte that belongs to no character becomes U+FFFD, as in Go."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error("kapi.replace_bytes", _replace_bytes)
+
+
+def _without_surrogates(node: Any, mapping: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+    """Each half of a surrogate pair becomes U+FFFD, in keys as well."""
     if isinstance(node, str):
-        return node if node.isascii() else node.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return node if node.isascii() else _HALF_SURROGATE.sub("\ufffd", node)
     if isinstance(node, dict):
-        return {_without_surrogates(key): _without_surrogates(value) for key, value in node.items()}
+        pairs = node.pairs if isinstance(node, Duplicated) else node.items()
+        return mapping(
+            [(_without_surrogates(key, mapping), _without_surrogates(value, mapping)) for key, value in pairs]
+        )
     if isinstance(node, list):
-        return [_without_surrogates(value) for value in node]
+        return [_without_surrogates(value, mapping) for value in node]
     return node
 
 

@@ -28,10 +28,10 @@ class DecodingError(status.BadRequest):
 class Document(dict[str, Any]):
     """A body's tree; ``raw`` is its JSON text (None for YAML), ``duplicates`` the keys that YAML has twice.
 
-    ``source`` is the body as it came.
+    ``source`` is the body as it came; ``too_large`` the first number in it that no float64 can hold, as it was written.
     """
 
-    __slots__ = ("raw", "duplicates", "source")
+    __slots__ = ("raw", "duplicates", "source", "too_large")
 
     def __init__(
         self, tree: Object, raw: bytes | None = None, duplicates: list[str] | None = None, source: bytes = b""
@@ -40,6 +40,7 @@ class Document(dict[str, Any]):
         self.raw = raw
         self.duplicates = duplicates or []
         self.source = source
+        self.too_large = ""
 
 
 def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) -> Document:
@@ -49,7 +50,9 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) 
             tree, duplicates = yaml_reading.loads(data)
             document = Document(as_object(tree), None, duplicates, data)
         else:
-            document = Document(as_object(_json(data)), data, None, data)
+            tree, too_large = _json(data)
+            document = Document(as_object(tree), data, None, data)
+            document.too_large = too_large
         for name in ("apiVersion", "kind"):
             value = document.get(name)
             if value is not None and not isinstance(value, str):
@@ -73,9 +76,12 @@ def unrecognized(data: bytes, kind: GroupVersionKind, cause: str) -> DecodingErr
     return DecodingError(wrapped, cause)
 
 
-def _json(data: bytes) -> Any:
+def _json(data: bytes) -> tuple[Any, str]:
+    """The tree, and the number in it that is for the decoder to refuse (it knows the field)."""
     try:
-        return json_reading.loads(data)
+        return json_reading.loads(data), ""
+    except json_reading.NumberTooLarge as error:
+        return error.tree, error.number
     except ValueError as error:
         raise ValueError(f"couldn't get version/kind; json parse error: {error}") from None
 

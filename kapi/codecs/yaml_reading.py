@@ -277,7 +277,12 @@ def _integer(text: str) -> int | float | None:
 
 def _bounded(number: int) -> int | float:
     """Whole numbers beyond 64 bits are floats."""
-    return number if -(1 << 63) <= number < 1 << 64 else float(number)
+    if -(1 << 63) <= number < 1 << 64:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        raise YAMLError(f"json: unsupported value: {'+' if number > 0 else '-'}Inf") from None
 
 
 def _json_number(number: float) -> Any:

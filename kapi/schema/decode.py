@@ -8,6 +8,7 @@ Upstream: apimachinery ``runtime/serializer/json``, ``endpoints/handlers/create.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,9 +71,18 @@ def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, w
     raw = _RAW.get((kind.group, kind.kind))
     if raw is not None and isinstance(result.get(raw), dict) and isinstance(body, Document) and body.raw is not None:
         written = member_text(body.raw, raw)
-        if written is not None:
+        if written is not None and _is_readable(written):
             result[raw] = RawObject(result[raw], written)
     return result
+
+
+def _is_readable(text: bytes) -> bool:
+    """Whether all readers take a text as it was written; else what is stored is what Go makes of it (half surrogates)."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _too_deep(body: Object) -> bool:
@@ -101,6 +111,8 @@ def decode_tree(tree: Object, type_: Type, *, strict: bool) -> tuple[Object, lis
         return custom.decode(plain, raw, type_, strict=strict)
     keys = [0]
     try:
+        if isinstance(tree, Document) and tree.too_large:
+            raise Unusual
         result: Object = walk_of(type_)(plain, keys)
         if raw is None or not may_have_duplicates(raw, keys[0]):
             return result, []  # else even when nobody is told: Go decodes a second value into the first
@@ -109,9 +121,19 @@ def decode_tree(tree: Object, type_: Type, *, strict: bool) -> tuple[Object, lis
     decoder = ExactDecoder()
     try:
         result = decoder.decode(plain if raw is None else loads_exactly(raw), type_)
+        if isinstance(tree, Document) and tree.too_large and _has_infinity(result):
+            raise ValueError(f"json: cannot unmarshal number {tree.too_large} into Go value of type float64")
     except RecursionError:
         raise ValueError("json: exceeded max depth") from None
     return result, decoder.problems if strict else []
+
+
+def _has_infinity(node: Any) -> bool:
+    if isinstance(node, dict):
+        return any(_has_infinity(value) for value in node.values())
+    if isinstance(node, list):
+        return any(_has_infinity(value) for value in node)
+    return isinstance(node, float) and math.isinf(node)
 
 
 def _given_kind(body: Object, wanted: GroupVersionKind) -> GroupVersionKind:

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
+from kapi.codecs import json_reading
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema.builtin import definitions, names_by_kind
 
@@ -130,7 +129,7 @@ def decode(data: bytes, wanted: GroupVersionKind) -> Object:
     group, _, version = body.api_version.rpartition("/")
     kind = GroupVersionKind(group, version, body.kind) if body.kind and body.api_version else wanted
     if body.content_type == "application/json":
-        tree = orjson.loads(body.raw)
+        tree = json_reading.loads(body.raw)
         if not isinstance(tree, dict):
             raise ProtobufError("the enclosed JSON is no object")
     else:
@@ -303,7 +302,7 @@ def _raw_json(value: Value, depth: int) -> Any:
     """Types that carry JSON inside their first field."""
     for number, _, inner in fields(_raw(value)):
         if number == 1 and inner:
-            return orjson.loads(_raw(inner))
+            return json_reading.loads(_raw(inner))
     return None
 
 

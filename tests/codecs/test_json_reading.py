@@ -71,3 +71,25 @@ def test_a_duplicate_is_never_overlooked(tree: dict[str, object], colon: str) ->
     found = json_reading.loads_exactly(text.encode())
     assert isinstance(found, json_reading.Duplicated)
     assert set(tree) <= set(json_reading.duplicates(found))
+
+
+@pytest.mark.parametrize(
+    ("data", "tree"),
+    [
+        (b'{"a":"\\ud800\\ud800"}', {"a": "\ufffd\ufffd"}),
+        (b'{"a":"\\ude00\\ud83d\\ude00"}', {"a": "\ufffd\U0001f600"}),
+        (b'{"\\udfff":1}', {"\ufffd": 1}),
+        (b'{"a":"\xe2\x82"}', {"a": "\ufffd\ufffd"}),  # one for each byte
+        (b'{"a":"\\ud800","n":123456789012345678901}', {"a": "\ufffd", "n": 123456789012345678901.0}),
+    ],
+)
+def test_what_go_repairs_is_repaired_so(data: bytes, tree: object) -> None:
+    assert json_reading.loads(data) == tree
+    assert json_reading.loads_exactly(data) == tree
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1E+999", "9" * 400, "9" * 5000])
+def test_a_number_beyond_a_float64_is_named(number: str) -> None:
+    with pytest.raises(json_reading.NumberTooLarge) as caught:
+        json_reading.loads(b'{"a":[%s]}' % number.encode())
+    assert str(caught.value) == f"json: cannot unmarshal number {number} into Go value of type float64"

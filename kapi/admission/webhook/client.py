@@ -28,6 +28,7 @@ from kapi.client.answer import AnswerTooLarge, BadAnswer
 from kapi.client.kept import ServerAgent
 from kapi.client.kubeconfig import Credentials
 from kapi.client.prepared import Body, no_cookies, prepared_url
+from kapi.codecs import json_reading
 
 Object = dict[str, Any]
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
@@ -127,8 +128,8 @@ class WebhookClient:
         if not 200 <= status < 300:
             raise CallError(*_status_text(status, content))
         try:
-            answer = orjson.loads(content)
-        except orjson.JSONDecodeError as problem:
+            answer = json_reading.loads(content)
+        except json_reading.JSONError as problem:
             raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
         if not isinstance(answer, dict):
             raise CallError("couldn't get version/kind; json parse error: not an object")

@@ -13,6 +13,7 @@ from kapi.admission.versions import in_version, row_of, to_storage
 from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client
 from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
 from kapi.admission.webhook.review import Answer
+from kapi.codecs import json_reading
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError, internal
@@ -99,8 +100,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     ) -> bool:
         hook = invocation.hook
         try:
-            operations, _ = jsonpatch.decode(orjson.loads(answer.patch), strict=False)
-        except (orjson.JSONDecodeError, StatusError) as error:
+            operations, _ = jsonpatch.decode(json_reading.loads(answer.patch), strict=False)
+        except (json_reading.JSONError, StatusError) as error:
             why = f"received undecodable patch in webhook response: {error}"
             raise CallFailed(hook.name, why, 503) from None
         if not operations:
