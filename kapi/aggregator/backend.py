@@ -10,15 +10,15 @@ from typing import Any
 
 from OpenSSL import SSL, crypto
 from twisted.internet import ssl
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.endpoints import wrapClientTLS
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from kapi.aggregator.availability import Target
+from kapi.client.dialer import Dialer
 
 Object = dict[str, Any]
-CONNECT_TIMEOUT = 10.0  # seconds
 _PEM = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -46,7 +46,7 @@ class Backend:
         self._creator = _creator(target.name, spec, identity)
 
     def endpoint(self, reactor: Any) -> IStreamClientEndpoint:
-        plain = HostnameEndpoint(reactor, self.target.host.encode(), self.target.port, timeout=CONNECT_TIMEOUT)
+        plain = Dialer(reactor).endpoint(self.target.host, self.target.port)
         wrapped: IStreamClientEndpoint = wrapClientTLS(self._creator, plain)
         return wrapped
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import Any
-from urllib.parse import quote
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.protocol import Factory, Protocol
@@ -18,11 +17,11 @@ from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
 from twisted.web.http_headers import Headers
 
 from kapi.aggregator.backend import Backends
-from kapi.endpoints.passing import NOT_PASSED_ON, pipe
+from kapi.client.head import BadHead, checked, identity_headers, request_head
+from kapi.endpoints.passing import check_code, passed_on, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
-from kapi.request.user import UserInfo
 
 log = Logger()
 _PLAIN = b"text/plain; charset=utf-8"
@@ -37,18 +36,6 @@ IDLE = 240.0  # seconds a connection to a backend is kept
 def unavailable() -> Response:
     """The answer while nobody is there to ask."""
     return Response(503, UNAVAILABLE, _PLAIN, ((b"x-content-type-options", b"nosniff"),))
-
-
-def identity_headers(user: UserInfo) -> list[tuple[bytes, bytes]]:
-    """Who asks, in the headers of request-header authentication."""
-    found = [(b"X-Remote-User", user.name.encode())]
-    if user.uid:
-        found.append((b"X-Remote-Uid", user.uid.encode()))
-    found.extend((b"X-Remote-Group", group.encode()) for group in user.groups)
-    for key, values in user.extra.items():
-        name = b"X-Remote-Extra-" + quote(key, safe="").encode()
-        found.extend((name, value.encode()) for value in values)
-    return found
 
 
 class ReverseProxy:
@@ -77,8 +64,11 @@ class ReverseProxy:
 
     async def _request(self, ctx: RequestContext, key: str) -> Response:
         headers = Headers()
-        for name, value in _request_headers(ctx):
-            headers.addRawHeader(name, value)
+        try:
+            for name, value in checked(_request_headers(ctx)):
+                headers.addRawHeader(name, value)
+        except BadHead as error:
+            return _bad_gateway(error)
         backend = self.backends.get(key)
         assert backend is not None
         headers.setRawHeaders(b"host", [backend.target.name.encode()])
@@ -89,6 +79,7 @@ class ReverseProxy:
         uri = b"https://" + key.encode() + ctx.http.uri
         try:
             answer: Any = await self._agent.request(ctx.http.method, uri, headers, body)
+            check_code(answer.code)
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
@@ -113,12 +104,14 @@ class ReverseProxy:
     async def _upgrade(self, ctx: RequestContext, key: str) -> Response:
         backend = self.backends.get(key)
         assert backend is not None
-        lines = [ctx.http.method + b" " + ctx.http.uri + b" HTTP/1.1", b"Host: " + backend.target.name.encode()]
-        lines.extend(name + b": " + value for name, value in _request_headers(ctx))
-        lines.append(b"Connection: Upgrade")
-        lines.append(b"Upgrade: " + (ctx.header("upgrade") or "").encode())
-        tunnel = TunnelBackend(ctx.http, b"\r\n".join(lines) + b"\r\n\r\n")
         try:
+            headers_sent = [
+                (b"Host", backend.target.name.encode()),
+                *_request_headers(ctx),
+                (b"Connection", b"Upgrade"),
+                (b"Upgrade", (ctx.header("upgrade") or "").encode()),
+            ]
+            tunnel = TunnelBackend(ctx.http, request_head(ctx.http.method, ctx.http.uri, headers_sent))
             await backend.endpoint(self._reactor).connect(Factory.forProtocol(lambda: tunnel))
             status, headers, start = await tunnel.decided
         except CancelledError:
@@ -153,17 +146,8 @@ def _bad_gateway(error: Exception) -> Response:
 
 
 def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
-    """The client's headers as far as they concern the backend, and who the client is."""
-    request = ctx.http.requestHeaders
-    named = {
-        token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")
-    }
-    found: list[tuple[bytes, bytes]] = []
-    for name, values in request.getAllRawHeaders():
-        lower = name.lower()
-        if lower in NOT_PASSED_ON or lower in named or lower.startswith((b"x-remote-", b"impersonate-")):
-            continue
-        found.extend((name, value) for value in values)
+    """The client's headers as far as they concern the backend, and who the client is.  Raises BadHead."""
+    found = passed_on(ctx.http)
     assert ctx.user is not None
     found.extend(identity_headers(ctx.user))
     client = getattr(ctx.http, "getClientAddress", lambda: None)()

@@ -14,13 +14,16 @@ from OpenSSL import crypto
 from treq.client import HTTPClient
 from twisted.internet import ssl
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTCP
+from twisted.internet.endpoints import wrapClientTLS
+from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol
 from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IPolicyForHTTPS
+from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
 from zope.interface import implementer
 
+from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
+from kapi.client.head import checked
 from kapi.client.kubeconfig import Endpoint
 
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
@@ -62,6 +65,20 @@ class _Policy:
         return ssl.optionsForClientTLS(name, clientCertificate=self._own, **more)
 
 
+@implementer(IAgentEndpointFactory)
+class _Endpoints:
+    def __init__(self, policy: _Policy, dialer: Dialer) -> None:
+        self._policy, self._dialer = policy, dialer
+
+    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:
+        host: bytes = uri.host
+        if uri.scheme != b"https":
+            raise ValueError(f"URL scheme must be https: {uri.scheme.decode('ascii', 'replace')}")
+        creator = self._policy.creatorForNetloc(host, uri.port)
+        wrapped: IStreamClientEndpoint = wrapClientTLS(creator, self._dialer.endpoint(host.decode("ascii"), uri.port))
+        return wrapped
+
+
 class _Bounded(Protocol):
     def __init__(self, limit: int, done: Deferred[bytes]) -> None:
         self.limit, self.done, self.pieces, self.size = limit, done, [], 0  # type: ignore[var-annotated]
@@ -94,7 +111,8 @@ class HTTPSClient:
         self._reactor: IReactorTCP = reactor
         self._timeout = timeout
         self._pool: Any = HTTPConnectionPool(reactor, persistent=True)
-        agent = Agent(reactor, contextFactory=_Policy(endpoint), pool=self._pool, connectTimeout=min(timeout, 10.0))
+        dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT))
+        agent = Agent.usingEndpointFactory(reactor, _Endpoints(_Policy(endpoint), dialer), self._pool)
         self._http = HTTPClient(agent)
 
     def close(self) -> Deferred[None]:
@@ -107,6 +125,7 @@ class HTTPSClient:
         made = Headers({name: [value] for name, value in headers.items()})
         for name, value in self.endpoint.headers:
             made.setRawHeaders(name, [value])
+        checked((name, value) for name, values in made.getAllRawHeaders() for value in values)
         return made
 
     async def request(

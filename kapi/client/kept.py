@@ -14,7 +14,6 @@ from socket import MSG_DONTWAIT, MSG_PEEK
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -25,6 +24,8 @@ from twisted.web.iweb import IAgent, IBodyProducer
 from zope.interface import implementer
 
 from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length, read_head
+from kapi.client.dialer import Dialer
+from kapi.client.head import header_line, request_line
 from kapi.client.tls_client import TLSReactor
 
 MAX_HEAD = 256 * 1024  # bytes
@@ -190,8 +191,8 @@ class ServerAgent:
     ) -> None:
         self._reactor = reactor
         self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
-        self._headers = b"".join(b"\r\n%s: %s" % pair for pair in headers)
-        self._endpoint = HostnameEndpoint(TLSReactor(reactor, options), host.encode(), port)
+        self._headers = b"".join(b"\r\n" + header_line(*pair) for pair in headers)
+        self._endpoint = Dialer(TLSReactor(reactor, options)).endpoint(host, port)
         self._factory = Factory.forProtocol(lambda: _Connection(self))
         self.limit = limit
         self.idle: list[_Connection] = []
@@ -286,7 +287,7 @@ def _first_lines(method: bytes, uri: bytes) -> bytes:
     if not slash:
         host, mark, path = host.partition(b"?")
         path = mark + path
-    return b"%s /%s HTTP/1.1\r\nHost: %s" % (method, path, host.removesuffix(b":443"))
+    return b"%s\r\n%s" % (request_line(method, b"/" + path), header_line(b"Host", host.removesuffix(b":443")))
 
 
 def _lines(headers: Headers | None) -> bytes:
@@ -294,7 +295,7 @@ def _lines(headers: Headers | None) -> bytes:
     if headers is None:
         return b""
     return b"".join(
-        b"\r\n%s: %s" % (name, value)
+        b"\r\n" + header_line(name, value)
         for name, values in headers.getAllRawHeaders()
         if name != b"Accept-Encoding"
         for value in values

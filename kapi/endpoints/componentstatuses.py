@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import treq
-from OpenSSL import SSL
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
-from twisted.internet.ssl import ClientContextFactory
-from twisted.web.client import Agent
 
+from kapi.client.dialer import Dialer
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
+from kapi.endpoints.connect.transport import Target, ask, beginning
 from kapi.endpoints.encoding import respond_tree
 from kapi.endpoints.listing import strip_type
 from kapi.endpoints.options import boolean, list_options
@@ -31,31 +29,29 @@ _TIMEOUT = 20.0  # seconds
 _SCHEDULER, _CONTROLLER_MANAGER = 10259, 10257
 
 
-class _Unverified(ClientContextFactory):
-    """The components serve on loopback with certificates of their own making."""
-
-    def getContext(self, hostname: Any = None, port: Any = None) -> SSL.Context:
-        return SSL.Context(SSL.TLS_METHOD)
-
-
 def probe_https(port: int, reactor: Any) -> Probe:
-    """Asks ``https://127.0.0.1:PORT/healthz``."""
+    """Asks ``https://127.0.0.1:PORT/healthz``, whatever its certificate: the components make their own."""
+    target = Target("https", "127.0.0.1", port, b"/healthz")
 
-    async def ask() -> tuple[bool, str]:
+    async def read() -> tuple[int, str]:
+        answer = await ask(reactor, Dialer(reactor, _TIMEOUT), target, b"GET")
+        return answer.code, (await beginning(answer, 1024)).decode("utf-8", "replace")
+
+    async def probe() -> tuple[bool, str]:
         url = f"https://127.0.0.1:{port}/healthz"
         try:
-            agent = Agent(reactor, _Unverified(), connectTimeout=_TIMEOUT)
-            answer = await treq.get(url, agent=agent, timeout=_TIMEOUT, reactor=reactor)
-            text = (await treq.content(answer))[:1024].decode("utf-8", "replace")
+            code, text = await Deferred.fromCoroutine(read()).addTimeout(_TIMEOUT, reactor)
+        except CancelledError:
+            raise
         except ConnectionRefusedError:
             return False, f'Get "{url}": dial tcp 127.0.0.1:{port}: connect: connection refused'
         except (ConnectError, TimeoutError) as error:
             return False, f'Get "{url}": {error}'
         except Exception as error:
             return False, f'Get "{url}": {type(error).__name__}'
-        return answer.code == 200, text
+        return code == 200, text
 
-    return ask
+    return probe
 
 
 class ComponentStatuses:

@@ -1,4 +1,4 @@
-"""What passing a request on to another server takes: which headers stay behind, and the body of the answer.
+"""What passing a request on to another server takes: which headers stay behind, what of the answer may come back, its body.
 
 Upstream: apimachinery ``util/proxy/upgradeaware.go`` over Go's ``httputil.ReverseProxy``.
 """
@@ -17,9 +17,30 @@ from zope.interface import implementer
 
 #: of one connection, or set anew by us; those that vouch for a user ("x-remote-") are told by their prefix
 NOT_PASSED_ON = frozenset(
-    [b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+    [b"connection", b"proxy-connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
      b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
 )  # fmt: skip
+
+
+def passed_on(http: Any) -> list[tuple[bytes, bytes]]:
+    """The client's headers without its credentials, what vouches for a user, and those of its connection alone."""
+    request = http.requestHeaders
+    named = {
+        token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")
+    }
+    found: list[tuple[bytes, bytes]] = []
+    for name, values in request.getAllRawHeaders():
+        lower = name.lower()
+        if lower in NOT_PASSED_ON or lower in named or lower.startswith((b"x-remote-", b"impersonate-")):
+            continue
+        found.extend((name, value) for value in values)
+    return found
+
+
+def check_code(code: int) -> None:
+    """Raises ValueError for a status that is none: no client could read the line it would make."""
+    if not 200 <= code <= 599:
+        raise ValueError(f"invalid status code {code}")
 
 
 def pipe(answer: Any, http: Any) -> Deferred[None]:

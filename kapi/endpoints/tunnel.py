@@ -7,6 +7,7 @@ never upgraded (CVE-2018-1002105).
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -18,6 +19,7 @@ from kapi.request.context import RequestContext
 
 MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
 MAX_BODY = 64 * 1024  # bytes of the body of an answer that upgrades nothing
+_code = re.compile(rb"[1-5][0-9][0-9]").fullmatch
 
 
 class NotUpgradable(Exception):
@@ -174,7 +176,7 @@ def _parse(head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
     """Status and headers of an answer's head.  Raises ValueError."""
     first, *lines = head[:-4].split(b"\r\n")
     parts = first.split(b" ", 2)
-    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not _code(parts[1]):
         raise ValueError("the backend's answer is not HTTP")
     headers = []
     for line in lines:

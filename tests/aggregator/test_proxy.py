@@ -19,7 +19,8 @@ from twisted.web.http_headers import Headers
 
 from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backend, Backends
-from kapi.aggregator.proxy import ReverseProxy, identity_headers
+from kapi.aggregator.proxy import ReverseProxy
+from kapi.client.head import identity_headers
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
 from kapi.request.user import UserInfo
@@ -112,9 +113,11 @@ class ProxyTests(TestCase):
         number = self.port.getHost().port
         self.backends.set(KEY, Backend(Target("127.0.0.1", number, name), spec, None))
 
+    user = UserInfo("alice", groups=("dev",), extra={"example.com/a": ("1",)})
+
     def context(self, http: Http) -> RequestContext:
         ctx = RequestContext(http, http.method.decode(), "/", {})
-        ctx.user = UserInfo("alice", groups=("dev",), extra={"example.com/a": ("1",)})
+        ctx.user = self.user
         ctx.audit_id = "audit"
         return ctx
 
@@ -195,6 +198,35 @@ class ProxyTests(TestCase):
         self.assertIn(b"\r\nUpgrade: SPDY/3.1\r\n", self.received)
 
     @inlineCallbacks
+    def test_an_identity_that_would_be_read_as_another_is_not_passed_on(self) -> Any:
+        """A line break in a name would begin a header of its own."""
+        masters = "x\r\nX-Remote-Group: system:masters"
+        for user in (
+            UserInfo(masters),
+            UserInfo("a", uid=masters),
+            UserInfo("a", groups=("dev", "x\nX-Remote-Group: system:masters")),
+            UserInfo("a", extra={"k": (masters,)}),
+            UserInfo("a\x00"),
+            UserInfo("a\ud800"),
+            UserInfo("admin "),
+        ):
+            self.user = user
+            for headers in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"SPDY/3.1"]}):
+                response = yield self.request(Http(b"GET", b"/", headers))
+                self.assertEqual(response.status, 503, user)
+                self.assertIn(b"invalid header field value", response.body)
+        self.assertEqual(self.received, b"")
+
+    @inlineCallbacks
+    def test_a_status_that_is_none_is_503(self) -> Any:
+        for code in (b"099", b"999", b"600"):
+            for headers in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"x"]}):
+                self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+                self.answer(b"HTTP/1.1 " + code + b" Odd\r\nContent-Length: 0\r\n\r\n")
+                response = yield self.request(Http(b"GET", b"/", headers))
+                self.assertEqual(response.status, 503, code)
+
+    @inlineCallbacks
     def test_a_backend_that_does_not_speak_http_is_503(self) -> Any:
         self.answer(b"hello\r\n\r\n")
         http = Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"x"]})
@@ -214,6 +246,16 @@ class IdentityTests(TestCase):
                 (b"X-Remote-Group", b"g2"),
                 (b"X-Remote-Extra-k", b"1"),
                 (b"X-Remote-Extra-k", b"2"),
+            ],
+        )
+
+    def test_keys_of_extra_are_escaped_and_names_are_utf_8(self) -> None:
+        user = UserInfo("Jürgen", extra={"a b:c%d/e!#$&'*+-.^_`|~é": ("1",)})
+        self.assertEqual(
+            identity_headers(user),
+            [
+                (b"X-Remote-User", b"J\xc3\xbcrgen"),
+                (b"X-Remote-Extra-a%20b%3Ac%25d%2Fe!#$&'*+-.^_`|~%C3%A9", b"1"),
             ],
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from twisted.web.http_headers import Headers
@@ -55,7 +56,7 @@ class Log:
         path = f"/containerLogs/{info.namespace}/{name}/{container}".encode()
         target = await self._kubelets.target(node, path, log_query(options))
         if options.get("insecureSkipTLSVerifyBackend"):
-            target = Target(target.scheme, target.host, target.port, path, target.query, UNVERIFIED)
+            target = replace(target, tls=UNVERIFIED)
         try:
             answer = await self._transport.fetch(ctx, target, b"GET", Headers())
         except Unreachable as error:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 import random
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
+from twisted.internet.error import DNSLookupError
+
+from kapi.client import dialer
+from kapi.client.dialer import AddressNotAllowed
 from kapi.endpoints.connect.kubelet import Kubelets
 from kapi.endpoints.connect.options import admit, refuse_dry_run
-from kapi.endpoints.connect.transport import Target, Transport
+from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport
 from kapi.endpoints.scope import RequestScope
 from kapi.endpoints.tunnel import wants_upgrade
 from kapi.machinery import status
@@ -24,6 +28,7 @@ from kapi.resources.definition import Lister
 Object = dict[str, Any]
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 _ENDPOINTS, _PODS = GroupResource("", "endpoints"), GroupResource("", "pods")
+_PORT = re.compile(r"0*[0-9]{1,5}\Z", re.ASCII).match
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 
 
@@ -42,13 +47,7 @@ def split_name(text: str, what: str) -> tuple[str, str, str]:
 
 def check_address(text: str) -> str:
     """Addresses of pods only: never this machine or its link.  Raises BadRequest."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        raise status.bad_request("address not allowed") from None
-    if address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local:
-        raise status.bad_request("address not allowed")
-    if text == "255.255.255.255":
+    if not dialer.is_proxyable(text):
         raise status.bad_request("address not allowed")
     return text
 
@@ -77,7 +76,7 @@ class Proxy:
             location = prefix + b"/" + (b"?" + query if query else b"")
             return Response(301, b"", b"", ((b"Location", location),))
         query = ctx.http.uri.partition(b"?")[2]
-        target = Target(found.scheme, found.host, found.port, path or b"/", query, found.tls)
+        target = replace(found, path=path or b"/", query=query)
         if wants_upgrade(ctx):
             return await self._transport.upgrade(ctx, target)
         return await self._transport.request(ctx, target, prefix)
@@ -90,7 +89,7 @@ class Proxy:
             port = str(ports[0].get("containerPort", "")) if ports else ""
         addresses = (pod.get("status") or {}).get("podIPs") or [{}]
         host = check_address(addresses[0].get("ip", ""))
-        return Target(scheme, host, _port(port, scheme), b"")
+        return Target(scheme, host, _port(port, scheme), b"", proxied=True)
 
     async def _service(self, scope: RequestScope, namespace: str, text: str) -> Target:
         scheme, name, port = split_name(text, "service")
@@ -118,19 +117,21 @@ class Proxy:
         if not found:
             raise status.ServiceUnavailable(f'no endpoints available for service "{text}"')
         host, number = random.choice(found)
-        return Target(scheme, host, number, b"")
+        return Target(scheme, host, number, b"", proxied=True)
 
     async def _node(self, scope: RequestScope, namespace: str, text: str) -> Target:
         scheme, name, port = split_name(text, "node")
         target = await self._kubelets.target(name, b"")
         try:
-            for address in await self._transport.addresses(target.host):
-                check_address(address)
-        except OSError:
+            addresses = await self._transport.dialer.proxyable(target.host)
+        except AddressNotAllowed as error:
+            raise status.bad_request(str(error)) from None
+        except DNSLookupError:
             raise status.bad_request(f"lookup {target.host}: no such host") from None
+        target = replace(target, proxied=True, addresses=addresses)
         if not port or port == str(target.port):
             return target
-        return Target(scheme, target.host, _port(port, scheme), b"")
+        return replace(target, scheme=scheme, port=_port(port, scheme), tls=UNVERIFIED)
 
 
 def _is_of_pod(address: Object, namespace: str, pods: Lister) -> bool:
@@ -146,7 +147,7 @@ def _is_of_pod(address: Object, namespace: str, pods: Lister) -> bool:
 def _port(text: str, scheme: str) -> int:
     if not text:
         return 443 if scheme == "https" else 80
-    if not text.isdigit() or not 0 < int(text) < 65536:
+    if not _PORT(text) or not 0 < int(text) < 65536:
         raise status.bad_request(f'invalid port "{text}"')
     return int(text)
 

@@ -6,20 +6,19 @@ are never followed.
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from OpenSSL import SSL, crypto
 from twisted.internet import ssl
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.endpoints import wrapClientTLS
 from twisted.internet.error import ConnectionDone, ConnectionRefusedError, DNSLookupError, NoRouteError, TimeoutError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.client import Agent, FileBodyProducer, ResponseNeverReceived
@@ -27,7 +26,9 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
-from kapi.endpoints.passing import NOT_PASSED_ON, pipe
+from kapi.client.dialer import Dialer
+from kapi.client.head import BadHead, checked, request_head
+from kapi.endpoints.passing import check_code, passed_on, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
@@ -87,14 +88,26 @@ class _Unverified:
     def clientConnectionForTLS(self, tls: Any) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_app_data(tls)
-        if not self._name.replace(".", "").isdigit() and ":" not in self._name:
+        if not _is_address(self._name):
             connection.set_tlsext_host_name(self._name.encode("idna"))
         return connection
 
 
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes.  ``path`` and ``query`` are as they go on the wire."""
+    """Where a request goes.  ``path`` and ``query`` are as they go on the wire.
+
+    ``proxied`` for one that a user names, which must not lead to this machine; ``addresses`` when they were looked up and
+    judged already.
+    """
 
     scheme: str
     host: str
@@ -102,6 +115,8 @@ class Target:
     path: bytes
     query: bytes = b""
     tls: TLS = UNVERIFIED
+    proxied: bool = False
+    addresses: Sequence[str] = ()
 
     @property
     def netloc(self) -> bytes:
@@ -112,8 +127,8 @@ class Target:
     def uri(self) -> bytes:
         return self.path + (b"?" + self.query if self.query else b"")
 
-    def endpoint(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> IStreamClientEndpoint:
-        plain = HostnameEndpoint(reactor, self.host.encode(), self.port, timeout=timeout)
+    def endpoint(self, dialer: Dialer) -> IStreamClientEndpoint:
+        plain = dialer.endpoint(self.host, self.port, proxied=self.proxied, addresses=self.addresses)
         if self.scheme != "https":
             return plain
         wrapped: IStreamClientEndpoint = wrapClientTLS(self.tls.creator(self.host), plain)
@@ -129,20 +144,14 @@ class _Endpoints:
         return self._endpoint
 
 
-def _passed_on(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
-    """The client's headers without its credentials and those of this connection alone."""
-    request = ctx.http.requestHeaders
-    named = {
-        token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")
-    }
-    return [
-        (name, value)
-        for name, values in request.getAllRawHeaders()
-        if name.lower() not in NOT_PASSED_ON
-        and name.lower() not in named
-        and not name.lower().startswith((b"x-remote-", b"impersonate-"))
-        for value in values
-    ]
+def ask(
+    reactor: Any, dialer: Dialer, target: Target, method: bytes, headers: Headers | None = None, body: Any = None
+) -> Deferred[Any]:
+    """The answer of a Twisted Agent, which follows no redirect."""
+    agent = Agent.usingEndpointFactory(reactor, _Endpoints(target.endpoint(dialer)))
+    uri = target.scheme.encode() + b"://" + target.netloc + target.uri
+    answer: Deferred[Any] = agent.request(method, uri, headers, body)
+    return answer
 
 
 class Unreachable(Exception):
@@ -174,19 +183,17 @@ class Transport:
 
     def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> None:
         self._reactor = reactor
-        self._timeout = timeout
+        self.dialer = Dialer(reactor, timeout)
 
     async def upgrade(self, ctx: RequestContext, target: Target) -> Response:
         """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
-        lines = [ctx.http.method + b" " + target.uri + b" HTTP/1.1", b"Host: " + _host(ctx, target)]
-        lines += [name + b": " + value for name, value in _forwarded(ctx)]
-        lines += [b"Connection: Upgrade", b"Upgrade: " + (ctx.header("upgrade") or "").encode()]
+        headers = [(b"Host", _host(ctx, target)), *_forwarded(ctx)]
+        headers += [(b"Connection", b"Upgrade"), (b"Upgrade", (ctx.header("upgrade") or "").encode())]
         if ctx.method != "GET":
-            lines.append(b"Content-Length: 0")
-        tunnel = TunnelBackend(ctx.http, b"\r\n".join(lines) + b"\r\n\r\n")
+            headers.append((b"Content-Length", b"0"))
         try:
-            endpoint = target.endpoint(self._reactor, self._timeout)
-            await endpoint.connect(Factory.forProtocol(lambda: tunnel))
+            tunnel = TunnelBackend(ctx.http, request_head(ctx.http.method, target.uri, headers))
+            await target.endpoint(self.dialer).connect(Factory.forProtocol(lambda: tunnel))
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
@@ -207,8 +214,11 @@ class Transport:
     async def request(self, ctx: RequestContext, target: Target, prefix: bytes = b"") -> Response:
         """The backend's answer.  A redirect goes back to the client, with ``prefix`` in front of its path."""
         headers = Headers({b"Host": [_host(ctx, target)]})
-        for name, value in _forwarded(ctx):
-            headers.addRawHeader(name, value)
+        try:
+            for name, value in checked(_forwarded(ctx)):
+                headers.addRawHeader(name, value)
+        except BadHead as error:
+            raise status.ServiceUnavailable(f"error trying to reach service: {error}") from None
         if prefix:
             headers.setRawHeaders(b"X-Forwarded-Uri", [prefix + target.path])
         content = ctx.http.content
@@ -233,19 +243,13 @@ class Transport:
     ) -> Any:
         """The answer of a Twisted Agent.  Raises Unreachable."""
         try:
-            agent = Agent.usingEndpointFactory(self._reactor, _Endpoints(target.endpoint(self._reactor, self._timeout)))
-            uri = target.scheme.encode() + b"://" + target.netloc + target.uri
-            return await agent.request(method, uri, headers, body)
+            answer: Any = await ask(self._reactor, self.dialer, target, method, headers, body)
+            check_code(answer.code)
+            return answer
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
             raise self._unreachable(ctx, error, target) from None
-
-    async def addresses(self, host: str) -> list[str]:
-        """Of a name, or the address itself.  Raises OSError."""
-        pool = self._reactor.getThreadPool()
-        found = await deferToThreadPool(self._reactor, pool, socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
-        return [str(entry[4][0]) for entry in found]
 
     @staticmethod
     def _unreachable(ctx: RequestContext, error: Exception, target: Target) -> Unreachable:
@@ -268,7 +272,7 @@ def _host(ctx: RequestContext, target: Target) -> bytes:
 
 def _forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     """What is passed on, the client's address appended to where the request came from."""
-    headers = _passed_on(ctx)
+    headers = passed_on(ctx.http)
     client = getattr(ctx.http, "getClientAddress", lambda: None)()
     address = getattr(client, "host", None)
     if not address:

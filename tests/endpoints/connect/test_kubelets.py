@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from ipaddress import ip_address
 from typing import Any
 
@@ -18,7 +19,9 @@ from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import TestCase
 
+from kapi.client import dialer
 from kapi.core.handlers import built_in_handlers
+from kapi.endpoints.componentstatuses import probe_https
 from kapi.endpoints.connect import proxy
 from kapi.endpoints.connect.kubelet import KubeletSettings, container_of
 from kapi.endpoints.connect.proxy import check_address, split_name
@@ -225,7 +228,7 @@ class ConnectTests(TestCase):
 
     @inlineCallbacks
     def test_nobody_there(self) -> Any:
-        self.patch(proxy, "check_address", lambda text: text)
+        self.patch(dialer, "is_proxyable", lambda text: True)
         port = self.port.getHost().port
         yield self.port.stopListening()
         refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
@@ -306,7 +309,7 @@ class ConnectTests(TestCase):
 
     @inlineCallbacks
     def test_what_a_backend_learns_and_tells(self) -> Any:
-        self.patch(proxy, "check_address", lambda text: text)
+        self.patch(dialer, "is_proxyable", lambda text: True)
         answer = OK.replace(b"\r\n", b"\r\nAccess-Control-Allow-Origin: *\r\nX-Own: 1\r\n", 1)
         headers = {"Host": "api.example", "X-Forwarded-For": "1.2.3.4"}
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy/a/b?q=1", headers, answer)
@@ -319,7 +322,7 @@ class ConnectTests(TestCase):
 
     @inlineCallbacks
     def test_a_node_proxy_hands_redirects_to_the_client(self) -> Any:
-        self.patch(proxy, "check_address", lambda text: text)
+        self.patch(dialer, "is_proxyable", lambda text: True)
         found = b"HTTP/1.1 302 Found\r\nLocation: /other?x=1\r\nContent-Length: 0\r\n\r\n"
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy/a%2Fb?q=1", None, found)
         self.assertEqual((request.code, request.header("location")), (302, "/api/v1/nodes/node/proxy/other?x=1"))
@@ -328,29 +331,79 @@ class ConnectTests(TestCase):
 
     @inlineCallbacks
     def test_a_redirect_to_elsewhere_is_not_followed(self) -> Any:
-        self.patch(proxy, "check_address", lambda text: text)
+        self.patch(dialer, "is_proxyable", lambda text: True)
         found = b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nContent-Length: 0\r\n\r\n"
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", None, found)
         self.assertEqual((request.code, request.header("location")), (302, "http://elsewhere.example/"))
 
     @inlineCallbacks
     def test_a_proxy_without_a_path_asks_for_a_slash(self) -> Any:
-        self.patch(proxy, "check_address", lambda text: text)
+        self.patch(dialer, "is_proxyable", lambda text: True)
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy?a=b")
         self.assertEqual((request.code, request.header("location")), (301, "/api/v1/nodes/node/proxy/?a=b"))
 
     @inlineCallbacks
     def test_pods_on_this_machine_are_not_reached(self) -> Any:
         patch = {"Content-Type": "application/merge-patch+json"}
-        status = b'{"status":{"podIPs":[{"ip":"127.0.0.1"}],"podIP":"127.0.0.1"}}'
-        self.api.ask("PATCH", f"{PODS}/p/status", status, headers=patch)
-        request = yield self.ask("GET", f"{PODS}/p:{self.port.getHost().port}/proxy/x")
-        self.assertEqual((request.code, request.json["message"]), (400, "address not allowed"))
+        for address in ("127.0.0.1", "64:ff9b::7f00:1"):
+            status = {"status": {"podIPs": [{"ip": address}], "podIP": address}}
+            answer = self.api.ask("PATCH", f"{PODS}/p/status", json.dumps(status).encode(), headers=patch)
+            self.assertEqual(answer.code, 200, answer.written)
+            request = yield self.ask("GET", f"{PODS}/p:{self.port.getHost().port}/proxy/x")
+            self.assertEqual((request.code, request.json["message"]), (400, "address not allowed"), address)
         self.assertEqual(self.factory.received, b"")
 
     @inlineCallbacks
+    def test_nodes_on_this_machine_are_not_reached_by_another_notation(self) -> Any:
+        patch = {"Content-Type": "application/merge-patch+json"}
+        for address in ("::ffff:127.0.0.1", "::ffff:7f00:1", "2002:7f00:1::", "127.1", "0", "localhost"):
+            status = {"status": {"addresses": [{"type": "InternalIP", "address": address}]}}
+            answer = self.api.ask("PATCH", "/api/v1/nodes/node/status", json.dumps(status).encode(), headers=patch)
+            self.assertEqual(answer.code, 200, answer.written)
+            for path in ("node/proxy/x", "node:80/proxy/x"):
+                request = yield self.ask("GET", f"/api/v1/nodes/{path}")
+                self.assertEqual((request.code, request.json["message"]), (400, "address not allowed"), address)
+        self.assertEqual(self.factory.received, b"")
+
+    @inlineCallbacks
+    def test_a_node_whose_name_leads_elsewhere_the_second_time_is_not_reached_there(self) -> Any:
+        """DNS rebinding: the address that was judged is dialled, and nobody asks again."""
+        asked = []
+
+        async def resolve(dialer: Any, host: str) -> list[str]:
+            asked.append(host)
+            return ["127.0.0.2"] if len(asked) == 1 else ["127.0.0.1"]
+
+        self.patch(dialer, "is_proxyable", lambda text: text == "127.0.0.2")
+        self.patch(dialer.Dialer, "resolve", resolve)
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", None, OK)
+        self.assertEqual((request.code, request.json["reason"]), (503, "ServiceUnavailable"))
+        self.assertEqual((asked, self.factory.received), (["127.0.0.1"], b""))
+
+    @inlineCallbacks
+    def test_ports_are_ascii(self) -> Any:
+        for port in ("%C2%B2", "%D9%A8%D9%A0", "-1", "+80", "8_0", "0", "65536", "9999999999"):
+            request = yield self.ask("GET", f"{PODS}/p:{port}/proxy/x")
+            self.assertEqual((request.code, request.json["reason"]), (400, "BadRequest"), port)
+
+    @inlineCallbacks
+    def test_a_component_is_asked_once_and_for_little(self) -> Any:
+        port = self.port.getHost().port
+        probe = probe_https(port, reactor)
+        self.factory.answer = OK
+        self.assertEqual((yield Deferred.fromCoroutine(probe())), (True, "hello"))
+        self.factory.answer = b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+        self.assertEqual((yield Deferred.fromCoroutine(probe())), (False, ""))
+        self.factory.answer = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5000
+        self.assertEqual((yield Deferred.fromCoroutine(probe())), (True, "x" * 1024))
+        yield self.port.stopListening()
+        url = f"https://127.0.0.1:{port}/healthz"
+        refused = f'Get "{url}": dial tcp 127.0.0.1:{port}: connect: connection refused'
+        self.assertEqual((yield Deferred.fromCoroutine(probe())), (False, refused))
+
+    @inlineCallbacks
     def test_a_service_leads_to_its_pods_only(self) -> Any:
-        self.patch(proxy, "check_address", lambda text: text)
+        self.patch(dialer, "is_proxyable", lambda text: True)
         port = self.port.getHost().port
         service = {"metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80}]}}
         self.api.ask("POST", SERVICES, {"kind": "Service", "apiVersion": "v1", **service})

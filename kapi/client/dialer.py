@@ -1,0 +1,163 @@
+"""Outgoing connections: a name is resolved once, its addresses are judged, and those very addresses are dialled.
+
+A name that is resolved again for the connection may lead elsewhere by then (CVE-2020-8562).  Webhooks, identity providers
+and aggregated servers may be anywhere; what a user names through a proxy subresource must not be this machine or its link.
+Upstream: apimachinery ``util/proxy/dial.go`` and the ``proxyutil`` of kubernetes' ``pkg/proxy/util``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any
+
+from twisted.internet.address import IPv4Address as IPv4Endpoint
+from twisted.internet.address import IPv6Address as IPv6Endpoint
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.error import DNSLookupError
+from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver, IStreamClientEndpoint
+from zope.interface import directlyProvides, implementer, providedBy
+
+CONNECT_TIMEOUT = 10.0  # seconds
+_THIS_NETWORK = IPv4Network("0.0.0.0/8")
+_BROADCAST = IPv4Address("255.255.255.255")
+_TRANSLATED = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))  # the last 32 bits are an IPv4 address
+
+
+class AddressNotAllowed(Exception):
+    """An address that is not reached through a proxy subresource."""
+
+    def __init__(self) -> None:
+        super().__init__("address not allowed")
+
+
+def is_proxyable(text: str) -> bool:
+    """Whether an address may be that of a pod or a node: no loopback, link-local, multicast or unspecified one, in no
+    disguise, and none of a certain interface.
+    """
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    if isinstance(address, IPv4Address):
+        return _is_unicast(address) and address not in _THIS_NETWORK and address != _BROADCAST
+    return address.scope_id is None and _is_unicast(address) and all(map(is_proxyable, _embedded(address)))
+
+
+def _is_unicast(address: IPv4Address | IPv6Address) -> bool:
+    return not (address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local)
+
+
+def _embedded(address: IPv6Address) -> Iterable[str]:
+    """The IPv4 addresses that packets to an IPv6 address may end up at."""
+    if address.ipv4_mapped is not None:
+        yield str(address.ipv4_mapped)
+    if address.sixtofour is not None:
+        yield str(address.sixtofour)
+    if address.teredo is not None:
+        yield str(address.teredo[1])
+    if any(address in network for network in _TRANSLATED):
+        yield str(IPv4Address(int(address) & 0xFFFFFFFF))
+
+
+class Dialer:
+    """Connections to hosts.  ``timeout``: seconds for finding a host, and again for reaching it."""
+
+    def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> None:
+        self._reactor = reactor
+        self._timeout = timeout
+
+    async def resolve(self, host: str) -> list[str]:
+        """The addresses of a host, at least one.  Raises DNSLookupError."""
+        try:
+            return [str(ip_address(host))]
+        except ValueError:
+            pass
+        receiver = _Receiver()
+        self._reactor.nameResolver.resolveHostName(receiver, host)
+        receiver.done.addTimeout(self._timeout, self._reactor, lambda result, timeout: [])
+        found = await receiver.done
+        if not found:
+            raise DNSLookupError(f"no results for hostname lookup: {host}")
+        return found
+
+    async def proxyable(self, host: str) -> list[str]:
+        """The addresses of a host that a proxy subresource may lead to.  Raises DNSLookupError, AddressNotAllowed."""
+        found = await self.resolve(host)
+        if not all(map(is_proxyable, found)):
+            raise AddressNotAllowed
+        return found
+
+    def endpoint(
+        self, host: str, port: int, *, proxied: bool = False, addresses: Sequence[str] = ()
+    ) -> IStreamClientEndpoint:
+        """``addresses`` if they were resolved (and judged) already; ``proxied`` ones are judged."""
+        return _Host(self, self._reactor, host, port, self._timeout, proxied, addresses)
+
+
+@implementer(IStreamClientEndpoint)
+class _Host:
+    def __init__(
+        self,
+        dialer: Dialer,
+        reactor: Any,
+        host: str,
+        port: int,
+        timeout: float,
+        proxied: bool,
+        addresses: Sequence[str],
+    ) -> None:
+        self._dialer, self._reactor = dialer, reactor
+        self._host, self._port, self._timeout = host, port, timeout
+        self._proxied, self._addresses = proxied, addresses
+
+    def connect(self, protocolFactory: Any) -> Deferred[Any]:
+        return Deferred.fromCoroutine(self._connect(protocolFactory))
+
+    async def _connect(self, factory: Any) -> Any:
+        addresses = self._addresses
+        if not addresses:
+            addresses = await (self._dialer.proxyable if self._proxied else self._dialer.resolve)(self._host)
+        known: Any = _Known(self._reactor, addresses)
+        return await HostnameEndpoint(known, self._host.encode(), self._port, timeout=self._timeout).connect(factory)
+
+
+@implementer(IResolutionReceiver)
+class _Receiver:
+    """Collects what a resolver finds."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self.done: Deferred[list[str]] = Deferred()
+
+    def resolutionBegan(self, resolutionInProgress: Any) -> None: ...
+
+    def addressResolved(self, address: Any) -> None:
+        self._found.append(address.host)
+
+    def resolutionComplete(self) -> None:
+        if not self.done.called:
+            self.done.callback(self._found)
+
+
+@implementer(IHostnameResolver)
+class _Known:
+    """A reactor for an endpoint, and its resolver, which knows one host."""
+
+    def __init__(self, reactor: Any, addresses: Sequence[str]) -> None:
+        self._reactor = reactor
+        self._addresses = addresses
+        self.nameResolver = self
+        directlyProvides(self, providedBy(reactor), IHostnameResolver)
+
+    def resolveHostName(self, resolutionReceiver: Any, hostName: str, portNumber: int = 0, *_: Any, **__: Any) -> Any:
+        resolutionReceiver.resolutionBegan(self)
+        for text in self._addresses:
+            kind = IPv6Endpoint if ":" in text else IPv4Endpoint
+            resolutionReceiver.addressResolved(kind("TCP", text, portNumber))
+        resolutionReceiver.resolutionComplete()
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reactor, name)
