@@ -37,9 +37,11 @@ class StatusError(Exception):
         code: int | None = None,
         reason: str | None = None,
         headers: Sequence[tuple[str, str]] = (),
+        continue_token: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.continue_token = continue_token  # how a list may go on that has expired
         self.details = details
         self.headers = tuple(headers)
         if code is not None:
@@ -50,7 +52,8 @@ class StatusError(Exception):
     @property
     def status(self) -> dict[str, Any]:
         """The Status object; keys in upstream's order."""
-        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        metadata = {"continue": self.continue_token} if self.continue_token else {}
+        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
         if self.message:
             status["message"] = self.message
         if self.reason:
@@ -270,8 +273,8 @@ def too_large_resource_version(requested: int, current: int, retry_after: int = 
     )
 
 
-def expired(message: str) -> Expired:
-    return Expired(message)
+def expired(message: str, continue_token: str = "") -> Expired:
+    return Expired(message, continue_token=continue_token)
 
 
 def generic(message: str, code: int = 500) -> StatusError:

@@ -13,6 +13,9 @@ RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
 _PLAIN = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z", re.ASCII).match
 _ZERO = "0001-01-01T00:00:00"
+ZERO_SECONDS = -62_135_596_800  # Go's zero time, in unix seconds
+_CYCLE = 146_097 * 86_400  # seconds of 400 years, after which the calendar repeats
+_CYCLES_FROM = 946_684_800  # the year 2000
 
 
 class TimeError(ValueError):
@@ -27,6 +30,15 @@ def format_seconds(moment: datetime) -> str:
 def format_micros(moment: datetime) -> str:
     """RFC 3339 in UTC with six decimals."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def of_unix(seconds: int) -> str:
+    """Any unix seconds as Go formats them in UTC, without a zone: ``0001-01-01T00:00:00``, ``10000-...``, ``-0001-...``."""
+    cycles, rest = divmod(seconds - _CYCLES_FROM, _CYCLE)
+    moment = clock.gmtime(_CYCLES_FROM + rest)
+    year = moment.tm_year + 400 * cycles
+    shown = f"{year:04d}" if year >= 0 else f"-{-year:04d}"
+    return shown + clock.strftime("-%m-%dT%H:%M:%S", moment)
 
 
 def stamp(seconds: float) -> str:

@@ -164,9 +164,7 @@ async def _exact(
     except Compacted:
         if not token:
             raise status.expired("The resourceVersion for the provided list is too old.") from None
-        error = status.expired(_INCONSISTENT)
-        error.continue_token = encode_token(start.rstrip("\0"), -1)  # type: ignore[attr-defined]
-        raise error from None
+        raise status.expired(_INCONSISTENT, encode_token(start.rstrip("\0"), -1)) from None
     return _cut(store, entries, revision, namespace, limit, start, predicate)
 
 

@@ -9,7 +9,6 @@ Upstream: apimachinery ``runtime/serializer/protobuf``; https://protobuf.dev/pro
 from __future__ import annotations
 
 import base64
-import datetime
 import functools
 import struct
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kapi.codecs import json_reading
+from kapi.machinery import time
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema.builtin import definitions, names_by_kind
 
@@ -321,23 +321,29 @@ def _int_or_string(value: Value, depth: int) -> int | str:
     return _integer(parts.get(2, 0), depth)
 
 
-def _moment(value: Value) -> tuple[str, int] | None:
+def _moment(value: Value) -> tuple[int, int] | None:
+    """Unix seconds, and nanoseconds as they were sent; None for Go's zero time."""
     parts = _one(value)
     if not parts:
-        return None  # Go's zero time
-    seconds, nanos = _integer(parts.get(1, 0), 0), _integer(parts.get(2, 0), 0)
-    moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(seconds=seconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S"), nanos
+        return None
+    return _integer(parts.get(1, 0), 0), _integer(parts.get(2, 0), 0)
 
 
 def _time(value: Value, depth: int) -> str | None:
     moment = _moment(value)
-    return None if moment is None else f"{moment[0]}Z"
+    if moment is None or moment[0] == time.ZERO_SECONDS:
+        return None
+    return f"{time.of_unix(moment[0])}Z"  # upstream reads no fraction here
 
 
 def _micro_time(value: Value, depth: int) -> str | None:
     moment = _moment(value)
-    return None if moment is None else f"{moment[0]}.{moment[1] // 1000:06d}Z"
+    if moment is None:
+        return None
+    # upstream cuts to microseconds towards zero, then carries what is no fraction of a second
+    more, micros = divmod(int(moment[1] / 1000), 1_000_000)
+    seconds = moment[0] + more
+    return None if (seconds, micros) == (time.ZERO_SECONDS, 0) else f"{time.of_unix(seconds)}.{micros:06d}Z"
 
 
 def _duration(value: Value, depth: int) -> str:

@@ -145,3 +145,18 @@ def test_all_namespaces_are_listed_by_namespace_and_name(five: MemoryAPI) -> Non
     five.ask("POST", "/api/v1/namespaces/m/configmaps", {"metadata": {"name": "z"}})
     items = five.ask("GET", "/api/v1/configmaps").json["items"]
     assert [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items][:2] == [("m", "z"), ("n", "a")]
+
+
+def test_a_list_whose_token_has_expired_can_go_on_after_the_same_key(five: MemoryAPI) -> None:
+    first = five.ask("GET", f"{MAPS}?limit=2")
+    assert names(first) == ["a", "b"]
+    assert five.ask("POST", MAPS, {"metadata": {"name": "c1"}}).code == 201
+    assert five.ask("DELETE", f"{MAPS}/d").code == 200
+    five.caches.floor = five.caches.revision  # the history is compacted
+    expired = five.ask("GET", f"{MAPS}?limit=2&continue={first.json['metadata']['continue']}")
+    assert (expired.code, expired.json["reason"]) == (410, "Expired")
+    assert "use the continue token in this response" in expired.json["message"]
+    following = five.ask("GET", f"{MAPS}?limit=2&continue={expired.json['metadata']['continue']}")
+    assert names(following) == ["c", "c1"]
+    assert following.json["metadata"]["resourceVersion"] == str(five.caches.revision)
+    assert names(five.ask("GET", f"{MAPS}?limit=2&continue={following.json['metadata']['continue']}")) == ["e"]

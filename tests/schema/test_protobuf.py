@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.time import of_unix
 from kapi.schema.protobuf import ProtobufError, decode
 
 POD = GroupVersionKind("", "v1", "Pod")
@@ -89,3 +90,33 @@ def test_what_the_envelope_does_not_say_is_as_wanted() -> None:
 def test_what_is_no_message_is_refused(raw: bytes) -> None:
     with pytest.raises(ProtobufError):
         decode(raw, POD)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "shown"),
+    [
+        (0, 0, "1970-01-01T00:00:00.000000Z"),
+        (-1, 0, "1969-12-31T23:59:59.000000Z"),
+        (-1, 999_999_999, "1969-12-31T23:59:59.999999Z"),
+        (-59_000_000_000, 1_000, "0100-05-13T15:06:40.000001Z"),
+        (-62_135_596_800, 0, None),  # Go's zero time
+        (-62_135_596_799, 0, "0001-01-01T00:00:01.000000Z"),
+        (253_402_300_799, 999_999_999, "9999-12-31T23:59:59.999999Z"),
+        (951_782_400, 0, "2000-02-29T00:00:00.000000Z"),
+    ],
+)
+def test_times_of_every_age(seconds: int, nanos: int, shown: str | None) -> None:
+    moment = number(1, seconds) + number(2, nanos)
+    lease = GroupVersionKind("coordination.k8s.io", "v1", "Lease")
+    meta = data(1, "l") + data(8, moment)
+    tree = decode(body("coordination.k8s.io/v1", "Lease", data(1, meta) + data(2, data(4, moment))), lease)
+    assert tree["spec"].get("renewTime") == shown
+    assert tree["metadata"].get("creationTimestamp") == (None if shown is None else shown[:19] + "Z")
+
+
+def test_times_beyond_any_calendar_are_text_too() -> None:
+    assert of_unix(253_402_300_800) == "10000-01-01T00:00:00"
+    assert of_unix(-62_135_596_801) == "0000-12-31T23:59:59"
+    assert of_unix(-62_167_219_201) == "-0001-12-31T23:59:59"
+    for extreme in (-(1 << 63), (1 << 63) - 1):
+        assert of_unix(extreme).endswith(("T08:29:52", "T15:30:07"))
