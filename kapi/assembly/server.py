@@ -159,6 +159,8 @@ def _routes(made: Assembly, store: Any) -> None:
         checks.add("etcd", lambda: "" if store.available else "the store is not reachable")
         if checks.path == "/readyz":
             checks.add("etcd-readiness", lambda: "" if store.available else "the store is not reachable")
+            for name, check in store.checks().items():
+                checks.add(name, check)
             checks.add("informer-sync", lambda: "" if made.caches.ready else "caches are not loaded")
         for name in hooks.pending:
             checks.add(f"poststarthook/{name}", _hook_check(hooks, name))

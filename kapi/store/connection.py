@@ -19,8 +19,8 @@ from twisted.logger import Logger
 
 log = Logger()
 
-#: What a write was: kind, key, expected, head, tail, and when it was sent (seconds of perf_counter).
-PendingWrite = tuple[str, str, int, bytes, bytes, float]
+#: What a write was: kind, key, expected, head, tail, when it was sent (seconds of perf_counter), further arguments.
+PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[Any, ...]]
 #: A reply still to come: who waits, and for a write what it was.
 Pending = tuple["defer.Deferred[Any]", "PendingWrite | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Any]]"], None]

@@ -8,7 +8,7 @@ takes exactly one revision and makes exactly one change; revisions have no gaps.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 CREATED = "c"
@@ -110,3 +110,6 @@ class Store(Protocol):
     @property
     def available(self) -> bool:
         """Whether the store answers at the moment: a health check."""
+
+    def checks(self) -> dict[str, Callable[[], str]]:
+        """Further health checks by name; each answers what is wrong, or nothing."""

@@ -31,6 +31,9 @@ class MemoryStore:
     def available(self) -> bool:
         return True
 
+    def checks(self) -> dict[str, Callable[[], str]]:
+        return {}
+
     async def start(self, follower: Follower | None = None) -> None:
         self._follower = follower
         if follower is not None:

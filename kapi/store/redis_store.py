@@ -8,7 +8,6 @@ date before writes go on.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,12 +18,8 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending, PendingWrite
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending
 from kapi.store.errors import (
-    KeyExists,
-    KeyMissing,
-    Outdated,
-    RevisionConflict,
     StoreError,
     StoreLoading,
     StoreUnavailable,
@@ -33,10 +28,11 @@ from kapi.store.errors import (
 from kapi.store.feed import StreamReader, written
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, StoredObject
 from kapi.store.loading import Progress, synchronize
-from kapi.store.script import SHA, SOURCE, Keys, read_halves, read_value
+from kapi.store.script import Keys, read_halves, read_value
 from kapi.store.sentinel import find_primary
 from kapi.store.suitability import check, refusal
 from kapi.store.sweeper import Due, Sweeper
+from kapi.store.writing import RECONNECT, Writing, explain, load_scripts, refusal_of
 
 log = Logger()
 
@@ -75,11 +71,16 @@ class RedisStore:
         self._sweeper = Sweeper(self, reactor, clock)
         self._watchdog = LoopingCall(self._look_for_silence)
         self._watchdog.clock = reactor
+        self._writing = Writing(self._keys)
         self._heard: dict[Connection, tuple[int, float]] = {}
 
     @property
     def available(self) -> bool:
         return self._connection is not None
+
+    def checks(self) -> dict[str, Callable[[], str]]:
+        """Further health checks by name; each answers what is wrong, or nothing."""
+        return {"store-writes": lambda: self._writing.failing}
 
     # -- life
 
@@ -182,7 +183,7 @@ class RedisStore:
         connection = await self._open()
         try:
             await check(connection, str(self.address))
-            await connection.execute_command("SCRIPT", "LOAD", SOURCE)
+            await load_scripts(connection)
             if self.exclusive and self._started:
                 # nothing that an earlier connection left unread may be executed after we have caught up
                 await connection.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -224,6 +225,8 @@ class RedisStore:
 
     def _look_for_silence(self) -> None:
         """Ends a connection that owes a reply and says nothing: a stopped server, a dead network."""
+        if self._connection is not None:
+            self._writing.probe(self._connection)
         now = self._reactor.seconds()
         for connection in self._connections:
             heard, since = self._heard.get(connection, (-1, now))
@@ -247,7 +250,8 @@ class RedisStore:
                     deferred.errback(StoreUnavailable(f"{self.address}: out of step with the server"))
                 return
         observe, now = self.on_request, time.perf_counter()
-        for (deferred, write), reply in batch:
+        for pending, reply in batch:
+            deferred, write = pending
             if observe is not None and write is not None:
                 observe(_OPERATIONS[write[0]], write[1], now - write[5])
             if write is None:
@@ -258,25 +262,26 @@ class RedisStore:
             elif type(reply) is int and reply > 0:
                 deferred.callback(reply)
             else:
-                deferred.errback(self._refused(write, reply))
+                self._refused(pending, reply)
 
-    def _refused(self, write: PendingWrite, reply: Any) -> Exception:
-        kind, key, expected = write[:3]
-        if isinstance(reply, Exception):
-            return self._interpret(reply)
-        if reply == b"outdated":
-            return Outdated(key)
-        if kind == CREATED:
-            return KeyExists(key, -reply)
-        if reply == 0:
-            return KeyMissing(key)
-        return RevisionConflict(key, expected, -reply)
+    def _refused(self, pending: Pending, reply: Any) -> None:
+        deferred, write = pending
+        assert write is not None
+        if not isinstance(reply, Exception):
+            deferred.errback(refusal_of(write, reply))
+        elif str(reply).startswith("NOSCRIPT") and self._connection is not None:
+            self._writing.send_again(self._connection, pending)
+        else:
+            error = self._interpret(reply)
+            if not str(reply).startswith(RECONNECT):
+                self._writing.refused_by_server(str(error))
+            deferred.errback(error)
 
     def _interpret(self, error: Exception) -> StoreError:
         """What the server or the connection said, as a store error."""
-        text = str(error)
-        if text.startswith(("NOSCRIPT", "READONLY", "LOADING", "NOAUTH", "NOPERM")) and self._connection is not None:
-            self._connection.abort()  # connecting anew checks the server and loads the script
+        text = explain(error)
+        if text.startswith(RECONNECT) and self._connection is not None:
+            self._connection.abort()  # connecting anew checks the server
         return StoreUnavailable(f"{self.address}: {text}")
 
     # -- the operations
@@ -341,27 +346,7 @@ class RedisStore:
         connection = self._connection
         if connection is None:
             return defer.fail(StoreUnavailable(self._why))
-        deferred: defer.Deferred[int] = defer.Deferred()
-        keys = self._keys
-        until = b"" if expires is None else b"%.3f" % expires
-        connection.send(
-            (
-                b"EVALSHA",
-                SHA,
-                5,
-                *keys,
-                kind,
-                key,
-                expected,
-                head,
-                tail,
-                until,
-                b"" if counted is None else counted,
-                *itertools.chain.from_iterable(charges),
-            ),  # fmt: skip
-            (deferred, (kind, key, expected, head, tail, time.perf_counter())),
-        )
-        return deferred
+        return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
 
     async def _command(self, *args: Any) -> Any:
         connection = self._connection

@@ -1,8 +1,8 @@
-"""The one write there is: a Lua script that compares, counts, stores and publishes atomically.
+"""The one write there is: a Lua script that compares, publishes, counts and stores atomically.
 
-Keys of a store share one hash tag: the revision counter, a hash of objects, the stream of changes, a sorted set of expiry times
-and, for objects that keep an account, a hash of the revisions at which each was last counted (``c``) and something that was
-charged to it was last stored (``s``).  A value in the hash of objects is
+Keys of a store share one hash tag: the revision counter, a hash of objects, the stream of changes, a sorted set of expiry times,
+for objects that keep an account, a hash of the revisions at which each was last counted (``c``) and something that was
+charged to it was last stored (``s``), and a key that is written to see whether writes work.  A value in the hash of objects is
 ``<revision>:<length of head>\\n<head><revision><tail>``; an entry of the stream has the id ``<revision>-0`` and one field, kind
 and key, whose value is the data.
 """
@@ -17,14 +17,16 @@ from kapi.store.interface import Change, StoredObject
 
 #: Answers the new revision; 0 when the key is missing; the stored revision, negated, when it is not the expected one; or
 #: ``outdated``.  After the seven named arguments come pairs, a key and a revision, for what the write was charged to.
+#: All reads come before all writes, and XADD is the first write: a key of a wrong type, a server that refuses writes
+#: and an id that the stream does not take leave everything as it was.  A value without a revision has revision 0.
 SOURCE = b"""\
 local kind, key, expected, head, tail, expires, counted = unpack(ARGV, 1, 7)
 local stored = redis.call('HGET', KEYS[2], key)
 if kind == 'c' then
-  if stored then return -tonumber(string.match(stored, '^%d+')) end
+  if stored then return -tonumber(string.match(stored, '^%d+') or 0) end
 else
   if not stored then return 0 end
-  local at = string.match(stored, '^%d+')
+  local at = string.match(stored, '^%d+') or '0'
   if at ~= expected then return -tonumber(at) end
 end
 if counted ~= '' then
@@ -35,23 +37,46 @@ for at = 8, #ARGV, 2 do
   local last = redis.call('HGET', KEYS[5], 'c' .. ARGV[at])
   if last and tonumber(last) > tonumber(ARGV[at + 1]) then return 'outdated' end
 end
-local number = redis.call('INCR', KEYS[1])
+local expiring = (kind == 'd' or expires ~= '') and redis.call('ZSCORE', KEYS[4], key)
+local account = kind == 'd' and redis.call('HMGET', KEYS[5], 'c' .. key, 's' .. key)
+local number = (redis.call('GET', KEYS[1]) or 0) + 1
 local revision = string.format('%.0f', number)
 local data = head .. revision .. tail
+redis.call('XADD', KEYS[3], revision .. '-0', kind .. key, data)
+redis.call('SET', KEYS[1], revision)
 if kind == 'd' then
   redis.call('HDEL', KEYS[2], key)
-  redis.call('ZREM', KEYS[4], key)
-  redis.call('HDEL', KEYS[5], 'c' .. key, 's' .. key)
+  if expiring then redis.call('ZREM', KEYS[4], key) end
+  if account[1] or account[2] then redis.call('HDEL', KEYS[5], 'c' .. key, 's' .. key) end
 else
   redis.call('HSET', KEYS[2], key, revision .. ':' .. #head .. '\\n' .. data)
   if expires ~= '' then redis.call('ZADD', KEYS[4], expires, key) end
 end
 if counted ~= '' then redis.call('HSET', KEYS[5], 'c' .. key, revision) end
 for at = 8, #ARGV, 2 do redis.call('HSET', KEYS[5], 's' .. ARGV[at], revision) end
-redis.call('XADD', KEYS[3], revision .. '-0', kind .. key, data)
 return number
 """
-SHA = hashlib.sha1(SOURCE, usedforsecurity=False).hexdigest().encode()
+#: The same for deletions, which make room: also at maxmemory.
+DELETION = b"#!lua flags=allow-oom\n" + SOURCE
+#: Fails as a create would, and changes nothing but a key of its own: for who wants to know whether writes work again.
+PROBE = b"""\
+local number = (redis.call('GET', KEYS[1]) or 0) + 0
+redis.call('HGET', KEYS[2], '')
+redis.call('ZSCORE', KEYS[4], '')
+redis.call('HGET', KEYS[5], '')
+if redis.call('EXISTS', KEYS[3]) == 1 then
+  local info = redis.call('XINFO', 'STREAM', KEYS[3])
+  for position = 1, #info, 2 do
+    local last = info[position] == 'last-generated-id' and string.match(info[position + 1], '^%d+')
+    if last and tonumber(last) > number then
+      return redis.error_reply('ERR the stream of changes goes to ' .. last .. ', the revision counter to ' .. number)
+    end
+  end
+end
+redis.call('SET', KEYS[6], '')
+return number
+"""
+SHA, DELETION_SHA = (hashlib.sha1(source, usedforsecurity=False).hexdigest().encode() for source in (SOURCE, DELETION))
 
 
 class Keys(NamedTuple):
@@ -62,11 +87,12 @@ class Keys(NamedTuple):
     stream: bytes
     expires: bytes
     accounts: bytes
+    probe: bytes
 
     @classmethod
     def under(cls, prefix: str) -> Keys:
         tag = b"{" + prefix.encode() + b"}:"
-        return cls(tag + b"revision", tag + b"objects", tag + b"changes", tag + b"expires", tag + b"accounts")
+        return cls(*(tag + name for name in (b"revision", b"objects", b"changes", b"expires", b"accounts", b"probe")))
 
 
 def read_value(key: bytes, value: bytes) -> StoredObject:

@@ -1,0 +1,138 @@
+"""Writes that the server refuses: nothing is half done, deletions work at maxmemory, and a check says so until it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.store.errors import KeyExists, StoreUnavailable
+from kapi.store.factory import external_store
+from tests.store.contract import HEAD, TAIL, Recorder
+from tests.store.servers import Server
+
+
+class RefusedWrites(TestCase):
+    timeout = 60
+
+    async def begin(self, recorder: Recorder | None = None) -> Any:
+        server = Server()
+        self.addCleanup(server.stop)
+        self.store = external_store(server.url, reactor)
+        await self.store.start(recorder)
+        self.addCleanup(self.store.stop)
+        return self.store
+
+    async def command(self, *words: object) -> Any:
+        return await self.store._connection.execute_command(*words)
+
+    def problem(self) -> str:
+        return str(self.store.checks()["store-writes"]())
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            if condition():
+                return
+            await deferLater(reactor, 0.01, lambda: None)
+        raise AssertionError("it did not happen")
+
+    async def everything(self) -> list[Any]:
+        keys = self.store._keys
+        return [
+            await self.command("GET", keys.revision),
+            sorted(await self.command("HGETALL", keys.objects)),
+            await self.command("XRANGE", keys.stream, "-", "+"),
+            await self.command("ZRANGE", keys.expires, 0, -1),
+        ]
+
+    async def test_at_maxmemory_only_deletions_work_and_the_check_says_so(self) -> None:
+        recorder = Recorder()
+        store = await self.begin(recorder)
+        first = await store.create("a", HEAD, TAIL, expires=5e9)
+        second = await store.create("b", HEAD, TAIL)
+        await self.command("CONFIG", "SET", "maxmemory", "1")
+        before = await self.everything()
+        self.assertEqual(self.problem(), "")
+        for attempt in (store.create("c", HEAD, TAIL, expires=5e9), store.update("a", first, HEAD, TAIL)):
+            with self.assertRaisesRegex(StoreUnavailable, "OOM"):
+                await attempt
+        self.assertEqual(await self.everything(), before)
+        self.assertIn("OOM", self.problem())
+        self.assertEqual(await store.delete("a", first, HEAD, TAIL), second + 1)
+        await recorder.reached(second + 1)
+        self.assertEqual(sorted(recorder.objects), ["b"])
+        self.assertIn("OOM", self.problem(), "that deletions work does not mean that writes do")
+        await self.command("CONFIG", "SET", "maxmemory", "0")
+        await self.until(lambda: not self.problem())
+        self.assertEqual(await store.create("c", HEAD, TAIL), second + 2)
+
+    async def test_an_id_that_the_stream_does_not_take_changes_nothing(self) -> None:
+        store = await self.begin()
+        first = await store.create("a", HEAD, TAIL, expires=5e9)
+        await self.command("XADD", store._keys.stream, "7000-0", "foreign", "entry")
+        before = await self.everything()
+        for attempt in (store.create("b", HEAD, TAIL), store.delete("a", first, HEAD, TAIL)):
+            with self.assertRaisesRegex(StoreUnavailable, "equal or smaller"):
+                await attempt
+        self.assertEqual(await self.everything(), before)
+        await self.until(lambda: "7000" in self.problem())
+        await self.command("DEL", store._keys.stream)
+        await self.until(lambda: not self.problem())
+
+    async def test_keys_of_a_wrong_type_change_nothing(self) -> None:
+        store = await self.begin()
+        first = await store.create("a", HEAD, TAIL)
+        names = store._keys
+        for key in (names.stream, names.objects, names.revision, names.expires, names.accounts):
+            there = await self.command("EXISTS", key)
+            if there:
+                await self.command("RENAME", key, b"kept")
+            await self.command("RPUSH", key, "foreign")
+            keys = [name for name in names if name not in (key, names.probe)]
+            before = [await self.command("DUMP", name) for name in keys]
+            for attempt in (
+                store.update("a", first, HEAD, TAIL, expires=5e9, counted=first),
+                store.delete("a", first, HEAD, TAIL),
+            ):
+                with self.assertRaisesRegex(StoreUnavailable, "WRONGTYPE"):
+                    await attempt
+            self.assertEqual([await self.command("DUMP", name) for name in keys], before, key)
+            self.assertIn("WRONGTYPE", self.problem())
+            await self.command("DEL", key)
+            if there:
+                await self.command("RENAME", b"kept", key)
+            await self.until(lambda: not self.problem())
+        self.assertEqual(await store.create("b", HEAD, TAIL), first + 1)
+
+    async def test_too_few_replicas_for_the_server(self) -> None:
+        store = await self.begin()
+        await self.command("CONFIG", "SET", "min-replicas-to-write", "1")
+        with self.assertRaisesRegex(StoreUnavailable, "NOREPLICAS"):
+            await store.create("a", HEAD, TAIL)
+        self.assertIn("NOREPLICAS", self.problem())
+        await self.command("CONFIG", "SET", "min-replicas-to-write", "0")
+        await self.until(lambda: not self.problem())
+
+    async def test_a_forgotten_script_is_sent_again(self) -> None:
+        store = await self.begin()
+        await store.create("a", HEAD, TAIL)
+        connection = store._connection
+        await self.command("SCRIPT", "FLUSH")
+        second, third = store.create("b", HEAD, TAIL), store.create("c", HEAD, TAIL)
+        self.assertEqual(sorted([await second, await third]), [2, 3])
+        await self.command("SCRIPT", "FLUSH")
+        self.assertEqual(await store.delete("a", 1, HEAD, TAIL), 4)
+        with self.assertRaises(KeyExists):
+            await store.create("b", HEAD, TAIL)
+        self.assertIs(store._connection, connection, "the connection was kept")
+
+    async def test_a_value_without_a_revision_counts_as_revision_0(self) -> None:
+        store = await self.begin()
+        await self.command("HSET", store._keys.objects, "torn", "no revision here")
+        with self.assertRaises(KeyExists):
+            await store.create("torn", HEAD, TAIL)
+        self.assertEqual(await store.delete("torn", 0, HEAD, TAIL), 1)
+        self.assertEqual(await store.create("torn", HEAD, TAIL), 2)
