@@ -23,6 +23,7 @@ from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
 from tests.bench.fairness import fairness
 from tests.bench.load import Connection, Target
+from tests.bench.stalls import stalls
 
 _TOKEN = "bench-token"
 
@@ -85,7 +86,10 @@ def main() -> None:
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
     parser.add_argument("--idle", type=int, default=2000, help="watches on which nothing happens (ulimit -n)")
     parser.add_argument(
-        "--only", default="start,requests,lists,watches,idle", help="more: custom, crds, fairness, webhooks"
+        "--only", default="start,requests,lists,watches,idle", help="more: custom, crds, fairness, stalls, webhooks"
+    )
+    parser.add_argument(
+        "--case", default="", help="stalls: only cases whose names contain one of these, comma-separated"
     )
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--json")
@@ -153,6 +157,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 compare(bench)
             if "fairness" in wanted:
                 fairness(bench)
+            if "stalls" in wanted:
+                stalls(bench, options.case)
             bench.clean()
         finally:
             if own is not None:

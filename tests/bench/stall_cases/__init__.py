@@ -1,0 +1,14 @@
+"""The worst requests we know, by subject.  Each module has ``CASES``: name -> what makes the case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.bench.stall_cases import custom, metadata, objects, patches, pods, policies, reading, wire
+from tests.bench.stall_cases.case import Case, Place
+
+
+def all_cases() -> Iterator[tuple[str, Callable[[Place], Case]]]:
+    """A body is made when its turn comes: together they are large."""
+    for module in (metadata, pods, objects, policies, custom, patches, wire, reading):
+        yield from module.CASES.items()
