@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.python import usage
 
+from kapi.clock import use_monotonic_clock
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options as Flags
@@ -67,6 +68,7 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, st
         raise SystemExit(0)
     if reactor is None:
         from twisted.internet import reactor
+    use_monotonic_clock(reactor)
     try:
         options = Flags.from_command_line(expand(arguments))
         foundation = Foundation(options, reactor)

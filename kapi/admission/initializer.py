@@ -24,13 +24,17 @@ def _stable(group: str, version: str, plural: str) -> bool:
 
 @dataclass(slots=True)
 class Initializer:
-    """Made once by the composition root; ``clock`` gives unix seconds, ``settings`` are those of flags."""
+    """Made once by the composition root.
+
+    ``clock`` gives unix seconds, ``monotonic`` measures how long; ``settings`` are those of flags.
+    """
 
     client: Client
     authorizer: Authorizer | None = None
     features: Mapping[str, bool] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
     reactor: Any = None
     resolver: Any = None  # service -> address, for webhooks (kapi.admission.webhook.resolver)

@@ -28,7 +28,7 @@ class WebhookTokenAuthenticator:
         version: str = "v1beta1",
         ttl: float = 120.0,
         api_audiences: tuple[str, ...] = (),
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         first_delay: float = 0.5,
     ) -> None:
         self._reviews = ReviewClient(reactor, client, "TokenReview", "token review webhook", first_delay)

@@ -101,7 +101,7 @@ class WebhookAuthorizer:
         unauthorized_ttl: float = 30.0,
         on_error: Decision = Decision.NO_OPINION,
         conditions: MatchConditions | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         first_delay: float = 0.5,
         name: str = "default",
         meter: AuthorizationMeter | None = None,

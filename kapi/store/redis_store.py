@@ -36,7 +36,8 @@ from kapi.store.writing import RECONNECT, Writing, explain, load_scripts, refusa
 
 log = Logger()
 
-REPLY_TIMEOUT = 10.0  # seconds without any reply while one is owed
+REPLY_TIMEOUT = 8.0  # seconds without any reply while one is owed; longer than any command blocks
+LOOK = 1.0  # seconds between looks at the connections
 LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
@@ -69,10 +70,10 @@ class RedisStore:
         #: called with the operation, the key and the seconds it took: for metrics
         self.on_request: Callable[[str, str, float], None] | None = None
         self._sweeper = Sweeper(self, reactor, clock)
-        self._watchdog = LoopingCall(self._look_for_silence)
+        self._watchdog = LoopingCall(self._watch_connections)
         self._watchdog.clock = reactor
         self._writing = Writing(self._keys)
-        self._heard: dict[Connection, tuple[int, float]] = {}
+        self._silent: dict[Connection, tuple[int, int]] = {}  # replies so far, and looks since the last one
 
     @property
     def available(self) -> bool:
@@ -97,7 +98,7 @@ class RedisStore:
         """One attempt: what cannot be reached or used at the start is an error there and then."""
         if follower is not None:
             self._progress = Progress(follower)
-        self._watchdog.start(1.0, now=False)
+        self._watchdog.start(LOOK, now=False)
         deadline = self._reactor.seconds() + LOADING_PATIENCE
         try:
             while True:
@@ -177,7 +178,7 @@ class RedisStore:
         connections, self._connections = self._connections, []
         for connection in connections:
             connection.abort()
-        self._heard.clear()
+        self._silent.clear()
 
     async def _connect(self) -> None:
         connection = await self._open()
@@ -223,17 +224,20 @@ class RedisStore:
             raise StoreUnavailable(f"{address}: {error}") from None
         return connection
 
-    def _look_for_silence(self) -> None:
-        """Ends a connection that owes a reply and says nothing: a stopped server, a dead network."""
+    def _watch_connections(self) -> None:
+        """Ends a connection that owes a reply and says nothing: a stopped server, a dead network.
+
+        Looks are counted, not seconds: when this process itself was held up, the reply may be waiting to be read.
+        """
         if self._connection is not None:
             self._writing.probe(self._connection)
-        now = self._reactor.seconds()
+            if not self._connection.pending:
+                self._connection.execute_command("PING").addErrback(lambda _: None)
         for connection in self._connections:
-            heard, since = self._heard.get(connection, (-1, now))
-            if heard != connection.heard or not connection.pending:
-                heard, since = connection.heard, now
-            self._heard[connection] = (heard, since)
-            if now - since >= REPLY_TIMEOUT:
+            heard, silent = self._silent.get(connection, (-1, 0))
+            silent = silent + 1 if heard == connection.heard and connection.pending else 0
+            self._silent[connection] = (connection.heard, silent)
+            if silent * LOOK >= REPLY_TIMEOUT:
                 self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
                 connection.abort()
 

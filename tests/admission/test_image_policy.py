@@ -83,7 +83,9 @@ class ImagePolicyCase(TestCase):
         with open(kubeconfig, "w") as file:
             yaml.safe_dump(document, file)
         given = {"kubeConfigFile": kubeconfig, "retryBackoff": 1, **settings}
-        made = image_policy_webhook.make(initializer(reactor=reactor, clock=self.clock.seconds), {"imagePolicy": given})
+        made = image_policy_webhook.make(
+            initializer(reactor=reactor, monotonic=self.clock.seconds), {"imagePolicy": given}
+        )
         self.plugin = made
         return made
 

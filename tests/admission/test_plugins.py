@@ -356,7 +356,7 @@ class TestEventRateLimit:
     def test_a_bucket_for_each_namespace(self) -> None:
         now = [0.0]
         limits = {"limits": [{"type": "Namespace", "qps": 1, "burst": 2}]}
-        plugin = event_rate_limit.make(initializer(clock=lambda: now[0]), limits)
+        plugin = event_rate_limit.make(initializer(monotonic=lambda: now[0]), limits)
 
         def event(where: str) -> Attributes:
             obj = {"metadata": {"name": "e", "namespace": where}}

@@ -75,7 +75,7 @@ def make(initializer: Initializer, configuration: Any) -> Plugin:
         rate, burst = float(given.get("qps") or 0), int(given.get("burst") or 0)
         if rate <= 0 or burst <= 0:
             raise ValueError(f"EventRateLimit: limits[{i}]: qps and burst must be positive")
-        limits.append(_Limit(kind, rate, burst, int(given.get("cacheSize") or _CACHE), initializer.clock))
+        limits.append(_Limit(kind, rate, burst, int(given.get("cacheSize") or _CACHE), initializer.monotonic))
     if not limits:
         raise ValueError("EventRateLimit: a configuration with limits is needed")
     return EventRateLimit(limits)

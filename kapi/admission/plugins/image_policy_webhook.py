@@ -126,7 +126,7 @@ def make(initializer: Initializer, configuration: Any) -> Plugin:
     return ImagePolicyWebhook(
         initializer.reactor,
         HTTPSClient(initializer.reactor, endpoint, _TIMEOUT),
-        initializer.clock,
+        initializer.monotonic,
         allow_ttl=_seconds(given, "allowTTL", 300.0, _MAX_TTL),
         deny_ttl=_seconds(given, "denyTTL", 30.0, _MAX_TTL),
         backoff=_seconds(given, "retryBackoff", 500.0, 300_000.0) / 1000,

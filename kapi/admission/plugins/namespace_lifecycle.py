@@ -44,7 +44,7 @@ class NamespaceLifecycle(Plugin):
         return self._look(attributes)
 
     def _remember(self, name: str) -> None:
-        now = self.initializer.clock()
+        now = self.initializer.monotonic()
         if len(self.going) > 100:
             self.going = {key: until for key, until in self.going.items() if until > now}
         self.going[name] = now + _RECENT
@@ -53,7 +53,7 @@ class NamespaceLifecycle(Plugin):
         until = self.going.get(name)
         if until is None:
             return False
-        if until < self.initializer.clock():
+        if until < self.initializer.monotonic():
             del self.going[name]
             return False
         return True

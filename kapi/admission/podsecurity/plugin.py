@@ -231,14 +231,14 @@ class PodSecurity(Plugin):
         """Warnings about pods that the new level would refuse; looks at 3,000 pods and for a second at most."""
         pods = self._prioritized(self.initializer.lister("", "pods").list(namespace))
         total, checked = len(pods), 0
-        until = self.initializer.clock() + _MAX_SECONDS
+        until = self.initializer.monotonic() + _MAX_SECONDS
         found: dict[str, list[str]] = {}
         for pod in pods[:_MAX_PODS]:
             result = evaluate(enforce, pod["metadata"], pod.get("spec") or {})
             if not result.allowed:
                 found.setdefault(result.reasons, []).append(pod["metadata"]["name"])
             checked += 1
-            if self.initializer.clock() > until:
+            if self.initializer.monotonic() > until:
                 break
         warnings = []
         if checked < total:
