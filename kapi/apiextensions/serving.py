@@ -1,16 +1,15 @@
 """Custom resources come and go: the controllers of the extensions server in one informer (upstream: apiextensions
 ``controller/status``, ``establish``, ``finalizer``, ``nonstructuralschema``, ``apiapproval``; ``customresource_handler.go``).
 
-A definition's event changes what is served at once; what has to be written goes through a queue of names, one at a time.
+A definition's event changes what is served at once; what has to be written goes through queues of names: conditions one
+definition after the other, removal several at once, since it takes as long as there are instances.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import orjson
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kapi.admission.webhook.client import WebhookClient
@@ -18,6 +17,7 @@ from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.apiextensions import names
 from kapi.apiextensions.rows import Rows, state_of
 from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource
@@ -31,7 +31,7 @@ from kapi.watchcache.entry import Entry
 
 log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
-_RETRY_SECONDS = 1.0
+FINALIZERS = 5  # definitions removed at once
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
@@ -67,12 +67,11 @@ class CustomResources:
         self._webhooks = WebhookClient(reactor, ServiceResolver(_Services(registry)))
         self.served: dict[str, Rows] = {}
         self._groups: dict[str, names.GroupNames] = {}
-        self._queue: deque[str] = deque()
-        self._queued: set[str] = set()
-        self._working = False
+        # names are given to one definition after the other; removing what one of them had may take long
+        self._queue: WorkQueue[str] = WorkQueue(reactor, "definitions", self._reconcile, 1)
+        self._finalizing: WorkQueue[str] = WorkQueue(reactor, "definitions' removal", self._finalize, FINALIZERS)
         self._seen: dict[str, int] = {}  # name -> revision of its last event
         self._subscription: Subscription | None = None
-        self._later: set[Any] = set()
         self._delays: dict[str, float] = {}
 
     async def start(self) -> None:
@@ -84,10 +83,8 @@ class CustomResources:
         if self._subscription is not None:
             self._subscription.stop()
             self._subscription = None
-        for call in self._later:
-            if call.active():
-                call.cancel()
-        self._later.clear()
+        self._queue.stop()
+        self._finalizing.stop()
 
     # serving: no I/O
 
@@ -118,7 +115,7 @@ class CustomResources:
             known = self.served.get(name)
             if known is None or known.state != state_of(crd):
                 self._serve(name, entry.data)
-        self._enqueue(name)
+        self._queue.add(name)
 
     def _serve(self, name: str, data: bytes) -> None:
         try:
@@ -156,42 +153,7 @@ class CustomResources:
             self.table.remove(row.group, row.version, row.plural)
         self.registry.remove(GroupResource(rows.group, rows.plural))
 
-    # the queue
-
-    def _enqueue(self, name: str) -> None:
-        if name in self._queued:
-            return
-        self._queued.add(name)
-        self._queue.append(name)
-        if not self._working:
-            self._working = True
-            Deferred.fromCoroutine(self._work())  # handles its own errors
-
-    async def _work(self) -> None:
-        try:
-            while self._queue:
-                name = self._queue.popleft()
-                self._queued.discard(name)
-                try:
-                    await self._reconcile(name)
-                except (status.NotFound, status.Conflict):
-                    continue  # its next event is on the way
-                except status.StatusError as error:
-                    log.warn("Definition {name}: {error}", name=name, error=str(error))
-                    self._again(name, _RETRY_SECONDS)
-                except Exception:
-                    log.failure("Definition {name}", name=name)
-                    self._again(name, _RETRY_SECONDS)
-        finally:
-            self._working = False
-
-    def _again(self, name: str, seconds: float) -> None:
-        def run() -> None:
-            self._later.discard(call)
-            self._enqueue(name)
-
-        call = self.reactor.callLater(seconds, run)
-        self._later.add(call)
+    # status
 
     async def _reconcile(self, name: str) -> None:
         entry = self._cache.get("", name)
@@ -200,7 +162,7 @@ class CustomResources:
         now = self.registry.environment.now()
         crd: Object = orjson.loads(entry.data)
         if crd["metadata"].get("deletionTimestamp"):
-            await self._finalize(name, crd, now)
+            self._finalizing.add(name)
             return
         crd.setdefault("status", {})
         held = self._names(crd)
@@ -221,13 +183,19 @@ class CustomResources:
 
     def _enqueue_waiting(self, crd: Object) -> None:
         for name in sorted(self._names(crd).waiting - {crd["metadata"]["name"]}):
-            self._enqueue(name)
+            self._queue.add(name)
 
     # deletion
 
-    async def _finalize(self, name: str, crd: Object, now: str) -> None:
+    async def _finalize(self, name: str) -> float | None:
+        """The seconds after which to look again whether everything is gone."""
+        entry = self._cache.get("", name)
+        if entry is None:
+            return None
+        now = self.registry.environment.now()
+        crd: Object = orjson.loads(entry.data)
         if FINALIZER not in (crd["metadata"].get("finalizers") or ()):
-            return
+            return None
         rows = self.served.get(name)
         if rows is None:
             _terminating(crd, "False", "NeverEstablished", "resource was never established", now)
@@ -239,14 +207,14 @@ class CustomResources:
             if not await self._delete_instances(rows):
                 delay = self._delays.get(name, _POLL_SECONDS)
                 self._delays[name] = min(delay * 2, _MAX_POLL_SECONDS)
-                self._again(name, delay)
-                return
+                return delay
             _terminating(crd, "False", "InstanceDeletionCompleted", "removed all instances", now)
         self._delays.pop(name, None)
         crd["metadata"]["finalizers"] = [item for item in crd["metadata"]["finalizers"] if item != FINALIZER]
         if not crd["metadata"]["finalizers"]:
             del crd["metadata"]["finalizers"]
         await self.crds.update(crd, subresource="status")
+        return None
 
     async def _delete_instances(self, rows: Rows) -> bool:
         """True when none is left."""

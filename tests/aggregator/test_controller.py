@@ -6,11 +6,12 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.aggregator.availability import Target, Verdict
+from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backends
 from kapi.aggregator.controller import APIServiceController
 from kapi.machinery import status
@@ -79,20 +80,29 @@ class FakeClient:
         return self.resources.setdefault((group, plural), FakeResource(group, plural))
 
 
-class Controller(APIServiceController):
-    """Without a network: ``answer`` is what a server says."""
+class FakeQuestions:
+    """Servers without a network: ``answers`` by path, ``silent`` ones never answer, ``dead`` ones refuse."""
 
-    answer = Verdict("True", "Passed", "all checks passed")
-    probed: list[Target]
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.answers: dict[str, bytes] = {}
+        self.silent: set[str] = set()
+        self.dead: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
 
-    async def _probe(self, service: Object, target: Target) -> Verdict:
-        self.probed.append(target)
-        return self.answer
+    async def get(self, key: str, path: str, seconds: float) -> tuple[int, bytes]:
+        self.asked.append((key, path))
+        if key in self.silent:
+            await Deferred().addTimeout(seconds, self._clock)
+        if key in self.dead:
+            raise ConnectionRefusedError("gone")
+        return (200, self.answers[path]) if path in self.answers else (404, b"")
 
 
-def remote(name: str = "v1.a.example.com") -> Object:
+def remote(group: str = "a.example.com") -> Object:
+    name = f"v1.{group}"
     spec = {
-        "group": "a.example.com",
+        "group": group,
         "version": "v1",
         "groupPriorityMinimum": 1000,
         "versionPriority": 10,
@@ -109,7 +119,10 @@ class ControllerTests(SynchronousTestCase):
         self.custom: list[GroupVersion] = []
         self.events: list[tuple[str, str]] = []
         self.backends = Backends(self.clock)
-        self.controller = Controller(
+        self.questions = FakeQuestions(self.clock)
+        self.questions.answers["/apis/a.example.com/v1"] = b'{"resources": []}'
+        self.openapi: dict[str, tuple[str, bytes]] = {}
+        self.controller = APIServiceController(
             self.client,  # type: ignore[arg-type]
             self.clock,
             self.backends,
@@ -119,8 +132,9 @@ class ControllerTests(SynchronousTestCase):
             service_changed=lambda kind, obj: self.events.append((kind, obj["metadata"]["name"])),
             remote_changed=lambda gv: None,
             now=lambda: "now",
+            openapi=self.openapi,
+            questions=self.questions,  # type: ignore[arg-type]
         )
-        self.controller.probed = []
         self.services = self.client.resource("apiregistration.k8s.io", "apiservices")
         self.start()
 
@@ -183,7 +197,7 @@ class ControllerTests(SynchronousTestCase):
         self.services.put(remote())
         self.turn()
         self.assertEqual(self.condition()["reason"], "ServiceNotFound")
-        self.assertEqual(self.controller.probed, [])
+        self.assertEqual(self.questions.asked, [])
         service = {
             "metadata": {"name": "svc", "namespace": "ns"},
             "spec": {"type": "ExternalName", "externalName": "h"},
@@ -191,15 +205,74 @@ class ControllerTests(SynchronousTestCase):
         self.client.resource("", "services").put(service, "ns")
         self.turn()
         self.assertEqual(self.condition()["status"], "True")
-        self.assertEqual(self.controller.probed[-1], Target("h", 443, "svc.ns.svc"))
-        self.assertIsNotNone(self.backends.get("v1.a.example.com"))
+        self.assertEqual(self.questions.asked[0], ("v1.a.example.com", "/apis/a.example.com/v1"))
+        backend = self.backends.get("v1.a.example.com")
+        assert backend is not None
+        self.assertEqual(backend.target, Target("h", 443, "svc.ns.svc"))
 
     def test_a_server_that_dies_is_noticed_by_the_next_look(self) -> None:
         self.test_a_missing_service_is_said_and_its_coming_is_noticed()
-        self.controller.answer = Verdict("False", "FailedDiscoveryCheck", "gone")
+        self.questions.dead.add("v1.a.example.com")
         self.clock.advance(31)
         self.turn()
         self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
+        self.questions.dead.clear()
+        self.clock.advance(31)
+        self.turn()
+        self.assertEqual(self.condition()["status"], "True")
+
+    def silence(self, count: int) -> list[str]:
+        """So many servers that accept connections and never answer."""
+        service = {
+            "metadata": {"name": "svc", "namespace": "ns"},
+            "spec": {"type": "ExternalName", "externalName": "h"},
+        }
+        self.client.resource("", "services").put(service, "ns")
+        names = []
+        for number in range(count):
+            obj = remote(f"silent{number}.example.com")
+            names.append(obj["metadata"]["name"])
+            self.questions.silent.add(names[-1])
+            self.services.put(obj)
+        self.turn()
+        return names
+
+    def test_servers_that_never_answer_do_not_make_a_custom_resource_wait(self) -> None:
+        names = self.silence(6)
+        self.assertEqual(len(self.questions.asked), 5, "as many as there are workers")
+        gv = GroupVersion("new.example.com", "v1")
+        self.custom.append(gv)
+        self.controller.custom_changed(gv)
+        self.turn()
+        self.assertIn(("", "v1.new.example.com"), self.services.objects)
+        for _ in range(3):
+            self.clock.advance(5)
+            self.turn()
+        self.assertEqual({self.condition(name)["reason"] for name in names}, {"FailedDiscoveryCheck"})
+
+    def test_one_that_answers_is_found_among_those_that_do_not(self) -> None:
+        self.silence(6)
+        self.services.put(remote())
+        for _ in range(2):
+            self.clock.advance(5)
+            self.turn()
+        self.assertEqual(self.condition()["status"], "True")
+
+    def test_a_document_that_never_comes_delays_nothing_but_documents(self) -> None:
+        self.test_a_missing_service_is_said_and_its_coming_is_noticed()
+        path = "/openapi/v3/apis/a.example.com/v1?hash=A"
+        paths = {"apis/a.example.com/v1": {"serverRelativeURL": path}}
+        self.questions.answers["/openapi/v3"] = orjson.dumps({"paths": paths})
+        self.questions.answers[path] = b"{}"
+        self.clock.advance(31)
+        self.turn()
+        self.assertEqual(self.openapi, {"apis/a.example.com/v1": ("A", b"{}")})
+        asked = len(self.questions.asked)
+        self.clock.advance(31)
+        self.turn()
+        self.assertEqual(len(self.questions.asked), asked + 2, "a document that is known is not read again")
+        self.services.remove("v1.a.example.com")
+        self.assertEqual(self.openapi, {})
 
     def test_a_deleted_one_is_forgotten(self) -> None:
         self.test_a_missing_service_is_said_and_its_coming_is_noticed()

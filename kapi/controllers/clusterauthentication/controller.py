@@ -10,8 +10,8 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
 from kapi.controllers.clusterauthentication.reconcile import NAME, NAMESPACE, TrustedIdentities, wanted_data
-from kapi.controllers.queue import WorkQueue
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 
 

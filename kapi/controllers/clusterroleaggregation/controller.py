@@ -7,8 +7,8 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
 from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
-from kapi.controllers.queue import WorkQueue
 from kapi.machinery.status import NotFound
 
 GROUP = "rbac.authorization.k8s.io"

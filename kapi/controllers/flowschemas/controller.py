@@ -12,8 +12,8 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client, Object, ResourceClient
+from kapi.client.workqueue import WorkQueue
 from kapi.controllers.flowschemas import reconcile
-from kapi.controllers.queue import WorkQueue
 from kapi.machinery import status
 
 GROUP = "flowcontrol.apiserver.k8s.io"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
 from kapi.controllers.namespaces import reconcile
-from kapi.controllers.queue import WorkQueue
 from kapi.machinery import status, tree
 from kapi.machinery.time import seconds_of
 

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.quota.evaluators import evaluator_of
 from kapi.client.interface import Client, Object
-from kapi.controllers.queue import WorkQueue
+from kapi.client.workqueue import WorkQueue
 from kapi.controllers.resourcequota.reconcile import MEASURED, corrected, limits_of, resources_of
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource

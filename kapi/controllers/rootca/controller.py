@@ -10,7 +10,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client, Object
-from kapi.controllers.queue import WorkQueue
+from kapi.client.workqueue import WorkQueue
 from kapi.machinery import status
 
 NAME = "kube-root-ca.crt"

@@ -11,8 +11,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
 from kapi.controllers.events import EventRecorder, News
-from kapi.controllers.queue import WorkQueue
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of

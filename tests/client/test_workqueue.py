@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.queue import WorkQueue
+from kapi.client.workqueue import MAX_TURN, RETRY_BURST, RETRY_RATE, WorkQueue
 from kapi.machinery import status
 
 
@@ -16,7 +16,7 @@ class WorkQueues(TestCase):
         self.seen: list[str] = []
         self.gates: dict[str, Deferred[None]] = {}
 
-    def queue(self, workers: int = 2) -> WorkQueue:
+    def queue(self, workers: int = 2) -> WorkQueue[str]:
         async def handle(key: str) -> None:
             self.seen.append(key)
             gate = self.gates.get(key)
@@ -85,6 +85,48 @@ class WorkQueues(TestCase):
         self.clock.pump([1, 0])
         self.assertEqual(self.seen, ["a", "a"])
         queue.stop()
+
+    def test_many_failures_come_again_at_a_bounded_rate(self) -> None:
+        """Whatever makes all keys fail is not asked by all of them at once, ever and ever again."""
+        count = 0
+
+        async def fail(key: int) -> None:
+            nonlocal count
+            count += 1
+            raise status.StatusError("no")
+
+        queue = WorkQueue(self.clock, "test", fail, workers=1000)
+        for key in range(1000):
+            queue.add(key)
+        self.clock.advance(0)
+        self.assertEqual(count, 1000)
+        self.clock.pump([0.05] * 200)
+        self.assertLess(count - 1000, RETRY_BURST + 10 * RETRY_RATE + 10)
+        self.assertGreater(count - 1000, RETRY_BURST)
+        queue.stop()
+
+    def test_a_key_whose_handler_was_cancelled_by_something_else_comes_again(self) -> None:
+        gate = self.gates["a"] = Deferred()
+        queue = self.queue()
+        queue.add("a")
+        self.clock.advance(0)
+        gate.cancel()
+        del self.gates["a"]
+        self.clock.pump([0.2, 0])
+        self.assertEqual(self.seen, ["a", "a"])
+
+    def test_many_keys_let_others_have_their_turn(self) -> None:
+        async def slow(key: int) -> None:
+            self.seen.append(str(key))
+            self.clock.rightNow += MAX_TURN * 0.6
+
+        queue = WorkQueue(self.clock, "test", slow)
+        for key in range(10):
+            queue.add(key)
+        self.clock.callLater(0, self.seen.append, "other")
+        self.clock.advance(0)
+        self.assertLess(self.seen.index("other"), 4)
+        self.assertEqual(len(self.seen), 11)
 
     def test_nothing_runs_after_stop(self) -> None:
         queue = self.queue()

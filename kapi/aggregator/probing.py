@@ -1,0 +1,131 @@
+"""Whether the servers behind APIServices can be asked: sets ``Available``, and takes their resources for discovery.
+
+Upstream: kube-aggregator ``status/remote`` and ``handler_discovery.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.ssl import PrivateCertificate
+from twisted.logger import Logger
+
+from kapi.aggregator import availability
+from kapi.aggregator.asking import Questions
+from kapi.aggregator.availability import PASSED, SERVICE_LABEL, Target, Verdict
+from kapi.aggregator.backend import Backend, Backends
+from kapi.aggregator.groups import from_legacy
+from kapi.client.interface import Client
+from kapi.client.workqueue import WorkQueue
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersion
+
+Object = dict[str, Any]
+WORKERS = 5  # servers asked at once: one that never answers holds one of them, for PROBE_TIMEOUT
+RESYNC = 30.0  # seconds between two looks at a server
+PROBE_TIMEOUT = 5.0  # seconds
+
+
+class AvailabilityController:
+    """``resources`` is called with what a server serves, in the form of aggregated discovery, whenever it answers; ``now``
+    gives the time for conditions, ``identity`` is the certificate that servers know us by.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        client: Client,
+        reactor: IReactorTime,
+        backends: Backends,
+        questions: Questions,
+        *,
+        resources: Callable[[str, GroupVersion, list[Object]], None],
+        now: Callable[[], str],
+        identity: PrivateCertificate | None = None,
+    ) -> None:
+        self._services = client.resource("apiregistration.k8s.io", "apiservices")
+        self._client = client
+        self._backends = backends
+        self._questions = questions
+        self._resources = resources
+        self._now = now
+        self._identity = identity
+        self._queue: WorkQueue[str] = WorkQueue(reactor, "apiservice availability", self._sync, WORKERS)
+
+    def look_at(self, name: str) -> None:
+        self._queue.add(name)
+
+    def stop(self) -> None:
+        self._queue.stop()
+
+    async def _sync(self, name: str) -> float | None:
+        service = self._services.lister.get("", name)
+        if service is None:
+            self._backends.remove(name)
+            return None
+        verdict = PASSED
+        reference = service["spec"].get("service")
+        if reference is None:
+            self._backends.remove(name)
+        else:
+            verdict = await self._judge(service, reference)
+        await self._write(name, verdict)
+        return None if reference is None else RESYNC
+
+    async def _write(self, name: str, verdict: Verdict) -> None:
+        """On the APIService as it is after all the asking."""
+        service = self._services.lister.get("", name)
+        new = None if service is None else availability.updated_status(service, verdict, self._now())
+        if new is None:
+            return
+        try:
+            await self._services.update(new, subresource="status")
+        except status.NotFound as error:
+            self.log.info("apiservice: {message}", message=error.message)
+
+    async def _judge(self, service: Object, reference: Object) -> Verdict:
+        name, namespace = service["metadata"]["name"], reference["namespace"]
+        found = self._client.resource("", "services").lister.get(namespace, reference["name"])
+        slices = [
+            item
+            for item in self._client.resource("discovery.k8s.io", "endpointslices").lister.list(namespace)
+            if (item["metadata"].get("labels") or {}).get(SERVICE_LABEL) == reference["name"]
+        ]
+        verdict = availability.judge(reference, found, slices)
+        target = availability.resolve(reference, found, slices)
+        if verdict is not None or target is None:
+            self._backends.remove(name)
+            return verdict or Verdict("False", "MissingEndpoints", "no address to send requests to")
+        try:
+            self._backends.set(name, Backend(target, service["spec"], self._identity))
+        except ValueError as error:
+            return Verdict("False", "FailedDiscoveryCheck", str(error))
+        return await self._probe(service, target)
+
+    async def _probe(self, service: Object, target: Target) -> Verdict:
+        """Asks the server for its resources, which is its proof of life."""
+        name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
+        path = f"/apis/{gv}"
+        where = f"https://{target.host}:{target.port}{path}"
+        try:
+            code, body = await self._questions.get(name, path, PROBE_TIMEOUT)
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            text = f"failing or missing response from {where}: {error}"
+            return Verdict("False", "FailedDiscoveryCheck", text)
+        if not 200 <= code < 300:
+            text = f"failing or missing response from {where}: bad status from {where}: {code}"
+            return Verdict("False", "FailedDiscoveryCheck", text)
+        try:
+            found = from_legacy(orjson.loads(body))
+        except Exception:  # whatever the server says instead
+            found = []
+        if self._services.lister.get("", name) is not None:
+            self._resources(name, gv, found)
+        return PASSED
