@@ -119,7 +119,12 @@ class LogFile:
 
 def _compress(file: Path) -> None:
     packed = file.with_name(file.name + ".gz")
-    with file.open("rb") as source, gzip.open(packed, "wb") as target:
+    packed.unlink(missing_ok=True)
+    descriptor = os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with (
+        file.open("rb") as source,
+        os.fdopen(descriptor, "wb") as raw,
+        gzip.GzipFile(file.name, "wb", fileobj=raw) as target,
+    ):
         shutil.copyfileobj(source, target)
-    packed.chmod(0o600)
     file.unlink()

@@ -66,7 +66,8 @@ class Files:
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file that only its owner can read; a reader never sees half of it."""
     scratch = path.with_name(path.name + ".new")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    scratch.unlink(missing_ok=True)  # what a crash left may be readable by others
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     scratch.replace(path)
