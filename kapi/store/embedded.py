@@ -14,6 +14,8 @@ import os
 import shutil
 import signal
 import socket
+import stat
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any
 
 from twisted.internet import defer
 from twisted.internet.endpoints import UNIXClientEndpoint
+from twisted.internet.error import ConnectError
 from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -32,6 +35,8 @@ log = Logger()
 
 START_PATIENCE = 60.0  # seconds until the socket must accept (a long append file takes its time)
 STOP_PATIENCE = 10.0  # seconds for a clean shutdown before it is killed
+LEFTOVER_PATIENCE = 5.0  # seconds for a server that was left behind to end, each time it is asked
+_PROBE = 0.5  # seconds a connection to the socket may take
 _BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)
 _LOG_TAIL = 2048  # bytes at the end of its log that are read when it ended unexpectedly
 _LONGEST_SOCKET = 100  # bytes; the kernel allows 107
@@ -95,6 +100,7 @@ class EmbeddedValkey(ProcessProtocol):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(self.socket_path).parent.mkdir(mode=0o700, exist_ok=True)
             self._take_lock()
+            self._make_private()
         except OSError as error:
             raise UnsuitableStore(f"data directory {self.directory}: {error.strerror or error}") from None
         if not self._listening():
@@ -164,31 +170,79 @@ class EmbeddedValkey(ProcessProtocol):
             raise UnsuitableStore(f"data directory {self.directory} is in use by another kapi") from None
         self._lock = lock
 
+    def _make_private(self) -> None:
+        """What earlier versions left readable for others."""
+        self.directory.chmod(0o700)
+        for path in self.directory.rglob("*"):
+            try:
+                mode = path.lstat().st_mode
+                if (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and mode & 0o077:
+                    path.chmod(0o700 if stat.S_ISDIR(mode) else 0o600)
+            except FileNotFoundError:
+                pass  # a server that was left behind still tidies up
+
     async def _end_leftover(self) -> None:
         """A server whose kapi was killed may still run; the lock says that nobody needs it."""
         if not self._listening():
             return
         log.info("ending the store's server that an earlier process left behind")
-        endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path)
-        connection: Connection = await endpoint.connect(ConnectionFactory())
-        connection.execute_command("SHUTDOWN", "NOSAVE").addErrback(lambda _: None)
-        await connection.lost
-        for _ in range(500):
-            if not self._listening():
-                return
+        endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path, timeout=LEFTOVER_PATIENCE)
+        try:
+            connection: Connection = await endpoint.connect(ConnectionFactory())
+        except (ConnectError, OSError):  # it ends just now, or takes no connections
+            pass
+        else:
+            connection.execute_command("SHUTDOWN", "NOSAVE").addErrback(lambda _: None)
+            await self._gone(LEFTOVER_PATIENCE)
+            connection.abort()
+        if not await self._gone(0):
+            self._kill_leftover()
+            if not await self._gone(LEFTOVER_PATIENCE):
+                raise UnsuitableStore(f"{self.socket_path}: a server that does not end is listening there")
+
+    async def _gone(self, seconds: float) -> bool:
+        """Whether nothing listens any more, at the latest after some seconds."""
+        deadline = self._reactor.seconds() + seconds
+        while self._listening():
+            if self._reactor.seconds() >= deadline:
+                return False
             await deferLater(self._reactor, 0.02, lambda: None)
-        raise UnsuitableStore(f"{self.socket_path}: a server that does not end is listening there")
+        return True
+
+    def _kill_leftover(self) -> None:
+        """It is stopped or hangs.  It listens in our private directory and is our user's, so it is ours."""
+        pid = self._listener()
+        if pid is None:
+            return
+        log.warn("killing the store's server {pid}, which does not end by itself", pid=pid)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError as error:
+            raise UnsuitableStore(f"{self.socket_path}: cannot end the process {pid}: {error.strerror}") from None
+
+    def _listener(self) -> int | None:
+        """The process that listens; None where the platform does not say, or when it is somebody else's."""
+        if not hasattr(socket, "SO_PEERCRED"):
+            return None
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_PROBE)
+            try:
+                probe.connect(self.socket_path)
+                pid, user, _ = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            except OSError:
+                return None
+        return pid if user == os.getuid() and pid not in (0, os.getpid()) else None
 
     def _listening(self) -> bool:
-        probe = socket.socket(socket.AF_UNIX)
-        try:
-            probe.settimeout(0.5)
-            probe.connect(self.socket_path)
-            return True
-        except OSError:
-            return False
-        finally:
-            probe.close()
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.settimeout(_PROBE)
+                probe.connect(self.socket_path)
+            except (TimeoutError, BlockingIOError):
+                return True  # so many wait already that one more cannot
+            except OSError:
+                return False
+        return True
 
     def _arguments(self) -> list[str]:
         binary = find_binary()
@@ -230,9 +284,13 @@ class EmbeddedValkey(ProcessProtocol):
             log_file.replace(log_file.with_suffix(".log.1"))
         self._ended = defer.Deferred()
         self._started_at = self._reactor.seconds()
-        self._process = self._reactor.spawnProcess(
-            self, arguments[0], arguments, env={"LC_ALL": "C", "PATH": os.defpath}, path=str(self.directory)
-        )
+        mask = os.umask(0o077)  # the server takes it over: its files are nobody else's business
+        try:
+            self._process = self._reactor.spawnProcess(
+                self, arguments[0], arguments, env={"LC_ALL": "C", "PATH": os.defpath}, path=str(self.directory)
+            )
+        finally:
+            os.umask(mask)
 
     async def _wait_until_listening(self) -> None:
         deadline = self._reactor.seconds() + START_PATIENCE

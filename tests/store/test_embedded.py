@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
 import tempfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
+from kapi.store import embedded
 from kapi.store.embedded import EmbeddedValkey, find_binary
 from kapi.store.errors import UnsuitableStore
 
@@ -61,13 +64,7 @@ class EmbeddedValkeyTest(TestCase):
             await server.stop()
 
     async def test_a_server_left_behind_is_replaced(self) -> None:
-        left = self.server()
-        await left.start()
-        # as if its kapi had been killed: the lock is gone, the server is not
-        left._release_lock()
-        left._stopping = True
-        ended: Deferred[None] | None = left._ended
-        assert ended is not None
+        _, ended = await self._left_behind()
         heir = self.server()
         heir.launch()
         self.assertIsNone(heir.pid)  # nothing is started beside the old one
@@ -75,3 +72,69 @@ class EmbeddedValkeyTest(TestCase):
         await ended
         self.assertIsNotNone(heir.pid)
         await heir.stop()
+
+    async def _left_behind(self) -> tuple[EmbeddedValkey, Deferred[None]]:
+        """A server as if its kapi had been killed: the lock is gone, the server is not."""
+        left = self.server()
+        await left.start()
+        left._release_lock()
+        left._stopping = True
+        assert left._ended is not None
+        return left, left._ended
+
+    async def test_a_stopped_server_left_behind_cannot_hold_the_start(self) -> None:
+        self.patch(embedded, "LEFTOVER_PATIENCE", 0.5)
+        left, ended = await self._left_behind()
+        assert left.pid is not None
+        os.kill(left.pid, signal.SIGSTOP)
+        heir = self.server()
+        await heir.start()
+        await ended
+        self.assertIsNotNone(heir.pid)
+        await heir.stop()
+
+    async def test_a_hanging_server_of_unknown_origin_is_one_clear_line(self) -> None:
+        self.patch(embedded, "LEFTOVER_PATIENCE", 0.5)
+        left, ended = await self._left_behind()
+        assert left.pid is not None
+        os.kill(left.pid, signal.SIGSTOP)
+        heir = self.server()
+        self.patch(heir, "_listener", lambda: None)
+        with self.assertRaisesRegex(UnsuitableStore, "a server that does not end is listening there"):
+            await heir.start()
+        os.kill(left.pid, signal.SIGKILL)
+        await ended
+
+    async def test_a_full_backlog_counts_as_listening(self) -> None:
+        left, ended = await self._left_behind()
+        assert left.pid is not None
+        os.kill(left.pid, signal.SIGSTOP)
+        self.patch(embedded, "_PROBE", 0.01)
+        waiting = []
+        for _ in range(2000):
+            waiting.append(socket.socket(socket.AF_UNIX))
+            waiting[-1].setblocking(False)
+            if waiting[-1].connect_ex(left.socket_path):
+                break
+        self.assertTrue(left._listening())
+        for each in waiting:
+            each.close()
+        os.kill(left.pid, signal.SIGKILL)
+        await ended
+        self.assertFalse(left._listening())
+
+    async def test_all_files_are_private_also_those_of_earlier_versions(self) -> None:
+        old = self.directory / "appendonlydir"
+        old.mkdir(mode=0o755)
+        (old / "left").write_text("")
+        (old / "left").chmod(0o644)
+        server = self.server()
+        await server.start()
+        try:
+            found = [path for path in self.directory.rglob("*") if not path.is_socket()]
+            self.assertLessEqual({"lock", "valkey.log", "left"}, {path.name for path in found})
+            self.assertTrue(any(path.name.endswith(".aof") for path in found), found)
+            for path in (*found, self.directory):
+                self.assertEqual(path.stat().st_mode & 0o777, 0o700 if path.is_dir() else 0o600, path)
+        finally:
+            await server.stop()
