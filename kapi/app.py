@@ -86,7 +86,9 @@ class App(Service):
             host = "127.0.0.1" if host == "0.0.0.0" else "::1"
         self.url = f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.assembly = assemble(self.options, self.reactor, self.files, store, self.advertise, self.port)
-        runner = RequestRunner(self.assembly.chain, self.reactor, gather=True, rounds=self.assembly.rounds)
+        runner = RequestRunner(
+            self.assembly.chain, self.reactor, gather=True, rounds=self.assembly.rounds, slices=self.assembly.slices
+        )
         self.runner = runner
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self.assembly.metrics.registry.register(self.connections.handshake_errors)

@@ -12,6 +12,7 @@ from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import Metrics
 from kapi.server.rounds import Rounds
+from kapi.server.slices import Slices
 from kapi.watchcache.caches import Caches
 
 
@@ -30,6 +31,7 @@ class Assembly:
         self.chain: FilterChain
         self.auditor: Auditor | None = None
         self.rounds: Rounds | None = None  # without priority and fairness all work is done as it comes
+        self.slices: Slices
         self.hooks: Hooks
 
     def reload(self) -> None:

@@ -38,6 +38,7 @@ from kapi.server.health import HealthChecks
 from kapi.server.lifecycle import Hooks
 from kapi.server.pki import Files
 from kapi.server.routes import install_health, install_index, install_metrics, install_version
+from kapi.server.slices import Slices
 from kapi.server.slis import install_slis
 from kapi.store.redis_store import RedisStore
 from kapi.watchcache.caches import Caches
@@ -47,6 +48,7 @@ from kapi.watchcache.metrics import families
 def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, advertise: str, port: int) -> Assembly:
     """Raises ConfigError."""
     made = Assembly()
+    made.slices = Slices(reactor)
     made.caches = Caches(store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"))
     made.metrics.add(families(made.caches))
     store.on_request = _observe_store(made)

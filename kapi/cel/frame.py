@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kapi.cel.errors import BudgetExceeded, TimeExceeded
+from kapi.machinery.checkpoint import checkpoint
 
 Step = Callable[["Frame"], Any]
 
@@ -33,6 +34,7 @@ class Frame:
 
     def grow(self, amount: int) -> None:
         """Accounts for an allocation."""
+        checkpoint()
         self.allocated += amount
         if self.allocated > MAX_ALLOCATION:
             raise BudgetExceeded()
@@ -41,6 +43,7 @@ class Frame:
 
     def tick(self) -> None:
         """Called once an iteration."""
+        checkpoint()
         if self.cost > self.limit:
             raise BudgetExceeded()
         if self.deadline and time.monotonic() > self.deadline:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kapi.admission.interface import CREATE
 from kapi.machinery import status
+from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupKind
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
@@ -105,6 +106,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
                 kept = await store.stored_form(obj)
                 halves = store.encode(kept)
                 charges = charges_of(attributes) if attributes.charges else ()
+                commit()
                 revision = await store.store.create(key, *halves, expires=store.expires(), charges=charges)
                 outcome = store.stored(kept, halves, revision, created=True)
         except (KeyExists, Outdated):

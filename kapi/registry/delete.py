@@ -6,6 +6,7 @@ from typing import Any
 
 from kapi.admission.interface import DELETE
 from kapi.machinery import status, tree
+from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of, stamp
 from kapi.registry.errors import interpret
@@ -78,6 +79,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Store
     if graceful:  # even without grace, watchers are told first that the object goes
         expected = (await _store_marked(store, op, obj, existing, entry)).revision
     try:
+        commit()
         revision = await store.store.delete(store.key(op.namespace, op.name), expected, *halves)
     except (RevisionConflict, KeyMissing):
         raise
@@ -96,6 +98,7 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
     if op.dry_run:
         return store.stored(obj, halves, entry.revision)
     try:
+        commit()
         revision = await store.store.update(store.key(op.namespace, op.name), entry.revision, *halves)
     except (RevisionConflict, KeyMissing):
         raise

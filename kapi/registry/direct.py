@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kapi.machinery import status, tree
+from kapi.machinery.checkpoint import commit
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Stored
 from kapi.registry.resource_store import ResourceStore
@@ -34,6 +35,7 @@ async def modify(
         if dry_run:
             return store.stored(obj, halves, entry.revision)
         try:
+            commit()
             revision = await store.store.update(store.key(namespace, name), entry.revision, *halves)
         except (RevisionConflict, KeyMissing):
             continue

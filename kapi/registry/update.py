@@ -7,6 +7,7 @@ from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE
 from kapi.machinery import status
+from kapi.machinery.checkpoint import commit
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind
 from kapi.registry import metadata as meta
@@ -122,6 +123,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             key = store.key(op.namespace, op.name)
             try:
                 charges = charges_of(attributes) if attributes.charges else ()
+                commit()
                 revision = await store.store.update(key, entry.revision, *halves, charges=charges, counted=op.counted)
             except (RevisionConflict, KeyMissing, Outdated):
                 raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not
@@ -177,6 +179,7 @@ async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, en
         return store.stored(obj, halves, entry.revision, deleted=True)
     try:
         last = store.encode(entry.object)
+        commit()
         revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *last)
     except (RevisionConflict, KeyMissing):
         raise

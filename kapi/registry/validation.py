@@ -1,6 +1,7 @@
 """Validation that may take long: expressions of custom resources and their definitions.
 
-It is tried at once for a moment; what takes longer runs again in a thread, so that the reactor is never held up.
+A request's runs in slices.  Elsewhere it is tried at once for a moment; what takes longer runs again in a thread, so that the
+reactor is never held up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from twisted.internet.threads import deferToThread
 
 from kapi.cel import TimeExceeded
-from kapi.machinery import status
+from kapi.machinery import checkpoint, status
 from kapi.machinery.field import FieldError
 from kapi.resources.definition import StrategyContext
 
@@ -23,6 +24,9 @@ async def validated(
     context: StrategyContext, validate: Callable[..., list[FieldError]], *objects: Any
 ) -> list[FieldError]:
     """The errors that a strategy's method finds.  Raises Timeout."""
+    if checkpoint.running is not None:
+        context.patience = 0.0  # until the request's deadline
+        return validate(*objects, context)
     context.patience = _PATIENCE
     try:
         return validate(*objects, context)

@@ -34,6 +34,8 @@ class RequestContext:
         "warnings",
         "received",
         "deadline",
+        "committed",
+        "interrupt",
         "_worked",
         "_resumed",
         "response_headers",
@@ -56,6 +58,8 @@ class RequestContext:
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
+        self.committed = False  # it has changed what others see, and runs to its end
+        self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
         self._worked = 0.0
         self._resumed = perf_counter()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers

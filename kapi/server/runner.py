@@ -1,13 +1,13 @@
 """Runs one request from the parsed request line to the last byte: chain, answer, finishers.
 
-A request that never waits goes through without a single Deferred.  A client that goes away cancels a read; a write runs
-on, since a torn write would leave others (allocations, quota) with half of it.
+A request that never waits goes through without a single Deferred.  A client that goes away cancels a read, and a computation
+that nobody has seen anything of; a write runs on, since a torn write would leave others (allocations, quota) with half of it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -18,6 +18,7 @@ from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
+from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.status import StatusError
 from kapi.registry.metadata import new_uid
 from kapi.request.context import RequestContext
@@ -25,6 +26,7 @@ from kapi.request.parse import split_uri
 from kapi.request.response import Response, leaves_whole
 from kapi.server.outgoing import Answer, Outgoing
 from kapi.server.rounds import Rounds
+from kapi.server.slices import Slices, Suspended
 from kapi.server.waiting import Waiting
 
 
@@ -32,6 +34,8 @@ async def _as_coroutine(answer: Awaitable[Response]) -> Response:
     return await answer
 
 
+#: a request that is not answered yet, and what it waits for
+Begun = tuple[Coroutine[Any, Any, Response], Any]
 _WAITING = "waiting"  # in ``ctx.extra``: the answer that is waited for
 _READS = frozenset(["GET", "HEAD", "OPTIONS"])
 
@@ -40,13 +44,22 @@ class RequestRunner:
     """What a listening site calls for every request; ``reactor`` gives time and threads.
 
     With ``gather`` the small answers of a turn of the reactor leave together; with ``rounds`` requests that waited go on in
-    turn.
+    turn; with ``slices`` what takes long does not hold up the others.
     """
 
-    def __init__(self, chain: FilterChain, reactor: Any, *, gather: bool = False, rounds: Rounds | None = None) -> None:
+    def __init__(
+        self,
+        chain: FilterChain,
+        reactor: Any,
+        *,
+        gather: bool = False,
+        rounds: Rounds | None = None,
+        slices: Slices | None = None,
+    ) -> None:
         self.chain = chain
         self.reactor = reactor
         self._rounds = rounds
+        self._slices = slices
         self._outgoing = Outgoing(reactor, self._leave) if gather else None
         self.watches: set[Any] = set()  # streams to be ended when the server stops
 
@@ -56,28 +69,59 @@ class RequestRunner:
         ctx.extra["reactor"] = self.reactor
         ctx.extra["watches"] = self.watches
         self._identify(ctx)
-        answer: Any
-        try:
-            ctx.path, ctx.query = split_uri(http.uri)
-            answer = self.chain.handle(ctx)
-        except Exception:
-            answer = self._refuse(ctx, Failure())
-        if isinstance(answer, Response):
-            self._write(ctx, answer)
+        slices = self._slices
+        outcome: Any
+        if slices is not None and ctx.method not in _READS:
+            outcome = slices.run(self._run, ctx, ctx)
+        else:
+            outcome = self._first(ctx)
+            if type(outcome) is tuple and outcome[1] is in_slices:
+                begun = ctx, outcome[0]
+                outcome = self._on(begun) if slices is None else slices.run(self._on, begun, ctx)
+        if isinstance(outcome, Response):  # most answers come from memory: without waiting, and without a timer
+            self._write(ctx, outcome)
             return
-        coroutine = answer if inspect.iscoroutine(answer) else _as_coroutine(answer)
-        try:
-            first = coroutine.send(None)
-        except StopIteration as stop:  # most answers come from memory: without waiting, and without a timer
-            self._write(ctx, stop.value)
+        if outcome is None:
             return
-        except Exception:
-            refusal = self._refuse(ctx, Failure())
-            if refusal is not None:
-                self._write(ctx, refusal)
-            return
+        coroutine, first = (None, outcome) if isinstance(outcome, Suspended) else outcome
         ctx.http.notifyFinish().addErrback(self._gone, ctx)  # which may be hours later: keeps nothing but the context
-        ctx.extra[_WAITING] = Waiting(ctx, coroutine, first, self._answered, self.reactor, self._rounds)
+        ctx.extra[_WAITING] = Waiting(ctx, coroutine, first, self._answered, self.reactor, self._rounds, self._slices)
+
+    def _first(self, ctx: RequestContext) -> Begun | Response | None:
+        """The first step of a request: answered, or begun; None when nobody waits for its answer."""
+        try:
+            ctx.path, ctx.query = split_uri(ctx.http.uri)
+            answer: Any = self.chain.handle(ctx)
+            if isinstance(answer, Response):
+                return answer
+            coroutine = answer if inspect.iscoroutine(answer) else _as_coroutine(answer)
+            return coroutine, coroutine.send(None)
+        except StopIteration as stop:
+            response: Response = stop.value
+            return response
+        except Exception:
+            return self._refuse(ctx, Failure())
+
+    def _run(self, ctx: RequestContext) -> Begun | Response | None:
+        """The same, until it waits for somebody else."""
+        outcome = self._first(ctx)
+        if type(outcome) is tuple and outcome[1] is in_slices:
+            return self._on((ctx, outcome[0]))
+        return outcome
+
+    def _on(self, begun: tuple[RequestContext, Coroutine[Any, Any, Response]]) -> Begun | Response | None:
+        """Goes on after ``in_slices``."""
+        ctx, coroutine = begun
+        try:
+            awaited: Any = in_slices
+            while awaited is in_slices:
+                awaited = coroutine.send(None)
+            return coroutine, awaited
+        except StopIteration as stop:
+            response: Response = stop.value
+            return response
+        except Exception:
+            return self._refuse(ctx, Failure())
 
     @staticmethod
     def _identify(ctx: RequestContext) -> None:
@@ -86,7 +130,7 @@ class RequestRunner:
         ctx.audit_id = given if given else new_uid()
         ctx.response_headers.append((b"Audit-Id", ctx.audit_id.encode("utf-8", "replace")))
 
-    def _answered(self, ctx: RequestContext, outcome: Response | Failure) -> None:
+    def _answered(self, ctx: RequestContext, outcome: Response | Failure | None) -> None:
         ctx.extra.pop(_WAITING, None)
         try:
             response = self._refuse(ctx, outcome) if isinstance(outcome, Failure) else outcome
@@ -98,7 +142,7 @@ class RequestRunner:
     @staticmethod
     def _gone(_: Failure, ctx: RequestContext) -> None:
         waiting = ctx.extra.pop(_WAITING, None)
-        if waiting is not None and ctx.method in _READS:
+        if waiting is not None and (ctx.method in _READS or waiting.computing):
             waiting.cancel()
 
     def _refuse(self, ctx: RequestContext, failure: Failure) -> Response | None:

@@ -9,52 +9,66 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from kapi.machinery import status
+from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.rounds import Rounds
+from kapi.server.slices import Slices, Suspended
 
 _TEXT = "request did not complete within the allotted timeout"
-#: called once with the answer or the failure
-Answered = Callable[[RequestContext, "Response | Failure"], None]
+#: called once with the answer or the failure; None: there is nobody to answer to
+Answered = Callable[[RequestContext, "Response | Failure | None"], None]
 
 
 class Waiting:
-    """``coroutine`` has stopped at ``first``, a Deferred.
+    """``coroutine`` has stopped at ``first``, a Deferred; or its first step is suspended, and it is not known yet.
 
-    At the deadline ``answered`` gets a Timeout; what was running goes on unseen, so that a write that has reached the store is
-    not torn apart.  With ``rounds`` it goes on when it is its flow's turn.
+    At the deadline ``answered`` gets a Timeout.  A computation that nobody has seen anything of is ended then; what waits goes
+    on unseen, so that a write that has reached the store is not torn apart.  With ``rounds`` it goes on when it is its flow's
+    turn, with ``slices`` it holds the reactor for a slice at a time.
     """
 
-    __slots__ = ("_answered", "_awaited", "_coroutine", "_ctx", "_failure", "_late", "_rounds", "flow")
+    __slots__ = (
+        "_answered", "_awaited", "_coroutine", "_ctx", "_failure", "_late", "_rounds", "_slices", "computing", "flow",
+    )  # fmt: skip
 
     def __init__(
         self,
         ctx: RequestContext,
-        coroutine: Coroutine[Any, Any, Response],
-        first: Deferred[Any],
+        coroutine: Coroutine[Any, Any, Response] | None,
+        first: Deferred[Any] | Suspended,
         answered: Answered,
         clock: IReactorTime,
         rounds: Rounds | None = None,
+        slices: Slices | None = None,
     ) -> None:
         self._failure: Failure | None = None
         self.flow: int | None = getattr(ctx.http.transport, "flow", None)
         self._rounds = rounds
+        self._slices = slices
         self._ctx = ctx
         self._coroutine = coroutine
         self._answered: Answered | None = answered
         self._late: Any = None
+        self.computing = False  # suspended between two slices
         if ctx.deadline:
             self._late = clock.callLater(max(0.0, ctx.deadline - clock.seconds()), self._expire)
-        self._wait(first)
+        if isinstance(first, Suspended):
+            self._compute(first)
+        else:
+            self._wait(first)
 
     def cancel(self) -> None:
-        """The client has gone: what is waited for is given up."""
-        self._awaited.cancel()
+        """The client has gone: what is waited for is given up, or the computation ended."""
+        if self.computing:
+            self._ctx.interrupt = CancelledError()
+        else:
+            self._awaited.cancel()
 
     def _wait(self, awaited: Deferred[Any]) -> None:
         self._ctx.pause()
@@ -74,23 +88,72 @@ class Waiting:
         """Goes on."""
         self._ctx.resume()
         failure, self._failure = self._failure, None
+        if self._slices is None:
+            self._take(self._step(failure))
+            return
+        outcome = self._slices.run(self._step, failure, self._ctx)
+        if isinstance(outcome, Suspended):
+            self._compute(outcome)
+        else:
+            self._take(outcome)
+
+    def _step(self, failure: Failure | None) -> Response | Failure | Deferred[Any]:
+        """What the coroutine comes to: its end, or what it waits for next."""
+        coroutine = self._coroutine
+        assert coroutine is not None
         try:
             if failure is not None:
-                awaited = failure.throwExceptionIntoGenerator(self._coroutine)
+                awaited: Any = failure.throwExceptionIntoGenerator(coroutine)
             else:
-                awaited = self._coroutine.send(None)
+                awaited = coroutine.send(None)
+            while awaited is in_slices:
+                awaited = coroutine.send(None)
         except StopIteration as stop:
-            self._tell(stop.value)
+            answer: Response = stop.value
+            return answer
+        except Interrupted as interrupted:
+            return Failure(interrupted.error)
         except BaseException:
-            self._tell(Failure())
-        else:
+            return Failure()
+        stopped_at: Deferred[Any] = awaited
+        return stopped_at
+
+    def _take(self, outcome: Any) -> None:
+        if isinstance(outcome, Deferred):
+            self._wait(outcome)
+        elif type(outcome) is tuple:
+            self._coroutine, awaited = outcome
             self._wait(awaited)
+        else:
+            self._tell(outcome)
+
+    # -- suspended
+
+    def _compute(self, suspended: Suspended) -> None:
+        assert self._slices is not None
+        self._ctx.pause()
+        self.computing = True
+        self._slices.wait(suspended, self)
+
+    def resumed(self) -> None:
+        """The next slice begins."""
+        self._ctx.resume()
+
+    def suspended(self) -> None:
+        """A slice is used up."""
+        self._ctx.pause()
+
+    def finished(self, result: Any) -> None:
+        """The computation has come to its end."""
+        self.computing = False
+        self._take(result)
 
     def _expire(self) -> None:
         self._late = None
-        self._tell(Failure(status.timeout(_TEXT)))
+        self._ctx.interrupt = late = status.timeout(_TEXT)
+        self._tell(Failure(late))
 
-    def _tell(self, outcome: Response | Failure) -> None:
+    def _tell(self, outcome: Response | Failure | None) -> None:
         answered, self._answered = self._answered, None
         if answered is None:
             return  # too late

@@ -20,6 +20,7 @@ from kapi.admission.quota import lists
 from kapi.admission.quota.check import check, used
 from kapi.admission.quota.evaluators import evaluator_of
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound, StatusError, internal
 
@@ -83,6 +84,7 @@ class ResourceQuota(Plugin):
         queue = self._queues.get(namespace)
         if queue is None:
             # nobody works on this namespace: this request does, for itself and for those that come meanwhile
+            commit()  # what it does from here on is for others as well
             queue = self._queues[namespace] = deque((waiter,))
             work = Deferred.fromCoroutine(self._work(namespace, queue))
             work.addErrback(self._abandon, namespace, queue)

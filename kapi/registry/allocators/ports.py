@@ -10,6 +10,7 @@ import random
 from typing import Any
 
 from kapi.codecs.split import encode_halves
+from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.allocators.errors import Full, OutOfRange, Taken
 from kapi.resources.core.services.allocation import port_candidates
@@ -55,6 +56,7 @@ class NodePorts:
             {"kind": "NodePortReservation", "apiVersion": "v1", "metadata": {"name": str(port)}, "owner": owner}
         )
         try:
+            commit()
             await self._store.create(f"{_PREFIX}{port}", head, tail)
         except KeyExists:
             raise Taken("provided port is already allocated") from None

@@ -14,6 +14,7 @@ import orjson
 
 from kapi.cel.errors import TimeExceeded
 from kapi.cel.values import format_double
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import (
     FieldError,
     Path,
@@ -83,8 +84,10 @@ class _Validator:
 
     def check(self, value: Any, schema: Schema, path: str, old: Any) -> Outcome:
         self.checks += 1
-        if not self.checks % _CHECKS_AT_ONCE and self.deadline and time.monotonic() > self.deadline:
-            raise TimeExceeded()
+        if not self.checks % _CHECKS_AT_ONCE:
+            checkpoint()
+            if self.deadline and time.monotonic() > self.deadline:
+                raise TimeExceeded()
         out = self.all(value, schema, path, old)
         if out.errors and old is not ABSENT and same(value, old):
             out.errors = []

@@ -1,0 +1,80 @@
+"""Where a long computation may be suspended, or ended: pure functions call ``checkpoint`` while they walk a client's data.
+
+Outside a slice (``kapi/server/slices.py``) and on other threads it does nothing.  It stands only where nothing shared is half
+changed: whatever else the server does may happen inside the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator
+from time import perf_counter
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+_EVERY = 32  # items of a walk between two checkpoints
+
+
+class Interrupted(BaseException):
+    """The computation ends here: ``error`` says why.  No Exception, for nobody may take it for a failure of his own."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Slice(Protocol):
+    """What a computation runs in."""
+
+    until: float  # seconds of perf_counter
+
+    def pause(self) -> None:
+        """Lets others work.  Raises Interrupted."""
+
+    def commit(self) -> None:
+        """See ``commit``."""
+
+
+#: the slice that runs now; set by the driver alone
+running: Slice | None = None
+
+
+def checkpoint() -> None:
+    """Others may work now.  Raises Interrupted when the request's time is over or its client gone."""
+    if running is not None and perf_counter() > running.until:
+        running.pause()
+
+
+def commit() -> None:
+    """From here on the computation changes what others see: it may still be suspended, but not ended.
+
+    Raises Interrupted when it is too late already.
+    """
+    if running is not None:
+        running.commit()
+
+
+def steps(items: Collection[Item]) -> Iterable[Item]:
+    """The items of a client's list or mapping, with checkpoints on the way.  Nobody else may change what is walked."""
+    if running is None:
+        return items
+    checkpoint()
+    return items if len(items) <= _EVERY else _stepping(items)
+
+
+def _stepping(items: Iterable[Item]) -> Iterator[Item]:
+    left = _EVERY
+    for item in items:
+        yield item
+        left -= 1
+        if not left:
+            left = _EVERY
+            checkpoint()
+
+
+class _InSlices:
+    def __await__(self) -> Generator[_InSlices, None, None]:
+        yield self
+
+
+#: awaited by what answers a read, when the answer takes long to make: from here on it runs in slices, as writes always do
+in_slices = _InSlices()

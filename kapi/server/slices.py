@@ -1,0 +1,245 @@
+"""Long computations in slices, so that none holds the reactor (ADR 18).
+
+A request's code runs in a greenlet of a small pool.  Most of it ends before anybody notices; what comes to a checkpoint
+(``kapi/machinery/checkpoint.py``) after its slice is used up is suspended there, and goes on in a later turn of the reactor,
+one flow after the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+from greenlet import getcurrent, greenlet
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from kapi.machinery import checkpoint
+from kapi.machinery.checkpoint import Interrupted
+
+Argument = TypeVar("Argument")
+
+LENGTH = 0.005  # seconds of a slice
+TURN = 0.015  # seconds of long computations in one turn of the reactor
+_LEAST = 0.0005  # seconds of a slice that begins when the turn is used up
+_COUNTED = 0.001  # seconds; less is no long computation
+_IDLE = 16  # workers that are kept
+
+
+class Computation(Protocol):
+    """Whose the work is, over all its slices."""
+
+    committed: bool  # others have seen something of it: it cannot be ended any more
+    interrupt: BaseException | None  # why it is to end, until it has been told
+
+
+class Owner(Protocol):
+    """Who waits for the end of a suspended computation."""
+
+    flow: int | None  # as priority and fairness has found
+
+    def suspended(self) -> None:
+        """Another slice is used up."""
+
+    def resumed(self) -> None:
+        """The next slice begins."""
+
+    def finished(self, result: Any) -> None:
+        """The job has returned.  Raises nothing."""
+
+
+class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
+    """Runs jobs, one after the other; a job catches what it raises."""
+
+    until = 0.0  # seconds of perf_counter; 0 before the first checkpoint of a slice
+    began = 0.0
+    computation: Any = None
+    result: Any = None  # of the last job, until it is taken
+
+    def __init__(self, slices: Slices) -> None:
+        super().__init__(self._work)
+        self._slices = slices
+        self._thread = get_ident()
+
+    def _work(self, job: Callable[[Any], Any], argument: Any) -> None:
+        while True:
+            try:
+                result = job(argument)
+            except Interrupted as interrupted:  # of a job that lets it pass
+                result = Failure(interrupted.error)
+            except Exception:
+                result = Failure()
+            self.result = result
+            job = argument = result = None  # type: ignore[assignment]  # an idle worker keeps nothing alive
+            job, argument = self.parent.switch()
+
+    def pause(self) -> None:
+        if get_ident() != self._thread or getcurrent() is not self:
+            return
+        self._end()
+        if not self.until:
+            self.began = perf_counter()
+            length = self._slices.length()
+            self.until = self.began + length
+            if length >= 0:
+                return
+        self.parent.switch(_SUSPENDED)
+        self._end()
+
+    def commit(self) -> None:
+        self._end()
+        self.computation.committed = True
+
+    def _end(self) -> None:
+        computation = self.computation
+        error = computation.interrupt
+        if error is not None and not computation.committed:
+            computation.interrupt = None
+            raise Interrupted(error)
+
+
+_SUSPENDED = object()
+
+
+class Suspended:
+    """A computation between two slices.  Whoever got it says who waits for it."""
+
+    __slots__ = ("owner", "worker")
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.owner: Owner
+
+
+class Slices:
+    """``length`` and ``turn`` are seconds; with a ``length`` below 0 every checkpoint suspends."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        *,
+        length: float = LENGTH,
+        turn: float = TURN,
+    ) -> None:
+        self._reactor = reactor
+        self._length = length
+        self._turn = turn
+        self._idle: list[Worker] = []
+        self._ready: dict[int | None, deque[Suspended]] = {}  # the flow that was served last is at the end
+        self._used = 0.0  # seconds of this turn
+        self._scheduled = False
+
+    def run(self, job: Callable[[Argument], Any], argument: Argument, computation: Computation) -> Any:
+        """What ``job(argument)`` returns, or Suspended (see ``wait``).  A job catches its exceptions."""
+        worker = self._idle.pop() if self._idle else Worker(self)
+        worker.computation = computation
+        return self._go(worker, (job, argument))
+
+    def wait(self, suspended: Suspended, owner: Owner) -> None:
+        """``owner`` learns the result when the computation has come to its end."""
+        suspended.owner = owner
+        flow = owner.flow
+        queue = self._ready.get(flow)
+        if queue is None:
+            queue = self._ready[flow] = deque()
+        queue.append(suspended)
+        self._come_back()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """The result of a function that is nobody's request."""
+        work = _Call()
+        result = self.run(_called, (function, arguments), work)
+        if isinstance(result, Suspended):
+            self.wait(result, work)
+        else:
+            work.finished(result)
+        return work.done
+
+    def _go(self, worker: Worker, value: Any) -> Any:
+        """One slice."""
+        worker.until = 0.0  # not measured before the first checkpoint
+        worker.parent = getcurrent()
+        before = checkpoint.running
+        checkpoint.running = worker
+        try:
+            switched = worker.switch(*value)
+        finally:
+            checkpoint.running = before
+        if worker.until:
+            used = perf_counter() - worker.began
+            if used > _COUNTED:
+                self._used += used
+                self._come_back()
+            if switched is _SUSPENDED:
+                return Suspended(worker)
+        result, worker.result, worker.computation = worker.result, None, None
+        if len(self._idle) < _IDLE:
+            self._idle.append(worker)
+        return result
+
+    def length(self) -> float:
+        """Seconds of a slice that begins now."""
+        length = self._length
+        return _LEAST if self._used >= self._turn and length > _LEAST else length
+
+    def _come_back(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self._serve)
+
+    def _serve(self) -> None:
+        """One slice of each flow after the other, until the turn is used up; at least one."""
+        self._scheduled = False
+        self._used = 0.0
+        ready = self._ready
+        while ready:
+            flow = next(iter(ready))
+            queue = ready.pop(flow)
+            suspended = queue.popleft()
+            if queue:
+                ready[flow] = queue
+            self._resume(suspended)
+            if self._used >= self._turn or self._length < 0:
+                break
+        if ready:
+            self._come_back()
+
+    def _resume(self, suspended: Suspended) -> None:
+        owner = suspended.owner
+        owner.resumed()
+        result = self._go(suspended.worker, ())
+        if isinstance(result, Suspended):
+            owner.suspended()
+            self.wait(result, owner)
+        else:
+            owner.finished(result)
+
+
+class _Call:
+    """A function's way through its slices."""
+
+    flow: int | None = None
+
+    def __init__(self) -> None:
+        self.done: Deferred[Any] = Deferred(self._cancel)
+        self.committed = False
+        self.interrupt: BaseException | None = None
+
+    def _cancel(self, _: Deferred[Any]) -> None:
+        self.interrupt = CancelledError()
+
+    def suspended(self) -> None: ...
+
+    def resumed(self) -> None: ...
+
+    def finished(self, result: Any) -> None:
+        if not self.done.called:
+            self.done.callback(result)  # a Failure goes to the errbacks
+
+
+def _called(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
+    function, arguments = call
+    return function(*arguments)
