@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
-from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError, StoreUnavailable
+from kapi.store.errors import (
+    Compacted,
+    KeyExists,
+    KeyMissing,
+    OutcomeUnknown,
+    Outdated,
+    RevisionConflict,
+    StoreError,
+    StoreUnavailable,
+)
 
 
 def interpret(error: StoreError, resource: GroupResource, name: str) -> status.StatusError:
@@ -17,6 +26,8 @@ def interpret(error: StoreError, resource: GroupResource, name: str) -> status.S
         return status.conflict(resource, name, status.OPTIMISTIC_LOCK)
     if isinstance(error, Compacted):
         return status.expired("The provided continue parameter is too old or the resource version is too old.")
+    if isinstance(error, OutcomeUnknown):  # without Retry-After: whether to try again is the client's to decide
+        return status.Timeout(f"Timeout: {error}")
     if isinstance(error, StoreUnavailable):
         unavailable = status.service_unavailable(f"the store is not available: {error}", retry_after=1)
         return unavailable

@@ -17,6 +17,8 @@ from twisted.internet import defer
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
+from kapi.store.errors import StoreUnavailable
+
 log = Logger()
 
 #: What a write was: kind, key, expected, head, tail, when it was sent (seconds of perf_counter), further arguments.
@@ -39,7 +41,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.on_replies: ReplyHandler = fire
         self.lost: defer.Deferred[str] = defer.Deferred()
         self.gone = False
-        self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered commands fail with
+        self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered writes fail with
         self.heard = 0  # replies so far: a watchdog sees progress by it
 
     def connectionMade(self) -> None:  # AUTH and SELECT are done by who connects
@@ -50,28 +52,35 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.connected = 0
         self.gone = True
         reason = why.getErrorMessage() if why is not None else "closed"
-        if type(self.error) is ConnectionGone:
-            self.error = ConnectionGone(f"the connection was lost: {reason}")
         pending, self.pending = self.pending, deque()
-        for deferred, _ in pending:
-            deferred.errback(self.error)
+        gone = ConnectionGone(f"the connection was lost: {reason}")
+        for deferred, write in pending:
+            deferred.errback(gone if write is None else self.error)
         self.lost.callback(reason)
 
     def dataReceived(self, data: bytes, unpause: bool = False) -> None:
-        reader = self._reader
-        reader.feed(data)
         batch: list[tuple[Pending, Any]] = []
-        pending = self.pending
-        reply = reader.gets()
-        while reply is not False:
-            if not pending:
-                self.transport.abortConnection()
-                return
-            batch.append((pending.popleft(), reply))
+        try:
+            reader = self._reader
+            reader.feed(data)
+            pending = self.pending
             reply = reader.gets()
+            while reply is not False:
+                batch.append((pending.popleft(), reply))
+                reply = reader.gets()
+        except Exception as error:  # no RESP, or a reply that nobody asked for; those before it count
+            log.error("the store's server said what it should not: {error}", error=error or type(error).__name__)
+            self.abort()
         if batch:
             self.heard += len(batch)
-            self.on_replies(batch)
+            try:
+                self.on_replies(batch)
+            except Exception:
+                log.failure("the replies of the store's server could not be handed on")
+                for (deferred, write), _ in batch:
+                    if not deferred.called:
+                        deferred.errback(ConnectionGone("its reply was lost") if write is None else self.error)
+                self.abort()
 
     def execute_command(self, *args: Any, **kwargs: Any) -> defer.Deferred[Any]:
         """Sends a command.  Errs with ConnectionGone or the server's error (txredisapi.ResponseError)."""
@@ -81,7 +90,8 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
 
     def send(self, args: tuple[Any, ...], pending: Pending) -> None:
         if self.gone:
-            pending[0].errback(self.error)
+            gone = "the connection was lost"
+            pending[0].errback(ConnectionGone(gone) if pending[1] is None else StoreUnavailable(gone))
             return
         self.pending.append(pending)
         self.transport.write(hiredis.pack_command(args))

@@ -8,7 +8,8 @@
      ├─ RevisionConflict    compare-and-swap lost: somebody wrote in between
      ├─ Outdated            a charge that was counted away meanwhile, or a count that misses a charge
      ├─ Compacted           the history asked for is gone
-     ├─ StoreUnavailable    not reachable now; the outcome of a write in flight is unknown
+     ├─ StoreUnavailable    not reachable now: nothing was written
+     │   ├─ OutcomeUnknown  a write was sent, and whether it was done is not known
      │   └─ StoreLoading    the server reads its own data: it will be there in a moment
      └─ UnsuitableStore     a server that must not be used; told once, at start
 """
@@ -62,6 +63,10 @@ class Compacted(StoreError):
 
 class StoreUnavailable(StoreError):
     """``str(error)`` says why, in words for an operator."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The write may have been done, or may still be."""
 
 
 class StoreLoading(StoreUnavailable):

@@ -1,26 +1,31 @@
 """The feed of a store: the follower gets each change once, in order, without gaps.
 
 A server that several processes write to is read by a blocking XREAD; of one that nobody else writes to, the replies
-to its own writes are the changes.
+to its own writes are the changes.  Upstream: client-go's Reflector: a change is applied first, then the position moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from twisted.internet import defer
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.store.connection import Connection, ConnectionGone, Pending
+from kapi.store.entries import identifier_of
 from kapi.store.interface import Change
-from kapi.store.loading import Progress
-from kapi.store.script import Keys, read_entry
+from kapi.store.loading import Progress, continues, position
+from kapi.store.repair import repair
+from kapi.store.script import Keys
 
 log = Logger()
 
 BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
+CHECK_EVERY = 1.0  # seconds between looks at whether the store still has the history that we know
 _READ_AT_ONCE = 2000  # changes
+_MAX_REPAIRS = 3  # in a row, before the connection is made anew
 
 
 class StreamReader:
@@ -30,33 +35,53 @@ class StreamReader:
         self._connection = connection
         self._keys = keys
         self._progress = progress
+        self._after = (
+            progress.revision,
+            0,
+        )  # the id after which to read; beyond the revision when what is there is skipped
+        self._repairs = 0
+        self._running: Deferred[None] | None = None
 
-    def read(self) -> None:
-        asked: defer.Deferred[Any] = self._connection.execute_command(
-            "XREAD",
-            "COUNT",
-            _READ_AT_ONCE,
-            "BLOCK",
-            int(BLOCK * 1000),
-            "STREAMS",
-            self._keys.stream,
-            f"{self._progress.revision}-0",
-        )
-        asked.addCallbacks(self._received, self._failed)
+    def start(self) -> None:
+        self._running = Deferred.fromCoroutine(self._run())
 
-    def _received(self, reply: Any) -> None:
-        if reply:
-            changes = [read_entry(entry) for entry in reply[0][1]]
-            if not self._progress.advance(changes):
-                log.error("the store's history has a gap; loading everything again")
-                self._connection.abort()
-                return
-        self.read()
+    async def _run(self) -> None:
+        connection, keys = self._connection, self._keys
+        block = int(BLOCK * 1000)
+        try:
+            while True:
+                number, sequence = self._after
+                reply = await connection.execute_command(
+                    "XREAD", "COUNT", _READ_AT_ONCE, "BLOCK", block, "STREAMS", keys.stream, f"{number}-{sequence}"
+                )
+                if reply and not await self._take(reply[0][1]):
+                    break
+        except CancelledError:
+            raise
+        except ConnectionGone:
+            pass
+        except Exception:
+            log.failure("reading the store's history failed; it is begun anew")
+        connection.abort()
 
-    def _failed(self, failure: Any) -> None:
-        if not failure.check(ConnectionGone):
-            log.error("reading the store's history failed: {error}", error=failure.getErrorMessage())
-        self._connection.abort()
+    async def _take(self, entries: Sequence[Sequence[Any]]) -> bool:
+        """Hands the changes on; False when the follower has to be brought up to date by other means."""
+        progress = self._progress
+        changes = progress.skipped.changes(entries)
+        if not progress.advance(changes):
+            log.error("the store's history has a gap; loading everything again")
+            return False
+        self._after = (progress.revision, 0)
+        last = identifier_of(entries[-1])
+        if last > self._after:  # something that is no change
+            if last[0] <= progress.revision:
+                self._after = last
+            else:  # in the way of all further changes
+                self._repairs += 1
+                await repair(self._connection, self._keys, progress.skipped)
+                return self._repairs <= _MAX_REPAIRS
+        self._repairs = 0
+        return True
 
 
 def written(batch: Iterable[tuple[Pending, Any]]) -> list[Change]:
@@ -66,3 +91,58 @@ def written(batch: Iterable[tuple[Pending, Any]]) -> list[Change]:
         for (_, write), reply in batch
         if write is not None and type(reply) is int and reply > 0
     ]
+
+
+class HistoryCheck:
+    """Looks every second whether the store still has the history that the follower was fed.
+
+    A store that was emptied, restored from an older copy, or replaced by a replica that lagged says nothing by
+    itself.  ``connection`` answers the one to ask, None while there is none; ``went_back`` is told why.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        keys: Keys,
+        progress: Progress,
+        connection: Callable[[], Connection | None],
+        went_back: Callable[[str], None],
+    ) -> None:
+        self._keys = keys
+        self._progress = progress
+        self._connection = connection
+        self._went_back = went_back
+        self._loop = LoopingCall(lambda: Deferred.fromCoroutine(self._look()))
+        self._loop.clock = reactor
+
+    def start(self) -> None:
+        self._loop.start(CHECK_EVERY, now=False)
+
+    def stop(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+
+    async def _look(self) -> None:
+        connection, progress = self._connection(), self._progress
+        if connection is None or not progress.loaded:
+            return
+        revision, newest = progress.revision, progress.newest
+        try:
+            why = self.judge(revision, *await position(connection, self._keys))
+            if not why and not await continues(connection, self._keys, revision, newest):
+                why = f"its change {revision} is another or gone"
+        except CancelledError:
+            raise
+        except Exception as error:  # the connection's end, or a server in trouble: others say so
+            log.debug("the store's history was not checked: {error}", error=str(error))
+            return
+        if why and connection is self._connection():
+            self._went_back(why)
+
+    def judge(self, revision: int, counter: int, run: bytes) -> str:
+        """Why a store with this counter and name is not the one that was at ``revision``; "" when it may be."""
+        if run != self._progress.run:
+            return "it is another one, or was emptied"
+        if counter < revision:
+            return f"it is at revision {counter}, and was at {revision}"
+        return ""

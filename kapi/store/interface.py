@@ -17,7 +17,7 @@ DELETED = "d"
 
 
 class StoredObject(NamedTuple):
-    """An object as it is stored, the revision spliced in."""
+    """An object as it is stored, the revision spliced in.  At revision 0: something that no kapi wrote."""
 
     key: str
     revision: int
@@ -93,7 +93,10 @@ class Store(Protocol):
         """What is stored now.  Raises StoreUnavailable."""
 
     def revision(self) -> Awaitable[int]:
-        """The newest revision given out.  Raises StoreUnavailable."""
+        """The newest revision given out.  Raises StoreUnavailable, also when the store has lost what it fed us."""
+
+    def scan(self, prefix: str) -> Awaitable[Sequence[StoredObject]]:
+        """The objects whose key begins so, each at some revision of the time that this takes.  Raises StoreUnavailable."""
 
     def compact(self, revision: int) -> Awaitable[None]:
         """Forgets changes up to and including ``revision``; the newest change always stays."""

@@ -6,104 +6,161 @@ which gives the state at one revision.  The changes that are still known go alon
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.logger import Logger
 
 from kapi.store.connection import Connection
+from kapi.store.entries import Skipped, identifier_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
-from kapi.store.script import Keys, read_entry, read_value
+from kapi.store.repair import check_types, repair
+from kapi.store.script import Keys
+
+log = Logger()
 
 PAGE = 1000
 _SCAN = 500
 
 
 class Progress:
-    """How far a follower has been fed."""
+    """How far a follower has been fed, and of which history."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: Follower, skipped: Skipped | None = None) -> None:
         self.follower = follower
+        self.skipped = skipped if skipped is not None else Skipped()
         self.loaded = False
         self.revision = 0
         self.newest: Change | None = None  # the last change, to recognise the history by
+        self.run = b""  # what the history's store calls itself, likewise
 
     def advance(self, changes: list[Change]) -> bool:
-        """Feeds further changes; False when one is missing before them."""
+        """Feeds further changes; False when one is missing before them, or the follower failed: load everything."""
         for expected, change in enumerate(changes, self.revision + 1):
             if change.revision != expected:
                 return False
         if changes:
-            self.revision = changes[-1].revision
+            try:
+                self.follower.changed(changes)
+            except Exception:
+                log.failure("a follower of the store failed; it gets everything again")
+                self.loaded = False
+                return False
             self.newest = changes[-1]
-            self.follower.changed(changes)
+            self.revision = changes[-1].revision
         return True
 
 
-async def synchronize(connection: Connection, keys: Keys, progress: Progress) -> None:
-    """Brings the follower up to date: by the changes it missed, else by everything."""
-    if progress.loaded and await _continues(connection, keys, progress):
+async def synchronize(connection: Connection, keys: Keys, progress: Progress, where: str = "the store") -> None:
+    """Brings the follower up to date: by the changes it missed, else by everything.  Raises UnsuitableStore."""
+    await check_types(connection, keys, where)
+    await repair(connection, keys, progress.skipped)
+    run = await _identify(connection, keys)
+    if progress.loaded and run == progress.run and await _continues(connection, keys, progress):
         while True:
-            counter = await _counter(connection, keys)
-            page = await read_changes(connection, keys, progress.revision)
+            counter, _ = await position(connection, keys)
+            entries = await _entries(connection, keys, progress.revision)
+            page = progress.skipped.changes(entries)
             if not progress.advance(page):
                 break
             if progress.revision >= counter:
                 return
             if not page:
                 break
+    progress.run = run
     await _load(connection, keys, progress)
 
 
-async def read_changes(connection: Connection, keys: Keys, after: int) -> list[Change]:
-    """A page of the changes after a revision."""
-    entries = await connection.execute_command("XRANGE", keys.stream, f"({after}-0", "+", "COUNT", PAGE)
-    return [read_entry(entry) for entry in entries]
+async def position(connection: Connection, keys: Keys) -> tuple[int, bytes]:
+    """The revision counter, and what the store calls itself: by these a store that went back is recognised."""
+    counter, run = await connection.execute_command("MGET", keys.revision, keys.run)
+    return int(counter) if counter is not None and counter.isdigit() else 0, run or b""
 
 
-async def _counter(connection: Connection, keys: Keys) -> int:
-    return int(await connection.execute_command("GET", keys.revision) or 0)
+async def continues(connection: Connection, keys: Keys, revision: int, newest: Change | None) -> bool:
+    """Whether the stream has, at the revision, the change that we know; nothing to compare is True."""
+    if newest is None:
+        return True
+    at = f"{revision}-0"
+    entries = await connection.execute_command("XRANGE", keys.stream, at, at)
+    return Skipped().changes(entries) == [newest]
+
+
+async def _identify(connection: Connection, keys: Keys) -> bytes:
+    """The store's own name: random, given when it has none, and gone with everything else when it is emptied."""
+    await connection.execute_command("SET", keys.run, secrets.token_hex(16), "NX")
+    return (await position(connection, keys))[1]
+
+
+async def _entries(connection: Connection, keys: Keys, after: int, sequence: int = 0) -> list[Sequence[Any]]:
+    found: list[Sequence[Any]] = await connection.execute_command(
+        "XRANGE", keys.stream, f"({after}-{sequence}", "+", "COUNT", PAGE
+    )
+    return found
 
 
 async def _continues(connection: Connection, keys: Keys, progress: Progress) -> bool:
     """Whether the server's history is the one we know, and nothing we have not seen was trimmed from it."""
-    if progress.newest is None:
-        return progress.revision == 0
-    at = f"{progress.revision}-0"
-    entries = await connection.execute_command("XRANGE", keys.stream, at, at)
-    return bool(entries) and read_entry(entries[0]) == progress.newest
+    counter, _ = await position(connection, keys)
+    if counter < progress.revision or progress.newest is None:
+        return counter == progress.revision
+    return await continues(connection, keys, progress.revision, progress.newest)
 
 
 async def _load(connection: Connection, keys: Keys, progress: Progress) -> None:
-    counter = await _counter(connection, keys)
-    found: dict[str, StoredObject] = {}
-    cursor: bytes | int = 0
-    while True:
-        cursor, flat = await connection.execute_command("HSCAN", keys.objects, cursor, "COUNT", _SCAN)
-        for obj in _pairs(flat):
-            found[obj.key] = obj
-        if cursor == b"0":
-            break
+    counter, _ = await position(connection, keys)
+    found = await scan(connection, keys, progress.skipped)
+    newest = max((obj.revision for obj in found.values()), default=0)
+    if newest > (await position(connection, keys))[0]:
+        await repair(connection, keys, progress.skipped, newest)
+        counter = newest
     history: list[Change] = []
-    last = 0
+    number, sequence = 0, 0
     while True:
-        page = await read_changes(connection, keys, last)
-        if not page:
+        entries = await _entries(connection, keys, number, sequence)
+        if not entries:
             break
-        history.extend(page)
-        last = page[-1].revision
+        history.extend(progress.skipped.changes(entries))
+        number, sequence = identifier_of(entries[-1])
     for change in history:
         seen = found.get(change.key)
-        if seen is not None and seen.revision >= change.revision:
+        if seen is not None and (seen.revision >= change.revision or seen.revision == 0 and change.revision <= counter):
             continue
         if change.kind == DELETED:
             found.pop(change.key, None)
         elif change.revision > counter or seen is not None:
             found[change.key] = StoredObject(change.key, change.revision, change.data)
         # else: the scan did not see it, so a later change in the history deletes it
-    progress.revision = max(last, counter)
-    progress.newest = history[-1] if history else None
+    known = _without_gaps(history)
+    revision = max(known[-1].revision if known else 0, counter)
+    progress.revision = revision
+    progress.newest = known[-1] if known and known[-1].revision == revision else None
     progress.loaded = True
-    progress.follower.reset(found.values(), history, progress.revision)
+    progress.follower.reset(found.values(), known if progress.newest is not None else [], revision)
 
 
-def _pairs(flat: list[bytes]) -> Iterator[StoredObject]:
-    for position in range(0, len(flat), 2):
-        yield read_value(flat[position], flat[position + 1])
+async def scan(connection: Connection, keys: Keys, skipped: Skipped, prefix: str = "") -> dict[str, StoredObject]:
+    """By key the objects whose key begins so, or all; each at some revision of the time that the scan takes."""
+    found: dict[str, StoredObject] = {}
+    match = ("MATCH", _escaped(prefix) + "*") if prefix else ()
+    cursor: bytes | int = 0
+    while True:
+        cursor, flat = await connection.execute_command("HSCAN", keys.objects, cursor, *match, "COUNT", _SCAN)
+        for obj in skipped.objects(flat):
+            found[obj.key] = obj
+        if cursor == b"0":
+            return found
+
+
+def _escaped(text: str) -> str:
+    """A prefix in which nothing is a pattern."""
+    return "".join(f"\\{char}" if char in "*?[]\\^-" else char for char in text)
+
+
+def _without_gaps(history: list[Change]) -> list[Change]:
+    """The part of the history after its last gap."""
+    for position in range(len(history) - 1, 0, -1):
+        if history[position].revision != history[position - 1].revision + 1:
+            return history[position:]
+    return history

@@ -93,6 +93,13 @@ class MemoryStore:
     async def revision(self) -> int:
         return self._revision
 
+    async def scan(self, prefix: str) -> list[StoredObject]:
+        return [
+            StoredObject(key, revision, _splice(head, revision, tail))
+            for key, (revision, head, tail) in self._objects.items()
+            if key.startswith(prefix)
+        ]
+
     async def compact(self, revision: int) -> None:
         changes = self._changes
         while len(changes) > 1 and changes[0].revision <= revision:

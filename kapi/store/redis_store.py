@@ -18,17 +18,20 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending, PendingWrite
+from kapi.store.entries import OBJECTS, Skipped, read_halves, read_value
 from kapi.store.errors import (
+    OutcomeUnknown,
     StoreError,
     StoreLoading,
     StoreUnavailable,
     UnsuitableStore,
 )
-from kapi.store.feed import StreamReader, written
+from kapi.store.feed import HistoryCheck, StreamReader, written
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, StoredObject
-from kapi.store.loading import Progress, synchronize
-from kapi.store.script import Keys, read_halves, read_value
+from kapi.store.loading import Progress, scan, synchronize
+from kapi.store.repair import repair
+from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
 from kapi.store.suitability import check, refusal
 from kapi.store.sweeper import Due, Sweeper
@@ -40,6 +43,8 @@ REPLY_TIMEOUT = 8.0  # seconds without any reply while one is owed; longer than 
 LOOK = 1.0  # seconds between looks at the connections
 LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
+_STABLE = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
+_UNKNOWN = "the outcome of the write is unknown"
 _OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
@@ -67,6 +72,11 @@ class RedisStore:
         self._started = False
         self._pause: defer.Deferred[None] | None = None
         self._running: defer.Deferred[None] | None = None
+        self._check: HistoryCheck | None = None
+        self._last_written = 0  # the revision of our latest write on this connection
+        self._repairing = False
+        self.skipped = Skipped()
+        self.resets = 0  # how often the store was found to have gone back
         #: called with the operation, the key and the seconds it took: for metrics
         self.on_request: Callable[[str, str, float], None] | None = None
         self._sweeper = Sweeper(self, reactor, clock)
@@ -97,7 +107,9 @@ class RedisStore:
     async def start(self, follower: Follower | None = None) -> None:
         """One attempt: what cannot be reached or used at the start is an error there and then."""
         if follower is not None:
-            self._progress = Progress(follower)
+            self._progress = Progress(follower, self.skipped)
+            connection = lambda: self._connection  # noqa: E731
+            self._check = HistoryCheck(self._reactor, self._keys, self._progress, connection, self._went_back)
         self._watchdog.start(LOOK, now=False)
         deadline = self._reactor.seconds() + LOADING_PATIENCE
         try:
@@ -117,10 +129,14 @@ class RedisStore:
         self._started = True
         self._running = defer.Deferred.fromCoroutine(self._keep_connected())
         self._sweeper.start()
+        if self._check is not None:
+            self._check.start()
 
     async def stop(self) -> None:
         self._stopping = True
         self._sweeper.stop()
+        if self._check is not None:
+            self._check.stop()
         if self._watchdog.running:
             self._watchdog.stop()
         self._why = f"{self.address}: stopped"
@@ -163,10 +179,12 @@ class RedisStore:
                     self._why = f"{self.address}: {error}"
                     log.failure("connecting to the store failed")
                     continue
-                attempt = 0
                 log.info("store available again: {where}", where=str(self.address))
             ended = [connection.lost for connection in self._connections]
+            since = self._reactor.seconds()
             gone, _ = await defer.DeferredList(ended, fireOnOneCallback=True)
+            if self._reactor.seconds() - since > _STABLE:
+                attempt = 0
             self._drop()
             if not self._stopping:
                 self._why = f"{self.address}: connection lost: {gone}"
@@ -190,16 +208,15 @@ class RedisStore:
                 await connection.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             reader = connection if self.exclusive else await self._open()
             if self._progress is not None:
-                await synchronize(reader, self._keys, self._progress)
+                await synchronize(reader, self._keys, self._progress, str(self.address))
         except (ConnectionGone, txredisapi.ResponseError) as error:
             raise self._interpret(error) from None
         connection.on_replies = self._replies
-        connection.error = StoreUnavailable(
-            f"{self.address}: the connection was lost; the outcome of the write is unknown"
-        )
+        connection.error = OutcomeUnknown(f"{self.address}: the connection was lost; {_UNKNOWN}")
         self._connection = connection
+        self._last_written = 0
         if not self.exclusive and self._progress is not None:
-            StreamReader(reader, self._keys, self._progress).read()
+            StreamReader(reader, self._keys, self._progress).start()
 
     async def _open(self) -> Connection:
         """A connection that is logged in.  Raises StoreUnavailable, UnsuitableStore."""
@@ -245,26 +262,33 @@ class RedisStore:
 
     def _replies(self, batch: list[tuple[Pending, Any]]) -> None:
         """Replies on the command connection: changes go to the follower first, then the writers go on."""
-        if self.exclusive and self._progress is not None:
+        fed = True
+        if self._progress is not None:
             changes = written(batch)
-            if changes and not self._progress.advance(changes):
-                log.error("the store was written to by somebody else")
-                self._drop()
-                for (deferred, _), _reply in batch:
-                    deferred.errback(StoreUnavailable(f"{self.address}: out of step with the server"))
-                return
-        observe, now = self.on_request, time.perf_counter()
+            if changes:
+                if self.exclusive:
+                    fed = self._progress.advance(changes)
+                elif changes[0].revision <= self._last_written:
+                    self._went_back(f"it gave revision {changes[0].revision} again")
+                self._last_written = changes[-1].revision
+        if not fed:
+            log.error("the store's history has a gap; loading everything again")
+            self._drop()
+        now = time.perf_counter()
         for pending, reply in batch:
             deferred, write = pending
-            if observe is not None and write is not None:
-                observe(_OPERATIONS[write[0]], write[1], now - write[5])
+            if write is not None:
+                self._observe(write, now)
             if write is None:
                 if isinstance(reply, Exception):
                     deferred.errback(self._interpret(reply))
                 else:
                     deferred.callback(reply)
             elif type(reply) is int and reply > 0:
-                deferred.callback(reply)
+                if fed:
+                    deferred.callback(reply)
+                else:  # it was done, but nobody here can see it yet
+                    deferred.errback(OutcomeUnknown(f"{self.address}: {_UNKNOWN}"))
             else:
                 self._refused(pending, reply)
 
@@ -280,6 +304,36 @@ class RedisStore:
             if not str(reply).startswith(RECONNECT):
                 self._writing.refused_by_server(str(error))
             deferred.errback(error)
+            if "target stream top item" in str(error) and not self._repairing:
+                self._repairing = True
+                defer.Deferred.fromCoroutine(self._repair())
+
+    def _observe(self, write: PendingWrite, now: float) -> None:
+        if self.on_request is None:
+            return
+        try:
+            self.on_request(_OPERATIONS[write[0]], write[1], now - write[5])
+        except Exception:
+            log.failure("counting a request to the store failed")
+
+    def _went_back(self, why: str) -> None:
+        """The store has lost what the follower was fed: everything is loaded again."""
+        self.resets += 1
+        self._why = f"{self.address}: the store went back: {why}"
+        log.error("{why}; loading everything again", why=self._why)
+        if self._progress is not None:
+            self._progress.loaded = False
+        self._drop()
+
+    async def _repair(self) -> None:
+        """An entry that is not ours is in the way of all further changes."""
+        try:
+            if self._connection is not None:
+                await repair(self._connection, self._keys, self.skipped)
+        except ConnectionGone:
+            pass
+        finally:
+            self._repairing = False
 
     def _interpret(self, error: Exception) -> StoreError:
         """What the server or the connection said, as a store error."""
@@ -317,7 +371,26 @@ class RedisStore:
         return None if value is None else read_value(name, value)
 
     async def revision(self) -> int:
-        return int(await self._command("GET", self._keys.revision) or 0)
+        progress, check = self._progress, self._check
+        before = progress.revision if progress is not None and progress.loaded else 0
+        counter, run = await self._command("MGET", self._keys.revision, self._keys.run)
+        newest = int(counter) if counter is not None and counter.isdigit() else 0
+        if check is not None and before:
+            why = check.judge(before, newest, run or b"")
+            if why:
+                if self._connection is not None:
+                    self._went_back(why)
+                raise StoreUnavailable(self._why)
+        return newest
+
+    async def scan(self, prefix: str) -> Sequence[StoredObject]:
+        connection = self._connection
+        if connection is None:
+            raise StoreUnavailable(self._why)
+        try:
+            return list((await scan(connection, self._keys, self.skipped, prefix)).values())
+        except (ConnectionGone, txredisapi.ResponseError) as error:
+            raise StoreUnavailable(f"{self.address}: {error}") from None
 
     async def compact(self, revision: int) -> None:
         newest = await self.revision()
@@ -332,8 +405,12 @@ class RedisStore:
             return []
         found: list[Due] = []
         for key, value in zip(keys, await self._command("HMGET", self._keys.objects, *keys), strict=True):
-            if value is not None:
+            if value is None:
+                continue
+            try:
                 found.append(Due(key.decode(), *read_halves(value)))
+            except ValueError as error:
+                self.skipped.add(OBJECTS, key, error)
         return found
 
     def _write(

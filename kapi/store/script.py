@@ -10,10 +10,7 @@ and key, whose value is the data.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import NamedTuple
-
-from kapi.store.interface import Change, StoredObject
 
 #: Answers the new revision; 0 when the key is missing; the stored revision, negated, when it is not the expected one; or
 #: ``outdated``.  After the seven named arguments come pairs, a key and a revision, for what the write was charged to.
@@ -89,30 +86,12 @@ class Keys(NamedTuple):
     accounts: bytes
     probe: bytes
 
+    @property
+    def run(self) -> bytes:
+        """Holds what the store calls itself: random, and gone when the store is emptied."""
+        return self.revision[: -len(b"revision")] + b"run"
+
     @classmethod
     def under(cls, prefix: str) -> Keys:
         tag = b"{" + prefix.encode() + b"}:"
         return cls(*(tag + name for name in (b"revision", b"objects", b"changes", b"expires", b"accounts", b"probe")))
-
-
-def read_value(key: bytes, value: bytes) -> StoredObject:
-    """An object from its field and value in the hash."""
-    header, _, data = value.partition(b"\n")
-    return StoredObject(key.decode(), int(header[: header.index(b":")]), data)
-
-
-def read_halves(value: bytes) -> tuple[int, bytes, bytes]:
-    """Revision, head and tail of a value in the hash."""
-    header, _, data = value.partition(b"\n")
-    revision, _, length = header.partition(b":")
-    cut = int(length)
-    return int(revision), data[:cut], data[cut + len(revision) :]
-
-
-def read_entry(entry: Sequence[object]) -> Change:
-    """A change from ``[id, [field, value]]`` of XRANGE and XREAD."""
-    identifier, fields = entry
-    assert isinstance(identifier, bytes) and isinstance(fields, list)
-    field, data = fields
-    text = field.decode()
-    return Change(int(identifier[: identifier.index(b"-")]), text[0], text[1:], data)

@@ -1,0 +1,326 @@
+"""The feed over real servers: foreign entries are skipped, a store that went back is noticed, a fault ends where it is."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from twisted.internet import defer, reactor
+from twisted.internet.task import deferLater
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
+from kapi.store.entries import ForeignEntry, read_entry, read_halves, read_value
+from kapi.store.errors import KeyExists, OutcomeUnknown, StoreUnavailable, UnsuitableStore
+from kapi.store.factory import embedded_store, external_store
+from kapi.store.interface import Change, StoredObject
+from tests.store.contract import HEAD, TAIL, Recorder, data
+from tests.store.servers import Server
+
+
+class Entries(SynchronousTestCase):
+    def test_what_is_no_change_is_refused(self) -> None:
+        self.assertEqual(read_entry([b"7-0", [b"ca/b/c/d", b"x"]]), Change(7, "c", "a/b/c/d", b"x"))
+        for entry in (
+            [b"7-0", [b"ca", b"x", b"more", b"y"]],
+            [b"7-0", []],
+            [b"7-0", None],
+            [b"7-1", [b"ca", b"x"]],
+            [b"7-0", [b"", b"x"]],
+            [b"7-0", [b"qa", b"x"]],
+            [b"7-0", [b"c\xff", b"x"]],
+        ):
+            with self.assertRaises(ForeignEntry):
+                read_entry(entry)
+
+    def test_a_value_without_a_header_is_at_revision_zero(self) -> None:
+        self.assertEqual(read_value(b"k", b"3:1\na3b"), StoredObject("k", 3, b"a3b"))
+        for value in (b"", b"hello", b"3\na", b"x:1\na", b"3:y\na", b'{"a":1}', b"3:1"):
+            self.assertEqual(read_value(b"k", value), StoredObject("k", 0, value))
+            with self.assertRaises(ForeignEntry):
+                read_halves(value)
+        with self.assertRaises(ForeignEntry):
+            read_value(b"\xff", b"3:1\na3b")
+
+
+class Batches(SynchronousTestCase):
+    """The reply path of one connection."""
+
+    def connected(self) -> Connection:
+        connection = ConnectionFactory().buildProtocol(None)
+        connection.makeConnection(StringTransport())
+        connection.error = OutcomeUnknown("unknown")
+        return connection
+
+    def test_replies_before_a_broken_one_count(self) -> None:
+        connection = self.connected()
+        first, second = connection.execute_command("A"), connection.execute_command("B")
+        connection.dataReceived(b":1\r\n?broken\r\n")
+        self.assertEqual(self.successResultOf(first), 1)
+        self.assertTrue(connection.transport.disconnected or connection.transport.disconnecting)
+        self.assertNoResult(second)
+
+    def test_a_reply_that_nobody_asked_for_ends_the_connection_but_loses_none(self) -> None:
+        connection = self.connected()
+        first = connection.execute_command("A")
+        connection.dataReceived(b":1\r\n:2\r\n")
+        self.assertEqual(self.successResultOf(first), 1)
+
+    def test_a_handler_that_fails_leaves_nobody_waiting(self) -> None:
+        connection = self.connected()
+
+        def fail(batch: Any) -> None:
+            batch[0][0][0].callback(batch[0][1])
+            raise RuntimeError("broken")
+
+        connection.on_replies = fail
+        first, second = connection.execute_command("A"), connection.execute_command("B")
+        write: defer.Deferred[Any] = defer.Deferred()
+        connection.send((b"W",), (write, ("c", "k", 0, b"", b"", 0.0)))  # type: ignore[arg-type]
+        connection.dataReceived(b":1\r\n:2\r\n:3\r\n")
+        self.assertEqual(self.successResultOf(first), 1)
+        self.failureResultOf(second, ConnectionGone)
+        self.failureResultOf(write, OutcomeUnknown)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+
+class Failing(Recorder):
+    """A follower that fails at the changes of one key, as often as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures = 0
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        if self.failures and any(change.key.endswith("bad") for change in changes):
+            self.failures -= 1
+            raise RuntimeError("the follower is broken")
+        super().changed(changes)
+
+    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+        super().reset(objects, history, revision)
+
+
+class FeedCase(TestCase):
+    timeout = 60
+
+    async def until(self, condition: Any, seconds: float = 10.0) -> None:
+        for _ in range(int(seconds / 0.01)):
+            if condition():
+                return
+            await deferLater(reactor, 0.01, lambda: None)
+        raise AssertionError("it does not happen")
+
+
+class SharedServer(FeedCase):
+    """A store that others write to as well, kapi or not."""
+
+    async def setUp(self) -> None:
+        self.server = Server()
+        self.follower = Failing()
+        self.store = external_store(self.server.url, reactor)
+        await self.store.start(self.follower)
+
+    async def tearDown(self) -> None:
+        await self.store.stop()
+        self.server.stop()
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(key.rpartition("/")[2] for key in self.follower.objects)
+
+    async def ask(self, *args: Any) -> Any:
+        connection = await self.store.address.endpoint(reactor).connect(ConnectionFactory())
+        try:
+            return await connection.execute_command(*args)
+        finally:
+            connection.abort()
+
+    async def write(self, *keys: str) -> int:
+        revision = 0
+        for key in keys:
+            for _ in range(200):
+                try:
+                    revision = await self.store.create(f"g/r/n/{key}", HEAD, TAIL)
+                    break
+                except KeyExists as exists:  # an attempt before this one, whose outcome was unknown
+                    revision = exists.revision
+                    break
+                except StoreUnavailable:
+                    await deferLater(reactor, 0.02, lambda: None)
+        return revision
+
+    async def test_foreign_entries_of_the_stream_halt_nobody(self) -> None:
+        await self.write("a")
+        for identifier, fields in (
+            ("1-1", ("x", "y")),
+            ("1-2", ("c\xff", "y", "z", "w")),
+            ("2-0", ("torn", "", "", "")),
+            ("*", ("cgroup", "data")),
+        ):
+            await self.ask("XADD", "{kapi}:changes", identifier, *fields)
+        revision = await self.write("b", "c")
+        await self.until(lambda: "c" in self.names)
+        self.assertEqual((revision, self.names), (3, ["a", "b", "c"]))
+        self.assertEqual(await self.store.revision(), 3)
+        self.assertEqual(self.store.skipped.counts["changes"], 4)
+
+    async def test_foreign_entries_prevent_no_start(self) -> None:
+        await self.write("a", "b")
+        await self.store.stop()
+        await self.ask("XADD", "{kapi}:changes", "2-5", "x", "y")
+        await self.ask("XADD", "{kapi}:changes", "*", "x", "y", "z", "w")
+        await self.ask(
+            "HSET", "{kapi}:objects", b"\xff\xfe", "1:1\nx", "g/r/n/b", "no header at all", "g/r/n/c", "x:1\ny"
+        )
+        self.follower = Failing()
+        self.store = external_store(self.server.url, reactor)
+        await self.store.start(self.follower)
+        revisions = {key: obj.revision for key, obj in self.follower.objects.items()}
+        self.assertEqual(revisions, {"g/r/n/a": 1, "g/r/n/b": 0, "g/r/n/c": 0})
+        self.assertEqual(self.store.skipped.counts, {"objects": 1, "changes": 2})
+        self.assertEqual(await self.write("d"), 3)
+        await self.until(lambda: "d" in self.names)
+        self.assertEqual(await self.ask("XLEN", "{kapi}:changes"), 3)  # what was in the way of new changes is gone
+
+    async def test_a_change_that_is_torn_costs_one_load_not_one_after_another(self) -> None:
+        await self.write("a", "b")
+        await self.ask("INCR", "{kapi}:revision")
+        await self.ask("XADD", "{kapi}:changes", "3-0", "c", "x", "torn", "y")
+        await self.write("d", "e")
+        await self.until(lambda: self.follower.revision == 5)
+        resets = self.follower.resets
+        self.assertLessEqual(resets, 2)
+        await self.write("f")
+        await self.until(lambda: "f" in self.names)
+        await deferLater(reactor, 1.2, lambda: None)  # a look at the history goes by
+        self.assertEqual(self.follower.resets, resets)
+
+    async def test_a_key_of_another_type_is_named(self) -> None:
+        await self.store.stop()
+        await self.ask("DEL", "{kapi}:objects")
+        await self.ask("SET", "{kapi}:objects", "x")
+        self.store = external_store(self.server.url, reactor)
+        with self.assertRaisesRegex(UnsuitableStore, "{kapi}:objects is a string, not the hash"):
+            await self.store.start(Recorder())
+
+    async def test_a_follower_that_fails_gets_everything_again(self) -> None:
+        await self.write("a")
+        self.follower.failures = 1
+        await self.write("bad")
+        await self.until(lambda: self.follower.resets == 2 and "bad" in self.names)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        await self.write("c")
+        await self.until(lambda: "c" in self.names)
+
+    async def test_an_observer_that_fails_harms_no_write(self) -> None:
+        def observe(operation: str, key: str, seconds: float) -> None:
+            raise RuntimeError("broken")
+
+        self.store.on_request = observe
+        self.assertEqual(await self.store.create("a", HEAD, TAIL), 1)
+        self.assertEqual(await self.store.create("b", HEAD, TAIL), 2)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 2)
+
+    async def test_a_store_that_was_emptied_is_noticed_by_the_next_read(self) -> None:
+        await self.write("a", "b")
+        await self.until(lambda: self.follower.revision == 2)
+        await self.ask("FLUSHALL")
+        with self.assertRaisesRegex(StoreUnavailable, "went back"):
+            await self.store.revision()
+        await self.until(lambda: self.follower.resets == 2)
+        self.assertEqual((self.follower.objects, self.follower.revision), ({}, 0))
+        self.assertEqual(await self.write("c"), 1)
+
+    async def test_a_store_that_was_emptied_is_noticed_without_a_read(self) -> None:
+        await self.write("a")
+        await self.until(lambda: self.follower.revision == 1)
+        await self.ask("FLUSHALL")
+        await self.until(lambda: self.follower.resets == 2)
+        self.assertEqual(self.follower.objects, {})
+
+    async def test_an_older_copy_is_noticed_though_it_has_the_same_name(self) -> None:
+        await self.write("a")
+        names = ("{kapi}:revision", "{kapi}:objects", "{kapi}:changes", "{kapi}:run")
+        copies = {name: await self.ask("DUMP", name) for name in names}
+        await self.write("b", "c")
+        await self.until(lambda: self.follower.revision == 3)
+        for name in names:
+            await self.ask("RESTORE", name, 0, copies[name], "REPLACE")
+        with self.assertRaisesRegex(StoreUnavailable, "went back"):
+            await self.store.revision()
+        await self.until(lambda: self.names == ["a"])
+        self.assertEqual(self.follower.revision, 1)
+
+    async def test_a_history_that_forked_at_the_same_revision_is_noticed(self) -> None:
+        await self.write("a")
+        names = ("{kapi}:revision", "{kapi}:objects", "{kapi}:changes")
+        copies = {name: await self.ask("DUMP", name) for name in names}
+        await self.write("b")
+        await self.until(lambda: self.follower.revision == 2)
+        script = """
+        for position, name in ipairs(KEYS) do redis.call('RESTORE', name, 0, ARGV[position], 'REPLACE') end
+        redis.call('INCR', KEYS[1])
+        redis.call('HSET', KEYS[2], 'g/r/n/other', '2:1\\n{2}')
+        redis.call('XADD', KEYS[3], '2-0', 'cg/r/n/other', '{2}')
+        """
+        await self.ask("EVAL", script, len(names), *names, *copies.values())
+        await self.until(lambda: self.follower.resets == 2)
+        self.assertEqual(self.names, ["a", "other"])
+
+    async def test_a_counter_that_was_lost_follows_the_changes(self) -> None:
+        await self.write("a", "b", "c")
+        await self.until(lambda: self.follower.revision == 3)
+        await self.ask("DEL", "{kapi}:revision")
+        await self.until(lambda: self.follower.resets == 2)
+        self.assertEqual(await self.write("d"), 4)
+
+
+class ExclusiveServer(FeedCase):
+    """A store that feeds itself by the replies to its own writes."""
+
+    async def setUp(self) -> None:
+        self.directory = tempfile.mkdtemp()
+        self.follower = Failing()
+        self.store: Any = embedded_store(self.directory, reactor)
+        await self.store.start(self.follower)
+
+    async def tearDown(self) -> None:
+        await self.store.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    async def test_all_writes_of_a_batch_are_answered_when_the_follower_fails(self) -> None:
+        self.follower.failures = 1
+        writes = [self.store.create(key, HEAD, TAIL) for key in ("a", "bad", "c")]
+        results = await defer.DeferredList(writes, consumeErrors=True)
+        self.assertTrue(all(done or failure.check(OutcomeUnknown) for done, failure in results))
+        self.assertTrue(any(not done for done, _ in results))
+        await self.until(lambda: sorted(self.follower.objects) == ["a", "bad", "c"])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        await self.until(lambda: self.store.available)
+        self.assertEqual(await self.store.create("d", HEAD, TAIL), 4)
+        self.assertEqual(self.follower.objects["d"].data, data(4))
+
+    async def test_what_another_program_does_to_it_is_noticed(self) -> None:
+        await self.store.create("a", HEAD, TAIL)
+        await self.store._command("FLUSHALL")
+        await self.until(lambda: self.follower.resets == 2)
+        self.assertEqual(self.follower.objects, {})
+        await self.until(lambda: self.store.available)
+        self.assertEqual(await self.store.create("b", HEAD, TAIL), 1)
+
+    async def test_an_append_file_that_lost_its_end_is_noticed_after_the_restart(self) -> None:
+        await self.store.create("a", HEAD, TAIL)
+        length = {path: path.stat().st_size for path in self.store.server.directory.glob("appendonlydir/*.incr.aof")}
+        await self.store.create("b", HEAD, TAIL)
+        for path, size in length.items():
+            with open(path, "r+b") as file:
+                file.truncate(size)
+        self.store.server._process.signalProcess("KILL")
+        await self.until(lambda: self.follower.resets == 2)
+        self.assertEqual(sorted(self.follower.objects), ["a"])
+        await self.until(lambda: self.store.available)
+        self.assertEqual(await self.store.create("c", HEAD, TAIL), 2)
