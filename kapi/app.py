@@ -31,6 +31,7 @@ from kapi.server.lifecycle import GRACE, HookError, Hooks, bounded, end_watches,
 from kapi.server.listening import ListenError, Port, bind, default_address
 from kapi.server.notify import notify
 from kapi.server.runner import RequestRunner
+from kapi.server.stalls import StallMonitor
 from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
 from kapi.store.errors import StoreError
 
@@ -92,6 +93,8 @@ class App(Service):
         self.runner = runner
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self.assembly.metrics.registry.register(self.connections.handshake_errors)
+        self.stalls = StallMonitor()
+        self.assembly.metrics.registry.register(self.stalls)
 
     def _names(self) -> list[str]:
         options = self.options
@@ -177,6 +180,7 @@ class App(Service):
         gc.set_threshold(3_000, 300, 50)  # everybody waits meanwhile: few objects at a time, 1 ms
         sys.setswitchinterval(0.0005)  # seconds: requests wait less while a thread validates something large
         gc.enable()
+        self.stalls.install(self.reactor)
 
     def reload(self) -> None:
         """Serving certificates and client CAs as the files are now."""
