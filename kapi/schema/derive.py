@@ -21,6 +21,7 @@ VERSION = "1.36"
 HERE = Path(__file__).resolve().parent
 FACTS = HERE / "go_facts.txt"
 OPENAPI_FACTS = HERE / "openapi_facts.txt"
+MISSING_TEXTS = HERE / "missing_texts.txt"
 #: structure of all definitions, without texts; with Go's facts under "go"
 TYPES = "types.json"
 #: descriptions: definition -> {"": its own, field: the field's}
@@ -124,33 +125,58 @@ def read_openapi_facts(text: str) -> dict[str, list[str]]:
     return facts
 
 
-def add_openapi_facts(definition: dict[str, Any], texts: dict[str, str], entries: list[str]) -> None:
-    """Puts enumerations and defaults into a definition, in place."""
+def read_missing_texts(text: str) -> dict[str, list[str]]:
+    """Definition, or definition and field with or without ``+``, -> lines.  See the head of ``missing_texts.txt``."""
+    found: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("["):
+            names = line.strip("[]").split()
+            found.update((name, []) for name in names)
+        elif not line.startswith("#"):
+            for name in names:
+                found[name].append(line)
+    return found
+
+
+def add_openapi_facts(
+    name: str, definition: dict[str, Any], texts: dict[str, str], entries: list[str], missing: dict[str, list[str]]
+) -> None:
+    """Puts enumerations, defaults and missing texts into a definition, in place."""
+    if name in missing:
+        texts[""] = json.loads(missing[name][0])
     for entry in entries:
         field, equals, values = entry.replace("~", " ").partition("=")
         if "?" in field or not equals:
             field, _, default = entry.replace("~", " ").partition("?")
             definition["properties"][field]["default"] = json.loads(default)
             continue
-        name = field.removesuffix("[]")
-        schema = definition["properties"][name]
+        plain = field.removesuffix("[]").removesuffix("{}")
+        schema = definition["properties"][plain]
         names = values.split(",")
-        (schema["items"] if field.endswith("[]") else schema)["enum"] = names
-        if not field.endswith("[]"):
-            listed = "\n".join(f' - `"{value}"`' for value in names)
-            texts[name] = f"{texts.get(name, '')}\n\nPossible enum values:\n{listed}"
+        inner = {"[]": "items", "{}": "additionalProperties"}.get(field[-2:])
+        (schema[inner] if inner else schema)["enum"] = names
+        if not inner:
+            end = "\n" if f"{name}.{plain}+" in missing else ""
+            lines = missing.get(f"{name}.{plain}") or missing.get(f"{name}.{plain}+") or ()
+            meanings = {value.replace("~", " "): text for value, _, text in (line.partition(" ") for line in lines)}
+            listed = "\n".join(
+                f' - `"{value}"` {meanings[value]}' if value in meanings else f' - `"{value}"`' for value in names
+            )
+            texts[plain] = f"{texts.get(plain, '')}{end}\n\nPossible enum values:\n{listed}"
 
 
 def derive() -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """All definitions without texts but with Go's facts, and the texts."""
     facts = read_facts(FACTS.read_text())
     openapi_facts = read_openapi_facts(OPENAPI_FACTS.read_text())
+    missing = read_missing_texts(MISSING_TEXTS.read_text())
     definitions: dict[str, Any] = {}
     texts: dict[str, dict[str, str]] = {}
     for name, node in sorted(source_definitions().items()):
         definition = restore_definition(name, node)
         texts[name] = split_texts(definition)
-        add_openapi_facts(definition, texts[name], openapi_facts.get(name, []))
+        add_openapi_facts(name, definition, texts[name], openapi_facts.get(name, []), missing)
         if name in facts:
             definition["go"] = facts[name]
         definitions[name] = definition

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from kapi.endpoints.discovery.groups import groups_of
-from kapi.endpoints.openapi import documents, protobuf
+from kapi.endpoints.openapi import documents, protobuf, v2
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import definition_v3
 from kapi.resources.catalogue import BUILT_IN
@@ -56,8 +56,9 @@ def test_a_document_of_version_3_stands_on_its_own(group: str, version: str, row
 
 
 def test_the_document_of_version_2_stands_on_its_own() -> None:
-    document = documents.document_v2(VERSIONS)
-    assert set(references(document)) <= {f"#/definitions/{name}" for name in document["definitions"]}
+    document = v2.document_v2(VERSIONS)
+    definitions = {f"#/definitions/{name}" for name in document["definitions"]}
+    assert set(references(document)) <= definitions | {f"#/parameters/{name}" for name in document["parameters"]}
     assert document["definitions"]["io.k8s.api.core.v1.Pod"]["x-kubernetes-group-version-kind"] == [
         {"group": "", "kind": "Pod", "version": "v1"}
     ]
@@ -177,7 +178,7 @@ class Packed:
 
 
 def test_protobuf_says_what_json_says() -> None:
-    tree = documents.document_v2(VERSIONS)
+    tree = v2.document_v2(VERSIONS)
     packed = Packed(protobuf.document(tree))
     assert packed.all(1) == [b"2.0"]
     assert packed.all(2, 1) == [tree["info"]["title"].encode()]
@@ -195,10 +196,13 @@ def test_protobuf_says_what_json_says() -> None:
     item = "/api/v1/namespaces/{namespace}/configmaps"
     post, said = Packed(paths[item].all(4)[0]), tree["paths"][item]["post"]
     assert post.all(5) == [said["operationId"].encode()]
-    bodies = [place for place in said["parameters"] if place["in"] == "body"]
+    bodies = [place for place in said["parameters"] if place.get("in") == "body"]
     assert [schema.decode() for schema in post.all(8, 1, 1, 5, 1)] == [body["schema"]["$ref"] for body in bodies]
-    asked = [place["name"].encode() for place in said["parameters"] if place["in"] == "query"]
+    asked = [place["name"].encode() for place in said["parameters"] if place.get("in") == "query"]
     assert post.all(8, 1, 2, 3, 4) == asked and asked
+    shared = [place["$ref"].encode() for place in said["parameters"] if "$ref" in place]
+    assert post.all(8, 2, 1) == shared and shared
+    assert list(packed.named(10, 1)) == list(tree["parameters"])
     assert list(post.named(9, 1)) == list(said["responses"])
 
 

@@ -5,78 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kapi.endpoints.openapi.paths import custom_name, group_words, paths
-from kapi.endpoints.openapi.schemas import V2, V3, closure, definition_v2, definition_v3, references
-from kapi.machinery.gvk import GroupVersionKind
+from kapi.endpoints.openapi import custom
+from kapi.endpoints.openapi.paths import group_words, paths
+from kapi.endpoints.openapi.schemas import V3, closure, definition_v3, references
 from kapi.resources.definition import Resource
 
 Object = dict[str, Any]
 INFO = {"title": "Kubernetes", "version": "1.36"}
-_BEARER = {
+BEARER = {
     "BearerToken": {
         "description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey",
     }
 }  # fmt: skip
+_KINDS = "x-kubernetes-group-version-kind"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _JSON_MEDIA = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
-_METHODS = frozenset(["get", "put", "post", "delete", "options", "head", "patch"])
 
 
-def document_v3(items: dict[str, Object], own: dict[str, Object] | None = None) -> Object:
-    """A document of the given path items and all schemas they name; ``own`` are schemas that are not built in."""
+def document_v3(
+    items: dict[str, Object], own: dict[str, Object] | None = None, group: str = "", version: str = "v1"
+) -> Object:
+    """A document of the given path items and all schemas they name; ``own`` are schemas that are not built in.
+
+    Kinds that every group version has are named in that of the document only, and in the first.
+    """
     names = closure([*references(items), *references(own)])
-    schemas = {**{name: definition_v3(name) for name in names}, **(own or {})}
-    components: Object = {"schemas": schemas} if schemas else {}
-    components["securitySchemes"] = _BEARER
+    if own:  # upstream's server of custom resources builds its documents apart
+        components: Object = {"schemas": {**{name: custom.definition(name) for name in names}, **own}}
+        return {"openapi": "3.0.0", "info": custom.INFO, "paths": items, "components": components}
+    schemas = {name: _within(definition_v3(name), group, version) for name in names}
+    components = {"schemas": schemas} if schemas else {}
+    components["securitySchemes"] = BEARER
     return {"openapi": "3.0.0", "info": INFO, "paths": items, "components": components}
+
+
+def _within(schema: Object, group: str, version: str) -> Object:
+    kinds = schema.get(_KINDS, ())
+    if len(kinds) < 2:
+        return schema
+    kept = [kind for kind in kinds if (kind["group"], kind["version"]) in (("", "v1"), (group, version))]
+    return {**schema, _KINDS: kept}
 
 
 def group_version_v3(group: str, version: str, resources: Iterable[Resource]) -> Object:
     rows = list(resources)
-    return document_v3(paths(group, version, rows), custom_schemas(rows, V3))
-
-
-def custom_schemas(resources: Iterable[Resource], prefix: str) -> dict[str, Object]:
-    """The schemas of custom resources and their lists.  ``prefix``: of references, V2 or V3."""
-    found: dict[str, Object] = {}
-    for row in resources:
-        if not row.typed_items or row.schema is None:
-            continue
-        kind = GroupVersionKind(row.group, row.version, row.kind)
-        name = custom_name(kind)
-        found[name] = _custom_schema(row.schema().schema or {}, kind, prefix)
-        list_kind = kind._replace(kind=row.list_kind)
-        found[custom_name(list_kind)] = {
-            "description": f"{row.list_kind} is a list of {row.kind}",
-            "type": "object",
-            "required": ["items"],
-            "properties": {
-                **_TYPE_META,
-                "metadata": _meta("ListMeta", prefix),
-                "items": {"type": "array", "items": {"$ref": prefix + name}},
-            },
-            "x-kubernetes-group-version-kind": [list_kind._asdict()],
-        }
-    return found
-
-
-_TYPE_META: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-
-
-def _meta(name: str, prefix: str) -> Object:
-    reference = {"$ref": prefix + _META + name}
-    return reference if prefix == V2 else {"allOf": [reference]}
-
-
-def _custom_schema(schema: Object, kind: GroupVersionKind, prefix: str) -> Object:
-    published = {key: value for key, value in schema.items() if key not in ("x-kubernetes-validations",)}
-    properties = {**_TYPE_META, **published.get("properties", {}), "metadata": _meta("ObjectMeta", prefix)}
-    return {
-        **published,
-        "type": "object",
-        "properties": properties,
-        "x-kubernetes-group-version-kind": [kind._asdict()],
-    }
+    return document_v3(paths(group, version, rows), custom.custom_schemas(rows, V3), group, version)
 
 
 def _simple(
@@ -130,76 +103,3 @@ def root_documents_v3() -> dict[str, Object]:
 def root_document_v3(key: str) -> Object:
     """One of them."""
     return root_documents_v3()[key]
-
-
-def document_v2(versions: Iterable[tuple[str, str, list[Resource]]]) -> Object:
-    """``/openapi/v2`` of all group versions."""
-    items: dict[str, Object] = {}
-    own: dict[str, Object] = {}
-    groups: set[str] = set()
-    for group, version, resources in versions:
-        own.update(custom_schemas(resources, V2))
-        items.update(paths(group, version, resources))
-        if group and group not in groups:
-            groups.add(group)
-            items.update(group_v3(group)["paths"])
-    for document in root_documents_v3().values():
-        items.update(document["paths"])
-    names = closure([*references(items), *references(own)])
-    return {
-        "swagger": "2.0",
-        "info": INFO,
-        "paths": {path: _path_v2(items[path]) for path in sorted(items)},
-        "definitions": {**{name: definition_v2(name) for name in names}, **own},
-        "securityDefinitions": _BEARER,
-        "security": [{"BearerToken": []}],
-    }
-
-
-def _path_v2(item: Object) -> Object:
-    result: Object = {}
-    for key, value in item.items():
-        if key == "parameters":
-            result[key] = [_parameter_v2(parameter) for parameter in value]
-        elif key in _METHODS:
-            result[key] = _operation_v2(value)
-    return result
-
-
-def _parameter_v2(parameter: Object) -> Object:
-    rest = {key: value for key, value in parameter.items() if key != "schema"}
-    return {**rest, **parameter["schema"]}
-
-
-def _schema_v2(schema: Object) -> Object:
-    return {"$ref": schema["$ref"].replace(V3, V2)} if "$ref" in schema else schema
-
-
-def _operation_v2(operation: Object) -> Object:
-    result = {key: value for key, value in operation.items() if key not in ("requestBody", "responses", "parameters")}
-    parameters = [_parameter_v2(parameter) for parameter in operation.get("parameters", ())]
-    body = operation.get("requestBody")
-    result["consumes"] = ["*/*"]
-    if body is not None:
-        content = body["content"]
-        schema = next(iter(content.values()))["schema"]
-        entry: Object = {"in": "body", "name": "body", "schema": _schema_v2(schema)}
-        if body.get("required"):
-            entry["required"] = True
-        parameters.insert(0, entry)
-        if "*/*" not in content:
-            result["consumes"] = sorted(content)
-    if parameters:
-        result["parameters"] = parameters
-    produces: list[str] = []
-    responses: Object = {}
-    for code, response in operation["responses"].items():
-        responses[code] = {"description": response["description"]}
-        for media, entry in response.get("content", {}).items():
-            responses[code]["schema"] = _schema_v2(entry["schema"])
-            if media not in produces:
-                produces.append(media)
-    result["produces"] = sorted(produces, key=lambda media: (";" in media, "protobuf" in media, media))
-    result["responses"] = responses
-    result["schemes"] = ["https"]
-    return result

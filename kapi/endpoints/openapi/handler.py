@@ -15,7 +15,7 @@ import orjson
 
 from kapi.codecs.negotiation import accepted
 from kapi.endpoints.discovery.groups import GroupEntry
-from kapi.endpoints.openapi import documents, protobuf
+from kapi.endpoints.openapi import documents, parameters, protobuf, v2
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
@@ -42,7 +42,8 @@ _FORMS_OF_V2 = {
 def _types_digest() -> str:
     """What all schemas are made from: the derived files."""
     digest = hashlib.sha512()
-    for path in (derive.FACTS, derive.OPENAPI_FACTS, derive.HERE / "data" / derive.TYPES):
+    texts = (derive.MISSING_TEXTS, parameters.TEXTS)
+    for path in (derive.FACTS, derive.OPENAPI_FACTS, *texts, derive.HERE / "data" / derive.TYPES):
         if path.exists():
             digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -124,7 +125,7 @@ class OpenAPIHandler:
                 for entry in group.versions
                 if entry.remote is None
             ]
-            made = orjson.dumps(documents.document_v2(versions))
+            made = orjson.dumps(v2.document_v2(versions))
             self._v2_document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: made})
         digest, bodies = self._v2_document  # one hash for both forms: Vary tells them apart
         if form not in bodies:

@@ -1,41 +1,37 @@
-"""Query and path parameters of operations, with texts of our own."""
+"""Query and path parameters of operations, with upstream's texts (``parameters.txt``)."""
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import Any
 
+import orjson
+
+from kapi.schema import builtin
+
 Object = dict[str, Any]
-_TEXTS = {
-    "allowWatchBookmarks": ("boolean", "Asks a watch for BOOKMARK events, which carry nothing but a resourceVersion."),
-    "continue": ("string", "The token of the previous page of a list, to be sent with otherwise unchanged options."),
-    "dryRun": ("string", "All: everything is done but the write itself."),
-    "fieldManager": ("string", "The name under which the changed fields are owned; at most 128 printable characters."),
-    "fieldSelector": ("string", "Restricts the answer to objects whose fields match."),
-    "fieldValidation": (
-        "string",
-        "What happens to unknown and duplicate fields of a body: Ignore drops them, Warn (the default) drops them with a "
-        "warning for each, Strict refuses the request and names all of them.",
-    ),
-    "force": ("boolean", "Takes over fields that others own.  Only for apply."),
-    "gracePeriodSeconds": ("integer", "Seconds until the object is deleted; zero deletes at once."),
-    "ignoreStoreReadErrorWithClusterBreakingPotential": ("boolean", "Deletes an object that cannot be read."),
-    "labelSelector": ("string", "Restricts the answer to objects whose labels match."),
-    "limit": ("integer", "The largest number of objects in one page."),
-    "orphanDependents": ("boolean", "Deprecated: use propagationPolicy."),
-    "pretty": ("string", "true: the answer is indented."),
-    "propagationPolicy": ("string", "What happens to dependents: Orphan, Background or Foreground."),
-    "resourceVersion": ("string", "From which version on to watch, or which version to read."),
-    "resourceVersionMatch": ("string", "How resourceVersion is applied to a list: Exact or NotOlderThan."),
-    "sendInitialEvents": ("boolean", "A watch begins with the objects there are, then a bookmark."),
-    "shardSelector": ("string", "Restricts the answer to one shard of the objects."),
-    "timeoutSeconds": ("integer", "Ends the call after this time, whatever happens."),
-    "watch": ("boolean", "Answers a stream of changes instead of a list."),
-}  # fmt: skip
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+TEXTS = Path(__file__).with_name("parameters.txt")
+_ANY = "*"  # options that several kinds have in common
 
 
-def query(name: str) -> Object:
-    kind, text = _TEXTS[name]
-    return {"description": text, "in": "query", "name": name, "schema": {"type": kind, "uniqueItems": True}}
+@functools.cache
+def _known() -> dict[str, dict[str, Object]]:
+    """Kind of the options -> name -> parameter."""
+    found: dict[str, dict[str, Object]] = {}
+    for line in TEXTS.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        kind, name, type_, *text = line.split(" ", 3)
+        description = orjson.loads(text[0]) if text else builtin.descriptions()[_META + kind][name]
+        schema = {"type": type_, "uniqueItems": True}
+        found.setdefault(kind, {})[name] = {"description": description, "in": "query", "name": name, "schema": schema}
+    return found
+
+
+def query(name: str, kind: str = _ANY) -> Object:
+    return _known()[kind][name]
 
 
 def in_path(name: str, text: str) -> Object:
@@ -43,58 +39,35 @@ def in_path(name: str, text: str) -> Object:
     return {"description": text, "in": "path", "name": name, "required": True, "schema": schema}
 
 
-LIST_PARAMETERS: list[Object] = [
-    query(name)
-    for name in (
+def of_list() -> list[Object]:
+    """ListOptions."""
+    names = (
         "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
         "resourceVersionMatch", "sendInitialEvents", "shardSelector", "timeoutSeconds", "watch",
-    )
-]  # fmt: skip
-WRITE_PARAMETERS: list[Object] = [query(name) for name in ("dryRun", "fieldManager", "fieldValidation")]
-PATCH_PARAMETERS: list[Object] = [*WRITE_PARAMETERS, query("force")]
-DELETE_PARAMETERS: list[Object] = [
-    query(name)
-    for name in (
-        "dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents",
-        "propagationPolicy",
-    )
-]  # fmt: skip
-#: kind of the options of a connection -> query option -> (type, text)
-CONNECT_OPTIONS: dict[str, dict[str, tuple[str, str]]] = {
-    "PodAttachOptions": {
-        "container": ("string", "The container to attach to; the only one by default."),
-        "stderr": ("boolean", "Whether standard error is sent."),
-        "stdin": ("boolean", "Whether standard input is read."),
-        "stdout": ("boolean", "Whether standard output is sent."),
-        "tty": ("boolean", "Whether a terminal is allocated."),
-    },
-    "PodExecOptions": {
-        "command": ("string", "The command with its arguments; not run in a shell."),
-        "container": ("string", "The container to run it in; the only one by default."),
-        "stderr": ("boolean", "Whether standard error is sent."),
-        "stdin": ("boolean", "Whether standard input is read."),
-        "stdout": ("boolean", "Whether standard output is sent."),
-        "tty": ("boolean", "Whether a terminal is allocated."),
-    },
-    "PodPortForwardOptions": {"ports": ("integer", "The ports to forward, for clients on WebSocket.")},
-    "PodProxyOptions": {"path": ("string", "The path the request is sent on to.")},
-    "ServiceProxyOptions": {"path": ("string", "The path the request is sent on to.")},
-    "NodeProxyOptions": {"path": ("string", "The path the request is sent on to.")},
-    "PodLogOptions": {
-        "container": ("string", "The container whose log is read; the only one by default."),
-        "follow": ("boolean", "Whether the stream goes on with what is written later."),
-        "insecureSkipTLSVerifyBackend": ("boolean", "Whether the kubelet's certificate is left unchecked."),
-        "limitBytes": ("integer", "The number of bytes after which the log ends."),
-        "previous": ("boolean", "Whether the log of the terminated container is read."),
-        "sinceSeconds": ("integer", "How far back the log begins."),
-        "stream": ("string", "All, Stdout or Stderr."),
-        "tailLines": ("integer", "The number of lines from the end."),
-        "timestamps": ("boolean", "Whether each line begins with its time."),
-    },
-}
+    )  # fmt: skip
+    return [query(name) for name in names]
 
 
-def option(kind: str, name: str) -> Object:
-    """A query option of a connection."""
-    type_, text = CONNECT_OPTIONS[kind][name]
-    return {"description": text, "in": "query", "name": name, "schema": {"type": type_, "uniqueItems": True}}
+def of_write() -> list[Object]:
+    """CreateOptions and UpdateOptions."""
+    return [query("dryRun", "DeleteOptions"), query("fieldManager"), query("fieldValidation")]
+
+
+def of_patch() -> list[Object]:
+    """PatchOptions."""
+    return [
+        query("dryRun", "DeleteOptions"),
+        query("fieldManager", "PatchOptions"),
+        query("fieldValidation"),
+        query("force"),
+    ]
+
+
+def of_delete() -> list[Object]:
+    """DeleteOptions."""
+    return list(_known()["DeleteOptions"].values())
+
+
+def of_connection(kind: str) -> list[Object]:
+    """The options of a connection (``PodExecOptions``); none for a kind without."""
+    return list(_known().get(kind, {}).values())

@@ -1,22 +1,21 @@
 """The operations of a group version, made from catalogue rows (upstream: apiserver ``endpoints/installer.go``).
 
-They are made in the form of OpenAPI v3; ``v2.py`` bends them into v2.
+They are made in the form of OpenAPI v3; ``v2`` makes those of v2 from them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from kapi.endpoints.openapi.parameters import (
-    CONNECT_OPTIONS,
-    DELETE_PARAMETERS,
-    LIST_PARAMETERS,
-    PATCH_PARAMETERS,
-    WRITE_PARAMETERS,
     in_path,
-    option,
+    of_connection,
+    of_delete,
+    of_list,
+    of_patch,
+    of_write,
     query,
 )
 from kapi.endpoints.openapi.schemas import V3
@@ -71,27 +70,31 @@ def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, 
 
 def _items(group: str, version: str, resources: Iterable[Resource]) -> Iterator[tuple[str, Object]]:
     base = base_path(group, version)
-    yield f"{base}/", {"get": _resources_operation(group, version)}
-    for row in resources:
-        for path, item in _Maker(row).items(base):
+    rows = list(resources)
+    if not all(row.typed_items for row in rows):  # upstream's server of custom resources does not describe this one
+        yield f"{base}/", {"get": _resources_operation(group, version)}
+    for row in rows:
+        for path, item in (_CustomMaker if row.typed_items else _Maker)(row).items(base):
             yield path, _hoist(item)
 
 
 def _hoist(item: Object) -> Object:
-    """Parameters that all operations of a path have belong to the path."""
+    """Parameters that all operations of a path have belong to the path; all are sorted by name."""
     operations = {method: value for method, value in item.items() if method != "parameters"}
     lists = [operation.get("parameters", []) for operation in operations.values()]
     common = [parameter for parameter in lists[0] if all(parameter in other for other in lists[1:])] if lists else []
-    if not common:
-        return item
     hoisted: Object = {}
     for method, operation in operations.items():
         rest = [parameter for parameter in operation.get("parameters", []) if parameter not in common]
         hoisted[method] = {key: value for key, value in operation.items() if key != "parameters"}
         if rest:
-            hoisted[method]["parameters"] = rest
-    shared = sorted([*item.get("parameters", []), *common], key=lambda parameter: str(parameter["name"]))
-    return {**hoisted, "parameters": shared}
+            hoisted[method]["parameters"] = _by_name(rest)
+    shared = _by_name([*item.get("parameters", []), *common])
+    return {**hoisted, "parameters": shared} if shared else hoisted
+
+
+def _by_name(parameters: list[Object]) -> list[Object]:
+    return sorted(parameters, key=lambda parameter: (parameter["name"], parameter["in"]))
 
 
 def _resources_operation(group: str, version: str) -> Object:
@@ -101,6 +104,13 @@ def _resources_operation(group: str, version: str) -> Object:
         "responses": _responses(_META + "APIResourceList", {"200": "OK"}),
         "tags": [tag(group, version)],
     }
+
+
+def _article(noun: str) -> str:
+    """The noun with its article, as upstream guesses it: a plural has none."""
+    if noun.endswith("s") and not noun.endswith("ss"):
+        return noun
+    return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"
 
 
 def _content(name: str | None, media: tuple[str, ...] = _MEDIA) -> Object:
@@ -116,6 +126,13 @@ def _responses(name: str | None, codes: dict[str, str], media: tuple[str, ...] =
 
 class _Maker:
     """The operations of one resource."""
+
+    media: tuple[str, ...] = _MEDIA  # of answers
+    list_media: tuple[str, ...] = _WATCH_MEDIA
+    body_media: tuple[str, ...] = ("*/*",)
+    patches: tuple[str, ...] = _PATCHES
+    patch_codes: ClassVar[dict[str, str]] = {"200": "OK", "201": "Created"}
+    watched = "or watch "  # what is said of lists
 
     def __init__(self, row: Resource) -> None:
         self.row = row
@@ -143,8 +160,8 @@ class _Maker:
         if item:
             yield f"{within}/{row.plural}/{{name}}", {**item, "parameters": named}
         for sub in row.subresources:
-            yield from self._subresource(f"{within}/{row.plural}/{{name}}", sub, named)
-        if "watch" in row.verbs:
+            yield from self._subresource(f"{within}/{row.plural}/{{name}}", sub, shared)
+        if "watch" in row.verbs and self.watched:
             yield from self._watches(base, namespace)
 
     def _operation(self, action: str, description: str, operation: str, kind: GroupVersionKind | None = None) -> Object:
@@ -159,39 +176,49 @@ class _Maker:
 
     def _list(self, operation: str) -> Object:
         row = self.row
-        watches = "or watch " if "watch" in row.verbs else ""
+        watches = self.watched if "watch" in row.verbs else ""
         return {
             **self._operation("list", f"list {watches}objects of kind {row.kind}", operation),
-            "responses": _responses(self.list_name, {"200": "OK"}, _WATCH_MEDIA),
+            "responses": _responses(self.list_name, {"200": "OK"}, self.list_media),
         }
 
     def _everywhere(self) -> Object:
         if "list" in self.row.verbs:
             operation = self._list(f"list{self.prefix}{self.row.kind}ForAllNamespaces")
-            return {"get": operation, "parameters": [*LIST_PARAMETERS, query("pretty")]}
+            return {"get": operation, "parameters": [*of_list(), query("pretty")]}
         return {}
 
     def _collection(self) -> Object:
         row, found = self.row, {}
         if "list" in row.verbs:
-            found["get"] = {**self._list(f"list{self.prefix}{self.scope}{row.kind}"), "parameters": LIST_PARAMETERS}
+            found["get"] = {**self._list(f"list{self.prefix}{self.scope}{row.kind}"), "parameters": of_list()}
         if "create" in row.verbs:
             found["post"] = {
-                **self._operation("post", f"create a {row.kind}", f"create{self.prefix}{self.scope}{row.kind}"),
-                "parameters": WRITE_PARAMETERS,
-                "requestBody": {"content": _content(self.name, ("*/*",)), "required": True},
-                "responses": _responses(self.name, {"200": "OK", "201": "Created", "202": "Accepted"}),
+                **self._operation("post", f"create {_article(row.kind)}", f"create{self.prefix}{self.scope}{row.kind}"),
+                "parameters": of_write(),
+                "requestBody": {"content": _content(self.name, self.body_media), "required": True},
+                "responses": _responses(self.name, {"200": "OK", "201": "Created", "202": "Accepted"}, self.media),
             }
         if "deletecollection" in row.verbs:
             text = f"delete collection of {row.kind}"
             operation = f"delete{self.prefix}Collection{self.scope}{row.kind}"
             found["delete"] = {
                 **self._operation("deletecollection", text, operation),
-                "parameters": sorted([*DELETE_PARAMETERS, *_without_watch()], key=lambda item: str(item["name"])),
-                "requestBody": {"content": _content(_META + "DeleteOptions", ("*/*",))},
-                "responses": _responses(_META + "Status", {"200": "OK"}),
+                **self.collection_options(),
+                "responses": _responses(_META + "Status", {"200": "OK"}, self.media),
             }
         return found
+
+    def collection_options(self) -> Object:
+        """What the deletion of a collection takes."""
+        return {
+            "parameters": [*of_delete(), *_without_watch()],
+            "requestBody": {"content": _content(_META + "DeleteOptions", ("*/*",))},
+        }
+
+    def read_parameters(self) -> list[Object]:
+        """What reading one object takes."""
+        return []
 
     def _item(self) -> Object:
         row = self.row
@@ -204,42 +231,47 @@ class _Maker:
         if "get" in verbs:
             found["get"] = {
                 **self._operation("get", f"read {of}the specified {about}", f"read{words}", kind),
-                "responses": _responses(name, {"200": "OK"}),
+                "responses": _responses(name, {"200": "OK"}, self.media),
             }
+            if self.read_parameters():
+                found["get"]["parameters"] = self.read_parameters()
         if "update" in verbs:
             found["put"] = {
                 **self._operation("put", f"replace {of}the specified {about}", f"replace{words}", kind),
-                "parameters": WRITE_PARAMETERS,
-                "requestBody": {"content": _content(name, ("*/*",)), "required": True},
-                "responses": _responses(name, {"200": "OK", "201": "Created"}),
+                "parameters": of_write(),
+                "requestBody": {"content": _content(name, self.body_media), "required": True},
+                "responses": _responses(name, {"200": "OK", "201": "Created"}, self.media),
             }
         if "patch" in verbs:
-            # custom resources have no strategic merge, and kubectl apply looks here before it takes one
-            patches = _PATCHES[:-1] if self.row.typed_items else _PATCHES
             found["patch"] = {
                 **self._operation("patch", f"partially update {of}the specified {about}", f"patch{words}", kind),
-                "parameters": PATCH_PARAMETERS,
-                "requestBody": {"content": _content(_META + "Patch", patches), "required": True},
-                "responses": _responses(name, {"200": "OK", "201": "Created"}),
+                "parameters": of_patch(),
+                "requestBody": {"content": _content(_META + "Patch", self.patches), "required": True},
+                "responses": _responses(name, self.patch_codes, self.media),
             }
         if "delete" in verbs and not of:
-            answer = name if self.row.returns_deleted and about != "Namespace" else _META + "Status"
+            # two kinds answer the object though they are said to answer a Status
+            exact = self.row.returns_deleted and about not in ("Namespace", "CustomResourceDefinition")
+            answer = name if exact else _META + "Status"
             found["delete"] = {
-                **self._operation("delete", f"delete a {about}", f"delete{words}", kind),
-                "parameters": DELETE_PARAMETERS,
-                "requestBody": {"content": _content(_META + "DeleteOptions", ("*/*",))},
-                "responses": _responses(answer, {"200": "OK", "202": "Accepted"}),
+                **self._operation("delete", f"delete {_article(about)}", f"delete{words}", kind),
+                "parameters": of_delete(),
+                "requestBody": {"content": _content(_META + "DeleteOptions", self.body_media)},
+                "responses": _responses(answer, {"200": "OK", "202": "Accepted"}, self.media),
             }
         return found
 
     def _subresource(self, path: str, sub: Subresource, shared: list[Object]) -> Iterator[tuple[str, Object]]:
         row = self.row
         kind = GroupVersionKind(sub.group or row.group, sub.version or row.version, sub.kind or row.kind)
+        # the log is answered as text: its operations are about the pod
+        named = row.kind if sub.name == "log" else kind.kind
+        shared = [in_path("name", f"name of the {named}"), *shared]
         words = f"{self.prefix}{self.scope}{row.kind}{sub.name[:1].upper()}{sub.name[1:]}"
         here = f"{path}/{sub.name}"
         if sub.name in _CONNECT:
             fixed = [parameter for parameter in shared if parameter["in"] == "path"]
-            more = [option(kind.kind, name) for name in CONNECT_OPTIONS.get(kind.kind, {})]
+            more = of_connection(kind.kind)
             words = words.removeprefix(self.prefix)
             yield here, {**self._connections(sub, kind, words), "parameters": [*fixed, *more]}
             if sub.name == "proxy":
@@ -249,16 +281,15 @@ class _Maker:
         if sub.name == "log":
             text = self._verbs(sub.verbs, row.kind, words, None, kind, "log of ")
             text["get"]["responses"] = _responses(None, {"200": "OK"}, (*_MEDIA, "text/plain"))
-            more = [option("PodLogOptions", name) for name in CONNECT_OPTIONS["PodLogOptions"]]
-            yield here, {**text, "parameters": [*shared, *more]}
+            yield here, {**text, "parameters": [*shared, *of_connection("PodLogOptions")]}
             return
         name = definition_name(kind, row.typed_items)
         item = self._verbs(sub.verbs, row.kind, words, name, kind, f"{sub.name} of ")
         if "create" in sub.verbs:
             item["post"] = {
-                **self._operation("post", f"create {sub.name} of a {row.kind}", f"create{words}", kind),
-                "parameters": WRITE_PARAMETERS,
-                "requestBody": {"content": _content(name, ("*/*",)), "required": True},
+                **self._operation("post", f"create {sub.name} of {_article(row.kind)}", f"create{words}", kind),
+                "parameters": of_write(),
+                "requestBody": {"content": _content(name, self.body_media), "required": True},
                 "responses": _responses(name, {"200": "OK", "201": "Created", "202": "Accepted"}),
             }
         yield here, {**item, "parameters": shared}
@@ -286,7 +317,7 @@ class _Maker:
         scope = namespace if row.namespaced else []
 
         def watch(action: str, text: str, operation: str, *more: Object) -> Object:
-            parameters = sorted([*LIST_PARAMETERS, *scope, pretty, *more], key=lambda item: str(item["name"]))
+            parameters = [*of_list(), *scope, pretty, *more]
             return {
                 "get": {
                     **self._operation(action, text, operation),
@@ -312,5 +343,22 @@ class _Maker:
             yield f"{base}/watch/{row.plural}", watch("watchlist", several, operation)
 
 
+class _CustomMaker(_Maker):
+    """Those of a custom resource, which upstream describes apart, and otherwise in small things."""
+
+    media = ("application/json", "application/yaml")
+    list_media = media
+    body_media = media
+    patches = _PATCHES[:-1]  # no strategic merge: kubectl apply looks here before it takes one
+    patch_codes: ClassVar[dict[str, str]] = {"200": "OK"}
+    watched = ""
+
+    def collection_options(self) -> Object:
+        return {"parameters": of_list()}
+
+    def read_parameters(self) -> list[Object]:
+        return [query("resourceVersion")]
+
+
 def _without_watch() -> list[Object]:
-    return [item for item in LIST_PARAMETERS if item["name"] not in ("watch", "allowWatchBookmarks")]
+    return [item for item in of_list() if item["name"] not in ("watch", "allowWatchBookmarks")]

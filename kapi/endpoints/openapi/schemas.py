@@ -20,7 +20,14 @@ _ZEROS: dict[Kind, Any] = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kin
 
 
 def definition_v2(name: str) -> Schema:
-    """A definition as ``/openapi/v2`` has it."""
+    """A definition as ``/openapi/v2`` has it: without defaults."""
+    schema = _described(name)
+    if "properties" in schema:
+        schema["properties"] = {field: _without(value, "default") for field, value in schema["properties"].items()}
+    return schema
+
+
+def _described(name: str) -> Schema:
     schema = dict(builtin.definitions()[name])
     schema.pop("go", None)
     texts = builtin.descriptions()[name]
@@ -36,7 +43,7 @@ def definition_v2(name: str) -> Schema:
 
 def definition_v3(name: str) -> Schema:
     """A definition as the documents of ``/openapi/v3`` have it."""
-    schema = definition_v2(name)
+    schema = _described(name)
     if name == _QUANTITY:
         return {**_without(schema, "type"), "oneOf": [{"type": "string"}, {"type": "number"}]}
     if name == _INT_OR_STRING:

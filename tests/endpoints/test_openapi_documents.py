@@ -1,0 +1,101 @@
+"""The documents are those of kube-apiserver, descriptions included; those of custom resources follow its rules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kapi.endpoints.discovery.groups import groups_of
+from kapi.endpoints.openapi import custom
+from kapi.endpoints.openapi.handler import OpenAPIHandler
+from kapi.endpoints.openapi.schemas import V2, V3
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.resources.catalogue import BUILT_IN
+from tests.endpoints.test_discovery import context
+
+DIGESTS = dict(
+    reversed(line.split(" ", 1))
+    for line in (Path(__file__).parents[1] / "vectors" / "openapi" / "digests.txt").read_text().splitlines()
+)
+HANDLER = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+
+
+@pytest.mark.parametrize("key", sorted(DIGESTS))
+def test_a_document_equals_that_of_kube_apiserver(key: str) -> None:
+    answer = HANDLER.handle(context(f"/{key}" if key == "openapi/v2" else f"/openapi/v3/{key}"))
+    assert answer is not None and answer.status == 200 and isinstance(answer.body, bytes)
+    text = json.dumps(json.loads(answer.body), sort_keys=True, separators=(",", ":"))
+    assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[key]
+
+
+PRESERVES = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+def v2_of(part: dict[str, Any]) -> dict[str, Any]:
+    """What the document of v2 says of a field with this schema."""
+    found: dict[str, Any] = published({"type": "object", "properties": {"f": part}}, V2)["properties"]["f"]
+    return found
+
+
+def published(schema: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return custom.schema_of(schema, GroupVersionKind("example.com", "v1", "Foo"), prefix)
+
+
+def test_every_custom_resource_has_a_described_type_and_metadata() -> None:
+    for prefix in (V2, V3):
+        found = published({"type": "object", "properties": {"metadata": {"type": "object"}}}, prefix)["properties"]
+        assert found["kind"]["description"].startswith("Kind is a string value representing the REST resource")
+        assert found["apiVersion"]["description"].startswith("APIVersion defines the versioned schema")
+        assert found["metadata"]["description"].startswith("Standard object's metadata.")
+        assert "ObjectMeta" in json.dumps(found["metadata"])
+
+
+def test_a_schema_that_keeps_unknown_fields_says_nothing_to_clients_of_v2() -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "object"}}, **PRESERVES}
+    assert set(published(schema, V2)) == {"type", "x-kubernetes-group-version-kind"}
+    assert set(published(schema, V3)["properties"]) == {"apiVersion", "kind", "metadata", "spec"}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "string"}}, **PRESERVES}, {"type": "object", **PRESERVES}),
+        ({"type": "string", "nullable": True}, {}),
+        ({"type": "array", "items": {"type": "string"}, "nullable": True}, {}),
+        ({"type": "array", "items": {"type": "string"}, **PRESERVES}, PRESERVES),
+        ({"type": "string", "anyOf": [{"minLength": 1}], "not": {"enum": ["a"]}}, {"type": "string"}),
+        (
+            {
+                "type": "object",
+                "required": ["a", "b"],
+                "properties": {"a": {"nullable": True}, "b": {"type": "string"}},
+            },
+            {"type": "object", "required": ["b"], "properties": {"a": {}, "b": {"type": "string"}}},
+        ),
+        (
+            {"type": "object", "required": ["a"], "additionalProperties": {"type": "string", "nullable": True}},
+            {"type": "object", "additionalProperties": {}},
+        ),
+        (
+            {"type": "array", "items": {"type": "object", "oneOf": [{"required": ["a"]}]}},
+            {"type": "array", "items": {"type": "object"}},
+        ),
+    ],
+)
+def test_what_v2_cannot_say_is_left_out(part: dict[str, Any], shown: dict[str, Any]) -> None:
+    assert v2_of(part) == shown
+    assert published({"type": "object", "properties": {"f": part}}, V3)["properties"]["f"] == part
+
+
+def test_an_embedded_resource_has_a_type_and_metadata() -> None:
+    part = {"type": "object", "x-kubernetes-embedded-resource": True, "required": ["kind"]}
+    for prefix in (V2, V3):
+        found = published({"type": "object", "properties": {"f": part}}, prefix)["properties"]["f"]
+        assert found["required"] == ["kind", "apiVersion"]
+        assert set(found["properties"]) == {"apiVersion", "kind", "metadata"}
+        assert found["properties"]["kind"]["description"].startswith("kind is a string value representing the type")
+    assert "properties" not in v2_of({**part, **PRESERVES})
