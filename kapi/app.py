@@ -92,9 +92,9 @@ class App(Service):
         )
         self.runner = runner
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
-        self.assembly.metrics.registry.register(self.connections.handshake_errors)
         self.stalls = StallMonitor()
-        self.assembly.metrics.registry.register(self.stalls)
+        for collector in (self.connections.handshake_errors, self.connections.errors.counter, self.stalls):
+            self.assembly.metrics.registry.register(collector)
 
     def _names(self) -> list[str]:
         options = self.options

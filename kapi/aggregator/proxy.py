@@ -13,12 +13,12 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
-from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
+from twisted.web.client import Agent, HTTPConnectionPool
 from twisted.web.http_headers import Headers
 
 from kapi.aggregator.backend import Backends
 from kapi.client.head import BadHead, checked, identity_headers, request_head
-from kapi.endpoints.passing import check_code, passed_on, pipe
+from kapi.endpoints.passing import body_to_pass, check_code, passed_on, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
@@ -72,10 +72,7 @@ class ReverseProxy:
         backend = self.backends.get(key)
         assert backend is not None
         headers.setRawHeaders(b"host", [backend.target.name.encode()])
-        content = ctx.http.content
-        content.seek(0)
-        body = None if ctx.method in ("GET", "HEAD", "OPTIONS") and not content.read(1) else FileBodyProducer(content)
-        content.seek(0)
+        body = body_to_pass(ctx)
         uri = b"https://" + key.encode() + ctx.http.uri
         try:
             answer: Any = await self._agent.request(ctx.http.method, uri, headers, body)

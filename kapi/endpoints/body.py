@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import CancelledError
+
 from kapi.codecs.negotiation import PROTOBUF, input_media_type
 from kapi.codecs.reading import DecodingError, Document, read_body
 from kapi.endpoints.scope import RequestScope
@@ -19,9 +21,15 @@ BODY_LIMIT = 3 * 1024 * 1024  # bytes
 
 
 def raw_body(ctx: RequestContext) -> bytes:
-    """The whole body, as it came.  Raises RequestTooLarge when it was longer than the server takes."""
+    """The whole body, as it came.
+
+    Raises RequestTooLarge when it was longer than the server takes, and CancelledError when the client has gone: nobody
+    is there for whom the request could be carried out.
+    """
     if getattr(ctx.http, "body_too_large", False):
         raise status.RequestTooLarge(f"Request entity too large: limit is {BODY_LIMIT}", details={})
+    if ctx.http.gone:
+        raise CancelledError
     content = ctx.http.content
     content.seek(0)
     data: bytes = content.read()

@@ -5,6 +5,7 @@ Upstream: apimachinery ``util/proxy/upgradeaware.go`` over Go's ``httputil.Rever
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -12,14 +13,24 @@ from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
-from twisted.web.client import ResponseDone
+from twisted.web.client import FileBodyProducer, ResponseDone
 from zope.interface import implementer
+
+from kapi.endpoints.body import raw_body
+from kapi.request.context import RequestContext
 
 #: of one connection, or set anew by us; those that vouch for a user ("x-remote-") are told by their prefix
 NOT_PASSED_ON = frozenset(
     [b"connection", b"proxy-connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
      b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
 )  # fmt: skip
+_BODYLESS = frozenset(["GET", "HEAD", "OPTIONS"])
+
+
+def body_to_pass(ctx: RequestContext) -> FileBodyProducer | None:
+    """The client's body for an Agent; its own copy, as the client may go while it is sent.  Raises as ``raw_body``."""
+    data = raw_body(ctx)
+    return FileBodyProducer(io.BytesIO(data)) if data or ctx.method not in _BODYLESS else None
 
 
 def passed_on(http: Any) -> list[tuple[bytes, bytes]]:
@@ -73,14 +84,11 @@ class _Pipe(Protocol):
         if reason.check(ResponseDone):
             self._http.finish()
         else:
-            self._http.channel.forceAbortClient()  # half an answer must not look like a whole one
+            self._http.abort()
         self._done.callback(None)
 
     def _gone(self, _: Any) -> None:
-        if not self._over:
-            self._over = True
-            self.stopProducing()
-            self._done.callback(None)
+        self.stopProducing()
 
     def pauseProducing(self) -> None:
         self.transport.pauseProducing()  # type: ignore[union-attr]
@@ -89,6 +97,10 @@ class _Pipe(Protocol):
         self.transport.resumeProducing()  # type: ignore[union-attr]
 
     def stopProducing(self) -> None:
+        if self._over:
+            return
+        self._over = True
         stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
         if stop is not None:
             stop()
+        self._done.callback(None)

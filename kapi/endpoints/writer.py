@@ -80,7 +80,8 @@ async def _write_compressed(ctx: RequestContext, slices: list[bytes]) -> None:
     reactor = ctx.extra["reactor"]
     packed = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
     http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % sum(map(len, packed))])
-    await _produce(http, packed)
+    if not http.gone:
+        await _produce(http, packed)
 
 
 def compress(slices: list[bytes]) -> list[bytes]:

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 
 from kapi.machinery.meters import Counter
+from kapi.server.connection_errors import ConnectionErrors
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
 from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS
@@ -67,6 +68,9 @@ class Negotiator(protocol.Protocol):
             self.channel.connectionLost(reason)
         elif not getattr(self.transport, "established", True):
             self.owner.handshake_errors.add()
+            problem = getattr(self.transport, "problem", None)
+            if problem is not None:
+                self.owner.errors.add("handshake", self.transport.getPeer(), problem, self.owner.now)  # type: ignore[union-attr]
 
     @property
     def busy(self) -> bool:
@@ -95,6 +99,7 @@ class Connections(protocol.ServerFactory):
             "apiserver_tls_handshake_errors_total",
             "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
         )
+        self.errors = ConnectionErrors()
         self.closing = False
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()
@@ -108,11 +113,13 @@ class Connections(protocol.ServerFactory):
     def stopFactory(self) -> None:
         if self._sweeper.running:
             self._sweeper.stop()
+        self.errors.flush()
 
     def _sweep(self) -> None:
         self.now = now = self.runner.reactor.seconds()
         for connection in list(self.watched):
             connection.sweep(now)
+        self.errors.sweep(now)
 
     def buildProtocol(self, addr: Any) -> Negotiator:
         connection = Negotiator(self)

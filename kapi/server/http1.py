@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from twisted.protocols import basic
 from twisted.web import http
 
-from kapi.server.limits import BODY_TIMEOUT, HEAD_TIMEOUT, HEADER_BYTES, HEADERS, IDLE_TIMEOUT, LINE_BYTES
+from kapi.server.limits import (
+    BODY_TIMEOUT,
+    HEAD_TIMEOUT,
+    HEADER_BYTES,
+    HEADERS,
+    IDLE_TIMEOUT,
+    LEAVE_TIMEOUT,
+    LINE_BYTES,
+)
 from kapi.server.request import APIRequest
 
 if TYPE_CHECKING:
@@ -45,6 +53,7 @@ class Channel(http.HTTPChannel):
     owner: Connections
     single_write = True  # see APIRequest.write
     _since = 0.0  # reactor seconds; 0 while a request is being answered
+    _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
     _patience = IDLE_TIMEOUT
     _peer: Any = None
     _resting = False  # not looked at by the sweep until the request in hand is answered
@@ -138,6 +147,11 @@ class Channel(http.HTTPChannel):
 
     def sweep(self, now: float) -> None:
         """Ends the connection when its client has taken too long."""
+        if self._abort_at:
+            if now >= self._abort_at and self.transport is not None:
+                self.owner.watched.discard(self)
+                self.transport.abortConnection()  # type: ignore[attr-defined]
+            return
         if not self._since:
             self._resting = True
             self.owner.watched.discard(self)
@@ -145,10 +159,12 @@ class Channel(http.HTTPChannel):
         if now - self._since < self._patience or self.transport is None:
             return
         self._since = 0.0
+        self._abort_at = now + LEAVE_TIMEOUT
         if self._patience != IDLE_TIMEOUT:
             transport: Any = self.transport
             transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-        self.timeoutConnection()
+            self.owner.errors.add("timeout", self.getPeer(), "a request did not come to its end", now)
+        self.loseConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:
         transport: Any = self.transport

@@ -9,4 +9,6 @@ HANDSHAKE_TIMEOUT = 32.0
 HEADER_BYTES = 1 << 20  # request line and headers; upstream's default
 HEADERS = 500
 LINE_BYTES = 64 * 1024  # of a request line or one header
+LEAVE_TIMEOUT = 15.0  # seconds for the last bytes of a connection that the server ends
+PEER_TIMEOUT = 315.0  # seconds in which the client of HTTP/2 has to take something of what is sent
 STREAMS = 100  # concurrent streams of an HTTP/2 connection

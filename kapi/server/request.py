@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twisted.python.failure import Failure
 from twisted.web import http
 from twisted.web.http_headers import Headers
 
@@ -90,6 +91,32 @@ class APIRequest(http.Request):
                 kept.setRawHeaders(name, values)
         self.requestHeaders, self.responseHeaders = kept, Headers()
         self.content = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client has left, or has taken the request back."""
+        return bool(self._disconnected)
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The client has left: what writes the answer is stopped here, since HTTP/2 stops nobody."""
+        channel, producer = getattr(self, "channel", None), self.producer
+        self.producer = None
+        super().connectionLost(reason)
+        if producer is not None:
+            if channel is not None:
+                channel.unregisterProducer()  # nothing is pulled any more
+            producer.stopProducing()
+
+    def abort(self) -> None:
+        """Ends an answer in the middle so that nobody takes it for a whole one: the stream, or the connection of HTTP/1.1."""
+        channel: Any = self.channel
+        if channel is None:
+            return
+        connection = getattr(channel, "_conn", None)
+        if connection is not None:
+            connection.reset(channel.streamID)
+        else:
+            channel.transport.abortConnection()
 
     def chunk_writer(self) -> Callable[[bytes], None] | None:
         """Takes what is framed as chunks already (see ``chunk``); None when this answer is not sent in chunks."""

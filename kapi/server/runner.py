@@ -172,7 +172,7 @@ class RequestRunner:
 
     @staticmethod
     def _is_gone(ctx: RequestContext) -> bool:
-        return bool(getattr(ctx.http, "_disconnected", False))
+        return bool(ctx.http.gone)
 
     def _leave(self, answers: Sequence[Answer]) -> None:
         """Sends what leaves whole, when all of it is recorded."""

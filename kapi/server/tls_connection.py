@@ -26,9 +26,12 @@ log = Logger()
 _LINGER = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
 #: what Go's server tells a client that speaks HTTP without TLS
 _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+_SILENT = (-1, "Unexpected EOF")
 
 
 def _is_plain_http(error: SSL.Error) -> bool:
+    if isinstance(error, SSL.SysCallError):
+        return False  # of the socket: it has a number where others have a list
     return any("http request" in part for details in error.args[:1] for entry in details or () for part in entry)
 
 
@@ -43,6 +46,8 @@ class TLSConnection(TLSWriting, tcp.Server):
     rounds: Rounds | None = None
     #: that its last request was of, as priority and fairness has found; None before
     flow: int | None = None
+    #: what was wrong with the handshake; None also for a client that left without a word, as those do that look for a port
+    problem: SSL.Error | None = None
     _awaits_turn = False  # there is something to read, and it is not this connection's turn: the socket is not watched
     _reading = False
     _closing: Any = None  # the timer that ends the wait for the client's end
@@ -135,6 +140,8 @@ class TLSConnection(TLSWriting, tcp.Server):
                         RECORD
                     )  # what is left unread would reset the connection, and take the answer along
                     self.socket.send(_WRONG_SCHEME)
+            if not self._established and error.args != _SILENT:
+                self.problem = error
             return main.CONNECTION_LOST
         return None
 

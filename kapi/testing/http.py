@@ -35,6 +35,7 @@ class MemoryRequest:
         self.code = 200
         self.chunks: list[bytes] = []
         self.finished = False
+        self.gone = False
         self._producer: Any = None
         self._notifications: list[Deferred[None]] = []
 
@@ -70,8 +71,14 @@ class MemoryRequest:
     def unregisterProducer(self) -> None:
         self._producer = None
 
+    def abort(self) -> None:
+        """The server ends an answer in the middle."""
+        self.disconnect()
+
     def disconnect(self) -> None:
         """The client goes away."""
+        self.gone = True
+        self.content.close()
         if self._producer is not None:
             self._producer.stopProducing()
             self._producer = None

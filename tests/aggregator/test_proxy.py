@@ -21,6 +21,7 @@ from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backend, Backends
 from kapi.aggregator.proxy import ReverseProxy
 from kapi.client.head import identity_headers
+from kapi.machinery.status import RequestTooLarge
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
 from kapi.request.user import UserInfo
@@ -71,7 +72,7 @@ class Http:
         self.requestHeaders = Headers(headers)
         self.content = io.BytesIO(body)
         self.written = b""
-        self.finished = False
+        self.finished = self.gone = False
 
     def getHeader(self, name: str) -> str | None:
         values = self.requestHeaders.getRawHeaders(name)
@@ -184,6 +185,13 @@ class ProxyTests(TestCase):
         yield self.port.stopListening()
         response = yield self.request(Http(b"GET", b"/", {}))
         self.assertEqual(response.status, 503)
+
+    @inlineCallbacks
+    def test_a_body_that_is_too_long_is_refused_and_not_passed_on_in_part(self) -> Any:
+        http = Http(b"POST", b"/", {}, b"the beginning")
+        http.body_too_large = True  # type: ignore[attr-defined]
+        yield self.assertFailure(self.request(http), RequestTooLarge)
+        self.assertEqual(self.received, b"")
 
     def test_an_unknown_server_is_503(self) -> None:
         response = self.proxy.handle(self.context(Http(b"GET", b"/", {})), "v1.nosuch")

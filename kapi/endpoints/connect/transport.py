@@ -21,14 +21,14 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStream
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, FileBodyProducer, ResponseNeverReceived
+from twisted.web.client import Agent, ResponseNeverReceived
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from kapi.client.dialer import Dialer
 from kapi.client.head import BadHead, checked, request_head
-from kapi.endpoints.passing import check_code, passed_on, pipe
+from kapi.endpoints.passing import body_to_pass, check_code, passed_on, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
@@ -221,10 +221,7 @@ class Transport:
             raise status.ServiceUnavailable(f"error trying to reach service: {error}") from None
         if prefix:
             headers.setRawHeaders(b"X-Forwarded-Uri", [prefix + target.path])
-        content = ctx.http.content
-        content.seek(0)
-        body = None if ctx.method in ("GET", "HEAD", "OPTIONS") and not content.read(1) else FileBodyProducer(content)
-        content.seek(0)
+        body = body_to_pass(ctx)
         try:
             answer = await self.fetch(ctx, target, ctx.http.method, headers, body)
         except Unreachable as error:

@@ -1,0 +1,66 @@
+"""Connections that end by a fault of their client: counted each, logged once for all of some seconds.
+
+Whoever scans or attacks a server makes thousands of them, and no more than a line at a time should stand in the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.logger import Logger
+
+from kapi.machinery.meters import Counter
+
+log = Logger()
+_PERIOD = 10.0  # seconds
+
+
+@dataclass(slots=True)
+class _Burst:
+    since: float
+    count: int = 0
+    peer: Any = None
+    error: Any = None
+
+
+class ConnectionErrors:
+    """``add`` takes one; ``sweep`` is called about every second."""
+
+    def __init__(self) -> None:
+        self.counter = Counter(
+            "kapi_connection_errors_total",
+            "[ALPHA] Number of connections that were ended for what their client did, by reason",
+            ["reason"],
+        )
+        self._bursts: dict[str, _Burst] = {}
+
+    def add(self, reason: str, peer: Any, error: Any, now: float) -> None:
+        """``reason`` is one of a few words, ``error`` says more."""
+        self.counter.add(reason)
+        burst = self._bursts.get(reason)
+        if burst is None:
+            burst = self._bursts[reason] = _Burst(now)
+        burst.count += 1
+        burst.peer, burst.error = peer, str(error)
+
+    def sweep(self, now: float) -> None:
+        """Logs what has come together."""
+        for reason, burst in list(self._bursts.items()):
+            if now - burst.since >= _PERIOD:
+                del self._bursts[reason]
+                self._log(reason, burst)
+
+    def flush(self) -> None:
+        """Logs what there is: the server stops."""
+        self.sweep(float("inf"))
+
+    @staticmethod
+    def _log(reason: str, burst: _Burst) -> None:
+        log.info(
+            "{count} connections ended by their clients' faults ({reason}); the last from {peer}: {error}",
+            count=burst.count,
+            reason=reason,
+            peer=getattr(burst.peer, "host", burst.peer),
+            error=burst.error,
+        )
