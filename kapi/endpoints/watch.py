@@ -59,10 +59,12 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             waiting = cache.wait_for(since)
         elif options.resource_version == "":
             waiting = cache.wait_fresh()
+        else:
+            waiting = cache.wait_loaded()
         if waiting is not None:
             await waiting
-    except status.Timeout as timeout:
-        error = timeout
+    except (status.Timeout, status.TooManyRequests) as caught:
+        error = caught
     stream = WatchStream(ctx, scope, form, options, timeout_of(ctx, options))
     if error is not None:
         stream.error = error

@@ -6,6 +6,8 @@ import builtins
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from twisted.logger import Logger
+
 from kapi.client.interface import EventHandler
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
@@ -19,7 +21,11 @@ from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.schema import mergepatch
 from kapi.schema.decode import decode
-from kapi.watchcache.cache import Batch, Cache, Watch
+from kapi.watchcache.cache import Batch, Cache, Entry, Watch, WatchEvent
+from kapi.watchcache.event import DELETED
+from kapi.watchcache.unreadable import Unreadable
+
+log = Logger()
 
 Object = dict[str, Any]
 
@@ -31,12 +37,15 @@ class CacheLister:
         self._cache = store.cache
 
     def get(self, namespace: str, name: str) -> Object | None:
-        entry = self._cache.get(namespace, name)
-        return None if entry is None else entry.object
+        """None, too, for an object that cannot be read: a lister goes around it."""
+        try:
+            entry = self._cache.get(namespace, name)
+            return None if entry is None else entry.object
+        except Unreadable:
+            return None
 
     def list(self, namespace: str = "") -> list[Object]:
-        entries, _ = self._cache.list(namespace, None)
-        return [entry.object for entry in entries]
+        return self._cache.objects(namespace)
 
 
 class StoreClient:
@@ -163,29 +172,74 @@ class StoreClient:
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
         def on_batch(batch: Batch) -> None:
             for event in batch.events:
-                if event.entry is not None:
+                if event.entry is None:
+                    continue
+                try:
                     handler(event.type, event.entry.object, None if event.previous is None else event.previous.object)
+                except Exception:  # this event's alone: the handler gets the next one
+                    log.failure("an event of {key} was not handled", key=event.entry.key)
 
         return Subscription(self._store.cache, on_batch, namespace, name).stop
 
 
 class Subscription:
-    """A watch inside the process that begins anew when the cache ends it (a lost history)."""
+    """A watch inside the process that begins anew when the cache ends it, as a Reflector does.
+
+    After a history that was lost, what is there is ADDED once more, and what is not there any more is DELETED.
+    """
 
     def __init__(self, cache: Cache, on_batch: Callable[[Batch], None], namespace: str = "", name: str = "") -> None:
         self._cache = cache
         self._namespace, self._name = namespace, name
         self._on_batch = on_batch
         self._stopped = False
+        self._known: dict[str, Entry] = {}
+        self._before: dict[str, Entry] | None = (
+            None  # what was known when the history was lost, and was not ADDED again
+        )
         self._watch = self._start()
 
     def _start(self) -> Watch:
         return self._cache.watch(
-            None, self._on_batch, self._on_end, namespace=self._namespace, name=self._name, initial_events=True
+            None,
+            self._deliver,
+            self._on_end,
+            namespace=self._namespace,
+            name=self._name,
+            initial_events=True,
+            initial_end=True,
         )
+
+    def _deliver(self, batch: Batch) -> None:
+        known, before = self._known, self._before
+        for event in batch.events:
+            entry = event.entry
+            if entry is None:
+                continue
+            if event.type == DELETED:
+                known.pop(entry.key, None)
+            else:
+                known[entry.key] = entry
+            if before:
+                before.pop(entry.key, None)
+        if before is not None and batch.events[-1].initial_end:
+            self._before = None
+            if before:
+                revision = batch.events[-1].revision
+                gone = [WatchEvent(DELETED, revision, entry.at(revision), entry) for entry in before.values()]
+                self._hand_on(Batch(gone))
+        self._hand_on(batch)
+
+    def _hand_on(self, batch: Batch) -> None:
+        try:
+            self._on_batch(batch)
+        except Exception:  # a fault of this batch: the watch goes on
+            log.failure("events of {resource} were not handled", resource=str(self._cache.resource))
 
     def _on_end(self, error: Exception | None) -> None:
         if error is not None and not self._stopped:
+            self._before = {**(self._before or {}), **self._known}
+            self._known = {}
             self._watch = self._start()
 
     def stop(self) -> None:

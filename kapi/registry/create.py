@@ -16,6 +16,8 @@ from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.validation import validated
 from kapi.store.errors import KeyExists, Outdated, StoreError
+from kapi.watchcache.entry import Entry
+from kapi.watchcache.unreadable import Unreadable
 
 Object = dict[str, Any]
 _ATTEMPTS = 8  # with another name, or with another charge
@@ -66,7 +68,7 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
             error = status.already_exists(store.group_resource, name)
             if generated:
                 error = status.generate_name_conflict(store.group_resource, name)
-            entry = store.cache.get(op.namespace, name)
+            entry = _readable(store, op.namespace, name)
             if entry is not None and entry.object["metadata"].get("deletionTimestamp"):
                 error = status.AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
             raise error from None
@@ -125,5 +127,16 @@ async def _must_be_free(store: ResourceStore, namespace: str, name: str, key: st
     waiting = store.cache.wait_fresh()
     if waiting is not None:
         await waiting
-    if store.cache.get(namespace, name) is not None:
+    try:
+        free = store.cache.get(namespace, name) is None
+    except Unreadable:
+        free = False
+    if not free:
         raise KeyExists(key)
+
+
+def _readable(store: ResourceStore, namespace: str, name: str) -> Entry | None:
+    try:
+        return store.cache.get(namespace, name)
+    except Unreadable:
+        return None

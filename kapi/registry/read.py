@@ -139,8 +139,8 @@ async def list_page(
         waiting = cache.wait_fresh()
         if waiting is not None:
             await waiting
-    elif wanted:
-        waiting = cache.wait_for(wanted)
+    else:
+        waiting = cache.wait_for(wanted) if wanted else cache.wait_loaded()
         if waiting is not None:
             await waiting
     return _cut(store, *cache.list(namespace, predicate), namespace, limit, "", predicate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -9,17 +10,21 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.store.errors import Compacted
-from kapi.watchcache.entry import Entry, Fields, Scope
+from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
+from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import OnBatch, OnEnd, Watch
 
 if TYPE_CHECKING:
     from kapi.watchcache.caches import Caches
+
+log = Logger()
 
 __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
@@ -51,6 +56,11 @@ class Cache:
         self._complete_after = 0  # what came before lacks previous states
         self._snapshots: dict[int, Entries] = {}
         self._groups = GroupIndex()
+        self._floor = 0  # history up to and including this revision is gone, of this resource alone
+        scope.set_aside = self._set_aside
+        #: what is stored and cannot be read, by key
+        self.unreadable: dict[str, Unreadable] = {}
+        self.reload = caches.reload_of(self)
         self.size = 0  # bytes of all objects
         self.received = 0  # changes so far
         self.dispatched = 0  # changes that some watcher was told of
@@ -76,26 +86,52 @@ class Cache:
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         """None when already there.  Errs with the API's Timeout (too large resource version) after 3 s."""
-        return self._caches.wait_for(revision)
+        return self.reload.wait() if self.reload.running else self._caches.wait_for(revision)
+
+    def wait_loaded(self) -> Deferred[None] | None:
+        """None unless the cache is just being loaded again.  Errs with TooManyRequests after 3 s."""
+        return self.reload.wait() if self.reload.running else None
 
     def wait_fresh(self) -> Deferred[None] | None:
         """The linearizable read point: whatever was acknowledged before the call is in the cache afterwards."""
-        return self._caches.wait_fresh()
+        return self.reload.wait() if self.reload.running else self._caches.wait_fresh()
 
     # -- reading
 
     def get(self, namespace: str, name: str) -> Entry | None:
-        return self._by_key.get(f"{namespace}/{name}" if namespace else name)
+        """Raises Unreadable for an object that is there but cannot be decoded."""
+        key = f"{namespace}/{name}" if namespace else name
+        entry = self._by_key.get(key)
+        if entry is None and self.unreadable and key in self.unreadable:
+            raise self.unreadable[key].again()
+        return entry
+
+    def objects(self, namespace: str = "") -> builtins.list[Object]:
+        """All objects, decoded; what turns out to be unreadable is gone around."""
+        while True:
+            try:
+                return [entry.object for entry in self.list(namespace)[0]]
+            except Unreadable:
+                continue  # it is set aside now
+
+    def unreadable_in(self, namespace: str = "") -> builtins.list[str]:
+        """The keys of what a list goes around."""
+        start = f"{namespace}/" if namespace else ""
+        return sorted(key for key in self.unreadable if key.startswith(start))
 
     def list(self, namespace: str = "", predicate: Predicate | None = None) -> tuple[Entries, int]:
         """Sorted by key, consistent at the returned revision.  The list is shared: never change it."""
         if predicate is not None:
             name = predicate.fields.exact("metadata.name")
             if name is not None and (namespace or not self._scope.namespaced):
-                entry = self.get(namespace, name)
+                entry = self._by_key.get(f"{namespace}/{name}" if namespace else name)
                 found = [entry] if entry is not None else []
                 return _selected(found, "", predicate), self._caches.revision
-        return _selected(self._borrow(), namespace, predicate), self._caches.revision
+        while True:
+            try:
+                return _selected(self._borrow(), namespace, predicate), self._caches.revision
+            except Unreadable:
+                continue  # it is set aside now
 
     def list_at(self, revision: int, namespace: str = "", predicate: Predicate | None = None) -> Entries:
         """The list as it was at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
@@ -107,8 +143,8 @@ class Cache:
 
     def _state_at(self, revision: int) -> Entries:
         ring = self._ring
-        if revision < self._caches.floor:
-            raise Compacted(revision, self._caches.floor + 1)
+        if revision < self._caches.floor or revision < self._floor:
+            raise Compacted(revision, max(self._caches.floor, self._floor) + 1)
         if not ring or ring[-1].revision <= revision:
             return self._borrow()
         if revision < self._complete_after:
@@ -181,7 +217,7 @@ class Cache:
         return watch
 
     def _check_history(self, since: int, selection: Selection) -> None:
-        oldest = self._caches.floor
+        oldest = max(self._caches.floor, self._floor)
         if not selection.by_key_only:
             oldest = max(oldest, self._complete_after)
         if since < oldest:
@@ -232,13 +268,59 @@ class Cache:
 
     def load(self, entries: Iterable[Entry]) -> None:
         """Replaces everything; history is given to ``remember`` afterwards."""
-        self._by_key = {entry.key: entry for entry in entries}
+        self._by_key = {}
+        self.unreadable = {}
+        for entry in entries:
+            problem = problem_of(entry.data, entry.revision, entry.name)
+            if problem:
+                self._note_unreadable(entry, problem)
+            else:
+                self._by_key[entry.key] = entry
         self._sorted = sorted(self._by_key.values(), key=_key)
         self.size = sum(len(entry.data) for entry in self._sorted)
         self._lent = False
         self._ring.clear()
         self._snapshots.clear()
         self._complete_after = 0
+        self._floor = 0
+
+    def forget_history(self) -> None:
+        """After a fault of this resource alone: who watches, or asks for the past, begins anew."""
+        self._ring.clear()
+        self._snapshots.clear()
+        self._floor = self._caches.revision
+        self.end_watches(Compacted(0, self._floor + 1))
+
+    def _note_unreadable(self, entry: Entry, problem: str) -> Unreadable:
+        name = self.resource.resource if not self.resource.group else f"{self.resource.group}/{self.resource.resource}"
+        error = self.unreadable[entry.key] = Unreadable(name, entry.key, entry.revision, problem)
+        log.error("an object cannot be read: {resource} {key}: {why}", resource=name, key=entry.key, why=problem)
+        return error
+
+    def _set_aside(self, entry: Entry, problem: str) -> Unreadable:
+        """Somebody looked into an object that cannot be decoded: it leaves the lists."""
+        error = self._note_unreadable(entry, problem)
+        if self._by_key.get(entry.key) is not entry:  # a former state: what is there now may well be readable
+            del self.unreadable[entry.key]
+            return error.former()
+        del self._by_key[entry.key]
+        if self._lent:
+            self._sorted = self._sorted.copy()
+            self._lent = False
+        del self._sorted[bisect_left(self._sorted, entry.key, key=_key)]
+        self.size -= len(entry.data)
+        self._caches.later(self.forget_history)  # not at once: its watchers may be told of something just now
+        return error
+
+    def remember_gap(self, revision: int) -> None:
+        """A change of the past that cannot be read: states before it are not known."""
+        self._ring.clear()
+        self._floor = revision
+
+    def begin_anew(self) -> None:
+        """After a fault: everything is read from the store again."""
+        self.reload.begin()
+        self.forget_history()
 
     def remember(self, event: CacheEvent) -> None:
         """An event of the past, whose effect is in what was loaded."""
@@ -246,9 +328,15 @@ class Cache:
             self._complete_after = event.revision
         self._ring.append(event)
 
-    def apply(self, kind: str, entry: Entry) -> CacheEvent:
-        """A change; answers the event.  Groups that select it become dirty."""
+    def apply(self, kind: str, entry: Entry) -> CacheEvent | None:
+        """A change; answers the event, None when nobody who reads can see one.  Groups that select it become dirty."""
         self.received += 1
+        problem = problem_of(entry.data, entry.revision, entry.name)
+        if problem or self.unreadable:
+            replaced = self._apply_unreadable(kind, entry, problem)
+            if replaced is None:
+                return None
+            kind, entry = replaced
         previous = self._by_key.get(entry.key)
         if self._lent:
             self._sorted = self._sorted.copy()
@@ -279,10 +367,22 @@ class Cache:
             self.dispatched += 1
         return event
 
+    def _apply_unreadable(self, kind: str, entry: Entry, problem: str) -> tuple[str, Entry] | None:
+        """What readers see of a change from or to what cannot be read: it comes, or it goes."""
+        was = self.unreadable.pop(entry.key, None)
+        if not problem:
+            if was is None:
+                return kind, entry
+            return None if kind == DELETED else (ADDED, entry)
+        if kind != DELETED:
+            self._note_unreadable(entry, problem)
+        previous = self._by_key.get(entry.key)
+        return None if previous is None else (DELETED, previous.at(entry.revision))
+
     def trim(self, event: CacheEvent) -> None:
-        """The history loses its oldest event."""
-        assert self._ring[0] is event
-        self._ring.popleft()
+        """The history loses its oldest event, unless a fault has taken it before."""
+        if self._ring and self._ring[0] is event:
+            self._ring.popleft()
 
     def drop_snapshots(self) -> None:
         """Former states that nobody reads any more."""

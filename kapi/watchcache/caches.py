@@ -17,6 +17,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.machinery.gvk import GroupResource
+from kapi.store.entries import OBJECTS, Skipped
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
 from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
 from kapi.store.interface import DELETED as GONE
@@ -25,7 +26,9 @@ from kapi.watchcache.cache import Cache
 from kapi.watchcache.entry import Decoded, Entry, Fields, Scope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
 from kapi.watchcache.freshness import Freshness
+from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group
+from kapi.watchcache.unreadable import Unreadable, problem_of
 
 log = Logger()
 
@@ -59,6 +62,7 @@ class Caches:
         self.revision = 0
         self.floor = 0  # history up to and including this revision is gone
         self.dirty: list[Group] = []
+        self.skipped = Skipped()
         self._told: list[CacheEvent] = []  # events whose encoded forms are not needed after the flush
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
@@ -131,6 +135,7 @@ class Caches:
             self._ticker.stop()
         self._flush()
         for cache in self.all():
+            cache.reload.end()
             cache.end_watches(None)
         self._freshness.stop(StoreUnavailable("the server is shutting down"))
         await self.store.stop()
@@ -145,9 +150,11 @@ class Caches:
             self._flush()
         entries: dict[Cache, dict[str, Entry]] = {cache: {} for cache in self._caches.values()}
         for obj in objects:
-            cache, namespace, name = self._locate(obj.key)
-            entry = cache.entry(namespace, name, obj.revision, obj.data)
-            entries.setdefault(cache, {})[entry.key] = entry
+            located = self._located(obj.key)
+            if located is not None:
+                cache, namespace, name = located
+                entry = cache.entry(namespace, name, obj.revision, obj.data)
+                entries.setdefault(cache, {})[entry.key] = entry
         for cache, found in entries.items():
             cache.load(found.values())
         self.revision = revision
@@ -157,6 +164,8 @@ class Caches:
         self._times.clear()
         self._times.append((self.seconds(), revision))
         self._remember(history, entries)
+        for cache in self._caches.values():
+            cache.reload.end()
         self.ready = True
         self._freshness.advanced()
         waiting, self._not_ready = self._not_ready, []
@@ -169,8 +178,15 @@ class Caches:
     def _remember(self, history: Sequence[Change], entries: dict[Cache, dict[str, Entry]]) -> None:
         previous: dict[tuple[Cache, str], Entry | None] = {}
         for change in history:
-            cache, namespace, name = self._locate(change.key)
+            located = self._located(change.key)
+            if located is None:
+                continue
+            cache, namespace, name = located
             entry = cache.entry(namespace, name, change.revision, change.data)
+            if problem_of(entry.data, entry.revision, entry.name):
+                cache.remember_gap(change.revision)
+                previous.pop((cache, entry.key), None)
+                continue
             stored = entries.get(cache, {}).get(entry.key)
             if stored is not None and stored.revision == change.revision:
                 entry = stored
@@ -183,23 +199,77 @@ class Caches:
     def changed(self, changes: Sequence[Change]) -> None:
         """Further changes, in order."""
         for change in changes:
-            cache, namespace, name = self._locate(change.key)
-            entry = cache.entry(namespace, name, change.revision, change.data)
+            cache = None
+            try:
+                cache, namespace, name = self._locate(change.key)
+                if cache.reload.running:
+                    cache.reload.missed(change)
+                else:
+                    event = cache.apply(_TYPES[change.kind], cache.entry(namespace, name, change.revision, change.data))
+                    if event is not None:
+                        self._record(cache, event)
+                        if event.is_told:
+                            self._told.append(event)
+            except Exception as error:
+                self._contain(cache, change, error)
             self.revision = change.revision
-            event = cache.apply(_TYPES[change.kind], entry)
-            self._record(cache, event)
-            if event.is_told:
-                self._told.append(event)
         if self.dirty and not self._flush_scheduled:
             self._flush_scheduled = True
             self._reactor.callLater(0, self._flush)
         self._freshness.advanced()
 
+    def _contain(self, cache: Cache | None, change: Change, error: Exception) -> None:
+        """A change that could not be applied costs its resource its history, not others theirs."""
+        if cache is None:
+            self.skipped.add(OBJECTS, change.key.encode(), error)
+        elif isinstance(error, Unreadable):  # the object has been set aside
+            self.revision = change.revision
+            cache.forget_history()
+        else:
+            log.failure("a change of {key} cannot be applied; its resource is loaded again", key=change.key)
+            self.revision = change.revision
+            cache.begin_anew()
+
+    def reload_of(self, cache: Cache) -> Reload:
+        """What makes the cache of one resource anew."""
+        group, resource = cache.resource.group or "core", cache.resource.resource
+        prefix = f"{group}/{resource}/"
+
+        async def reached() -> None:
+            waiting = self.wait_for(await self.store.revision())
+            if waiting is not None:
+                await waiting
+
+        def loaded(objects: list[StoredObject]) -> None:
+            entries = []
+            for obj in objects:
+                _, namespace, name = self._locate(obj.key)
+                entries.append(cache.entry(namespace, name, obj.revision, obj.data))
+            cache.load(entries)
+            cache.forget_history()
+
+        name = str(cache.resource)
+        return Reload(self._reactor, name, lambda: self.store.scan(prefix), reached, loaded)
+
+    def failing(self) -> str:
+        """The resources that are being loaded again after a fault: a health check."""
+        names = sorted(str(cache.resource) for cache in self._caches.values() if cache.reload.running)
+        return f"reloading {', '.join(names)}" if names else ""
+
     def _record(self, cache: Cache, event: CacheEvent) -> None:
         self._log.append(_Logged(cache, event))
         self._log_size += len(event.entry.data) + _OVERHEAD
 
+    def _located(self, key: str) -> tuple[Cache, str, str] | None:
+        """As ``_locate``; a key that is none of kapi's is skipped."""
+        try:
+            return self._locate(key)
+        except ValueError as error:
+            self.skipped.add(OBJECTS, key.encode(), error)
+            return None
+
     def _locate(self, key: str) -> tuple[Cache, str, str]:
+        """Whose a key is, and of which object.  Raises ValueError."""
         group, resource, namespace, name = key.split("/", 3)
         cache = self._caches.get((group, resource))
         return cache or self._cache_of(group, resource), namespace, name
@@ -219,7 +289,11 @@ class Caches:
             events, group.pending = group.pending, []
             batch = Batch(events)
             for watch in list(group.watches):
-                watch.deliver(batch)
+                try:
+                    watch.deliver(batch)
+                except Exception:
+                    log.failure("delivering watch events failed; the watch ends")
+                    watch.end(None)
         told, self._told = self._told, []
         for event in told:
             event.forget()
@@ -227,12 +301,20 @@ class Caches:
     # -- once a second
 
     def _tick(self) -> None:
+        try:
+            self._turn()
+        except Exception:  # the next second comes nevertheless
+            log.failure("bookmarks or the trimming of history failed")
+
+    def _turn(self) -> None:
         due = self.bookmarks.turn()
         if due:
             self._flush()
             made: dict[Cache, Batch] = {}
             for watch in due:
                 cache = watch._cache
+                if cache.reload.running:
+                    continue  # it does not know what has happened up to now
                 if cache not in made:
                     made[cache] = cache.bookmark(self.revision)
                 watch.bookmark(made[cache])

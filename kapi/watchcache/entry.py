@@ -47,12 +47,14 @@ class Decoded:
 class Scope:
     """What the entries of one resource share."""
 
-    __slots__ = ("decoded", "fields", "namespaced")
+    __slots__ = ("decoded", "fields", "namespaced", "set_aside")
 
     def __init__(self, decoded: Decoded, fields: Fields, namespaced: bool) -> None:
         self.decoded = decoded
         self.fields = fields
         self.namespaced = namespaced
+        #: called with an entry that turns out not to be readable, and why; answers what to raise
+        self.set_aside: Callable[[Entry, str], Exception] | None = None
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -78,11 +80,22 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     @property
     def object(self) -> Object:
-        """The decoded tree: shared, never change it."""
+        """The decoded tree: shared, never change it.  Raises Unreadable."""
         if self._object is None:
-            self._object = orjson.loads(self.data)
+            self._object = self._decode()
             self._scope.decoded.add(self)
         return self._object
+
+    def _decode(self) -> Object:
+        try:
+            tree: Object = orjson.loads(self.data)
+        except ValueError as error:
+            raise self._unreadable(error) from None
+        return tree
+
+    def _unreadable(self, error: Exception) -> Exception:
+        set_aside = self._scope.set_aside
+        return error if set_aside is None else set_aside(self, str(error))
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -90,7 +103,10 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             if self._object is not None:
                 self._labels = self._object["metadata"].get("labels") or _NO_LABELS
             else:
-                self._labels = _labels_of(self.data).metadata.labels or _NO_LABELS
+                try:
+                    self._labels = _labels_of(self.data).metadata.labels or _NO_LABELS
+                except msgspec.DecodeError as error:
+                    raise self._unreadable(error) from None
         return self._labels
 
     @property
@@ -102,9 +118,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
                 fields["metadata.namespace"] = self.namespace
             readers = self._scope.fields
             if readers:
-                obj = self._object if self._object is not None else orjson.loads(self.data)
-                for name, read in readers.items():
-                    fields[name] = read(obj)
+                obj = self._object if self._object is not None else self._decode()
+                try:
+                    for name, read in readers.items():
+                        fields[name] = read(obj)
+                except Exception as error:  # an object of another shape than its kind has
+                    raise self._unreadable(error) from None
             self._fields = fields
         return self._fields
 

@@ -17,6 +17,7 @@ from kapi.resources.core.services.allocation import port_candidates
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
 from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
+from kapi.watchcache.unreadable import Unreadable
 
 Object = dict[str, Any]
 RESERVATIONS = GroupResource("", "nodeportreservations")
@@ -35,7 +36,10 @@ class NodePorts:
 
     def has(self, port: int) -> bool:
         """Whether this process knows of a reservation; the store alone decides."""
-        return self._cache.get("", str(port)) is not None
+        try:
+            return self._cache.get("", str(port)) is not None
+        except Unreadable:
+            return True
 
     def reserved(self) -> dict[int, Object]:
         """Every reservation: port -> who made it, and when it was seen first."""

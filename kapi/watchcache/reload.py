@@ -1,0 +1,131 @@
+"""A resource's cache is made anew from the store after a fault, while the other resources go on.
+
+Upstream: client-go's Reflector, which lists again when its watch fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.machinery import status
+from kapi.store.interface import DELETED, Change, StoredObject
+
+log = Logger()
+
+BACK_OFF = (0.05, 30.0)  # seconds before the first attempt, and at most before a later one
+PATIENCE = 3.0  # seconds that a read waits for the end
+MAX_MISSED = 100_000  # changes that are kept meanwhile; beyond them the scan begins anew
+_QUIET = 60.0  # seconds without a fault after which the next one is the first again
+
+Scan = Callable[[], Awaitable[Sequence[StoredObject]]]
+#: answers how new the scan may be, once the caches are there
+Reached = Callable[[], Awaitable[None]]
+
+
+class Reload:
+    """One resource's; ``running`` from the fault until ``loaded`` has been called with what there is."""
+
+    def __init__(
+        self, reactor: Any, name: str, scan: Scan, reached: Reached, loaded: Callable[[list[StoredObject]], None]
+    ) -> None:
+        self._reactor = reactor
+        self._name = name
+        self._scan = scan
+        self._reached = reached
+        self._loaded = loaded
+        self._missed: list[Change] = []
+        self._overflow = False
+        self._attempts = 0
+        self._last = float("-inf")
+        self._waiting: list[tuple[Deferred[None], Any]] = []
+        self._task: Deferred[None] | None = None
+        self.running = False
+        self.count = 0
+
+    def begin(self) -> None:
+        """After a fault.  While it runs, changes go to ``missed``."""
+        now = self._reactor.seconds()
+        if now - self._last > _QUIET:
+            self._attempts = 0
+        self._last = now
+        self.count += 1
+        if not self.running:
+            self.running = True
+            self._task = Deferred.fromCoroutine(self._run())
+            self._task.addErrback(self._ended)
+
+    def end(self) -> None:
+        """Somebody else has loaded everything, or the server stops."""
+        self.running = False
+        self._missed = []
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        waiting, self._waiting = self._waiting, []
+        for deferred, call in waiting:
+            if call.active():
+                call.cancel()
+            if not deferred.called:
+                deferred.callback(None)
+
+    def missed(self, change: Change) -> None:
+        if len(self._missed) < MAX_MISSED:
+            self._missed.append(change)
+        else:
+            self._overflow = True
+
+    def wait(self) -> Deferred[None]:
+        """Done when the cache can be read again.  Errs with TooManyRequests after 3 s."""
+        deferred: Deferred[None] = Deferred()
+        call = self._reactor.callLater(PATIENCE, self._impatient, deferred)
+        self._waiting.append((deferred, call))
+        return deferred
+
+    def _impatient(self, deferred: Deferred[None]) -> None:
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] is not deferred]
+        if not deferred.called:
+            deferred.errback(status.too_many_requests("storage is (re)initializing", 1))
+
+    def _ended(self, failure: Any) -> None:
+        if not failure.check(CancelledError):
+            log.failure("reloading the cache of {name} ended", failure, name=self._name)
+
+    async def _run(self) -> None:
+        while True:
+            delay = min(BACK_OFF[0] * 2 ** min(self._attempts, 20), BACK_OFF[1])
+            self._attempts += 1
+            await deferLater(self._reactor, delay, lambda: None)
+            self._missed, self._overflow = [], False
+            try:
+                found = {obj.key: obj for obj in await self._scan()}
+                await self._reached()
+                if self._overflow:
+                    continue
+                self._loaded(merged(found, self._missed))
+                log.info("the cache of {name} is loaded again", name=self._name)
+            except CancelledError:
+                raise
+            except Exception as error:
+                log.error("the cache of {name} cannot be reloaded yet: {error}", name=self._name, error=str(error))
+                continue
+            self._task = None  # nothing is left to cancel
+            self.end()
+            return
+
+
+def merged(found: dict[str, StoredObject], changes: Sequence[Change]) -> list[StoredObject]:
+    """What was scanned, and the changes since before the scan began: the state after the last of them."""
+    for change in changes:
+        seen = found.get(change.key)
+        if seen is not None and seen.revision >= change.revision:
+            continue
+        if change.kind == DELETED:
+            found.pop(change.key, None)
+        else:
+            found[change.key] = StoredObject(change.key, change.revision, change.data)
+    return list(found.values())

@@ -1,0 +1,282 @@
+"""A fault stays with its object or its resource: the others' lists and watches go on, and it mends itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
+from kapi.machinery.status import TooManyRequests
+from kapi.registry.client import Subscription
+from kapi.store.errors import Compacted, StoreUnavailable
+from kapi.store.interface import Change, StoredObject
+from kapi.watchcache import reload
+from kapi.watchcache.unreadable import Unreadable, problem_of
+from tests.watchcache.test_cache import CacheTest, Client, halves
+
+MAPS = GroupResource("", "configmaps")
+TORN = (b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"', b'","name":"torn","labels":{"a":"b')
+
+
+class OneObject(CacheTest):
+    def torn(self, name: str = "torn") -> int:
+        return int(self.run_async(self.store.create(f"core/pods/ns/{name}", *TORN)))
+
+    def test_lists_go_around_what_cannot_be_read(self) -> None:
+        self.torn()
+        self.create("a", a="b")
+        for labels, fields in (("", ""), ("a=b", ""), ("", "spec.nodeName="), ("", "metadata.name!=x")):
+            predicate = Predicate(parse_labels(labels), parse_fields(fields))
+            self.assertEqual(self.keys(self.pods.list("ns", predicate)[0]), ["ns/a"])
+        self.assertEqual([obj["metadata"]["name"] for obj in self.pods.objects()], ["a"])
+        self.assertEqual((self.pods.unreadable_in("ns"), self.pods.unreadable_in("other")), (["ns/torn"], []))
+        with self.assertRaisesRegex(
+            Unreadable, "corrupt object.*/registry/pods/ns/torn.*object not decodable revision=1"
+        ):
+            self.pods.get("ns", "torn")
+
+    def test_watches_go_on(self) -> None:
+        everything, selected = self.watch(), self.watch(labels="a=b")
+        self.torn()
+        self.create("a", a="b")
+        self.turn()
+        for client in (everything, selected):
+            self.assertEqual((client.told, client.ends), ([("ADDED", "ns/a", 2)], []))
+
+    def test_an_object_that_becomes_unreadable_is_gone_and_comes_back(self) -> None:
+        first = self.create("torn", a="b")
+        client = self.watch(first, labels="a=b")
+        second = self.run_async(self.store.update("core/pods/ns/torn", first, *TORN))
+        self.assertEqual(self.keys(self.pods.list()[0]), [])
+        third = self.update("torn", second, a="b")
+        self.turn()
+        self.assertEqual(client.told, [("DELETED", "ns/torn", 2), ("ADDED", "ns/torn", 3)])
+        self.assertEqual((self.pods.unreadable, len(self.pods)), ({}, 1))
+        fourth = self.run_async(self.store.update("core/pods/ns/torn", third, *TORN))
+        self.delete("torn", fourth)
+        self.turn()
+        self.assertEqual(client.told[2:], [("DELETED", "ns/torn", 4)])
+        self.assertEqual((self.pods.unreadable, len(self.pods)), ({}, 0))
+
+    def test_a_restart_loads_around_it(self) -> None:
+        self.torn()
+        self.create("a")
+        self.open()
+        self.assertEqual(self.keys(self.pods.list()[0]), ["ns/a"])
+        self.assertEqual(self.pods.unreadable_in(), ["ns/torn"])
+        self.create("b")
+        self.assertEqual(self.keys(self.pods.list()[0]), ["ns/a", "ns/b"])
+
+    def test_what_is_found_to_be_unreadable_later_is_set_aside_then(self) -> None:
+        """A number that is syntax, and no number to those who decode it."""
+        head, tail = halves("late", a="b")
+        client, other = self.watch(), self.watch(labels="x=y")
+        self.run_async(self.store.create("core/pods/ns/late", head, tail[:-1] + b',"n":1e400}'))
+        self.create("a")
+        predicate = Predicate(parse_labels(""), parse_fields("spec.nodeName="))
+        self.assertEqual(self.keys(self.pods.list("ns", predicate)[0]), ["ns/a"])
+        self.turn()
+        self.assertEqual(self.pods.unreadable_in(), ["ns/late"])
+        for ended in (client, other):
+            self.assertIsInstance(ended.ends[0], Compacted)
+        with self.assertRaises(Compacted):
+            self.watch(1)
+        self.assertEqual(self.watch(2).ends, [])
+
+    def test_a_selected_watch_of_such_an_object_costs_no_other_resource_anything(self) -> None:
+        maps = self.caches.cache(MAPS)
+        client, pods = Client(), self.watch(fields="spec.nodeName=x")
+        client.watch = maps.watch(None, client.batches.append, client.ends.append)
+        head, tail = halves("late", node="x")
+        self.run_async(self.store.create("core/pods/ns/late", head, tail[:-1] + b',"n":1e400}'))
+        self.run_async(self.store.create("core/configmaps/ns/m", *halves("m")))
+        self.turn()
+        self.assertEqual((client.told, client.ends), ([("ADDED", "ns/m", 2)], []))
+        self.assertIsInstance(pods.ends[0], Compacted)
+        self.assertEqual(self.caches.revision, 2)
+
+    def test_a_key_that_is_none_is_skipped_and_counted(self) -> None:
+        self.run_async(self.store.create("nonsense", *halves("a")))
+        self.create("a")
+        self.assertEqual((self.keys(self.pods.list()[0]), self.caches.skipped.total), (["ns/a"], 1))
+        self.open()
+        self.assertEqual((self.keys(self.pods.list()[0]), self.caches.skipped.total), (["ns/a"], 1))
+
+    def test_the_stored_form_is_what_counts(self) -> None:
+        head, tail = halves("a", labels="b")
+        self.assertEqual(problem_of(head + b"7" + tail, 7, "a"), "")
+        for data in (
+            b"",
+            head + b"7",
+            head + b"8" + tail,
+            head + b"7" + tail + b"x",
+            b" " + head + b"7" + tail,
+            (head + b"7" + tail).replace(b'"a"', b'"\xff"'),
+            (head + b"7" + tail).replace(b'"a"', b'"\\ud800"'),
+            (head + b"7" + tail).replace(b'"labels":{"labels":"b"}', b'"labels":{"labels":1}'),
+        ):
+            self.assertNotEqual(problem_of(data, 7, "a"), "", data)
+        self.assertNotEqual(problem_of(head + b"7" + tail, 7, "another"), "")
+
+
+class OneResource(CacheTest):
+    """The cache itself is broken: it is made anew from the store."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.create("a")
+        self.maps = self.caches.cache(MAPS)
+
+    def break_apply(self, times: int = 1) -> None:
+        apply, left = self.pods.apply, [times]
+
+        def broken(kind: str, entry: Any) -> Any:
+            if left[0]:
+                left[0] -= 1
+                raise RuntimeError("a bug")
+            return apply(kind, entry)
+
+        self.patch(self.pods, "apply", broken)
+
+    def test_others_go_on_and_it_is_reloaded(self) -> None:
+        others = Client()
+        others.watch = self.maps.watch(None, others.batches.append, others.ends.append)
+        pods = self.watch()
+        self.break_apply()
+        self.create("b")
+        self.assertEqual(self.caches.failing(), "reloading pods")
+        self.assertIsInstance(pods.ends[0], Compacted)
+        waiting = self.pods.wait_fresh()
+        assert waiting is not None
+        self.assertIsNone(self.maps.wait_fresh())
+        self.create("c")
+        self.run_async(self.store.create("core/configmaps/ns/m", *halves("m")))
+        self.turn()
+        self.assertEqual((others.told, others.ends), ([("ADDED", "ns/m", 4)], []))
+        self.assertNoResult(waiting)
+        self.clock.advance(0.1)
+        self.successResultOf(waiting)
+        self.assertEqual((self.caches.failing(), self.pods.reload.count), ("", 1))
+        self.assertEqual(self.keys(self.pods.list()[0]), ["ns/a", "ns/b", "ns/c"])
+        with self.assertRaises(Compacted):
+            self.watch(3)
+        after = self.watch(4)
+        self.create("d")
+        self.turn()
+        self.assertEqual(after.told, [("ADDED", "ns/d", 5)])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_changes_during_the_scan_are_merged(self) -> None:
+        self.break_apply()
+        self.create("b")
+        scanned: Deferred[list[StoredObject]] = Deferred()
+        self.patch(self.store, "scan", lambda prefix: scanned)
+        self.clock.advance(0.1)
+        before = [obj for obj in self.store._objects if obj.startswith("core/pods/")]
+        found = [self.run_async(self.store.get(key)) for key in before]
+        self.update("a", 1, node="n")
+        self.delete("b", 2)
+        self.create("c")
+        scanned.callback(found)
+        self.assertEqual([(entry.key, entry.revision) for entry in self.pods.list()[0]], [("ns/a", 3), ("ns/c", 5)])
+        self.flushLoggedErrors(RuntimeError)
+
+    def test_a_store_that_is_away_is_asked_again_and_readers_do_not_wait_for_ever(self) -> None:
+        answers: list[Any] = [StoreUnavailable("away")] * 4
+
+        async def scan(prefix: str) -> list[StoredObject]:
+            if answers:
+                raise answers.pop()
+            return await scan_really(prefix)
+
+        scan_really = self.store.scan
+        self.patch(self.store, "scan", scan)
+        self.patch(reload, "BACK_OFF", (2.0, 30.0))
+        self.break_apply()
+        self.create("b")
+        waiting = self.pods.wait_fresh()
+        assert waiting is not None
+        for _ in range(40):
+            self.clock.advance(0.1)
+        self.failureResultOf(waiting, TooManyRequests)
+        for _ in range(700):
+            self.clock.advance(0.1)
+        self.assertEqual((self.caches.failing(), self.keys(self.pods.list()[0])), ("", ["ns/a", "ns/b"]))
+        self.flushLoggedErrors(RuntimeError)
+
+    def test_a_full_load_ends_it(self) -> None:
+        self.break_apply()
+        self.create("b")
+        waiting = self.pods.wait_fresh()
+        assert waiting is not None
+        self.caches.reset([], [], 0)
+        self.successResultOf(waiting)
+        self.assertEqual((self.caches.failing(), self.pods.list()), ("", ([], 0)))
+        self.clock.advance(60)
+        self.assertEqual(self.pods.list(), ([], 0))
+        self.flushLoggedErrors(RuntimeError)
+
+    def test_bookmarks_stop_while_it_does_not_know(self) -> None:
+        self.break_apply()
+        self.patch(self.store, "scan", lambda prefix: Deferred())
+        self.create("b")
+        client = self.watch(bookmarks=True)
+        for _ in range(70):
+            self.clock.advance(1)
+        self.assertEqual(client.told, [])
+        self.flushLoggedErrors(RuntimeError)
+
+    def test_a_second_that_fails_does_not_stop_the_clock(self) -> None:
+        turn = self.caches.bookmarks.turn
+        self.patch(self.caches.bookmarks, "turn", lambda: 1 / 0)
+        self.clock.advance(1)
+        self.patch(self.caches.bookmarks, "turn", turn)
+        client = self.watch(bookmarks=True)
+        for _ in range(70):
+            self.clock.advance(1)
+        self.assertEqual([event[0] for event in client.told], ["BOOKMARK"])
+        self.flushLoggedErrors(ZeroDivisionError)
+
+
+class Subscribed(CacheTest):
+    """Watches inside the process are Reflectors."""
+
+    def test_what_is_gone_after_a_lost_history_is_told_as_deleted(self) -> None:
+        told: list[tuple[str, str]] = []
+
+        def on_batch(batch: Any) -> None:
+            told.extend((event.type, event.entry.key) for event in batch.events if event.entry is not None)
+
+        self.create("a")
+        self.create("b")
+        Subscription(self.pods, on_batch)
+        self.turn()
+        self.create("c")
+        self.turn()
+        del told[:]
+        head, tail = halves("b")
+        self.caches.reset([StoredObject("core/pods/ns/b", 1, head + b"1" + tail)], [], 1)
+        self.turn()
+        self.assertEqual(told, [("ADDED", "ns/b"), ("DELETED", "ns/a"), ("DELETED", "ns/c")])
+        del told[:]
+        self.caches.changed([Change(2, "d", "core/pods/ns/b", head + b"2" + tail)])
+        self.turn()
+        self.assertEqual(told, [("DELETED", "ns/b")])
+
+    def test_a_batch_that_fails_is_not_the_last(self) -> None:
+        told: list[str] = []
+
+        def on_batch(batch: Any) -> None:
+            told.append(batch.events[0].entry.key if batch.events[0].entry else "")
+            if len(told) == 2:
+                raise RuntimeError("a bug")
+
+        Subscription(self.pods, on_batch)
+        self.turn()
+        for name in ("a", "b"):
+            self.create(name)
+            self.turn()
+        self.assertEqual(told, ["", "ns/a", "ns/b"])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
