@@ -62,11 +62,7 @@ def parse_query(raw: bytes) -> Query:
 
 
 def split_uri(uri: bytes) -> tuple[str, Query]:
-    """The decoded path and the query of a request target (origin or absolute form).  Raises BadRequest."""
-    if not uri.startswith(b"/") and b"://" in uri:
-        _, _, rest = uri.partition(b"://")
-        _, slash, rest = rest.partition(b"/")
-        uri = slash + rest if slash else b"/"
+    """The decoded path and the query of a request target (in origin form, see ``target``).  Raises BadRequest."""
     path, _, query = uri.partition(b"?")
     try:
         return _unescape(path, False), parse_query(query)

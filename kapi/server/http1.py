@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.protocols import basic
 from twisted.web import http
 
+from kapi.request.target import origin_form
 from kapi.server.limits import (
     BODY_TIMEOUT,
     HEAD_TIMEOUT,
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
 _LENGTH = frozenset({b"content-length", b"Content-Length", b"CONTENT-LENGTH"})
+#: all but those that may separate: tab, CR and LF
+_CONTROLS = bytes({*range(32), 127} - set(b"\t\r\n"))
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
+#: as Go's server words it
+_REFUSAL = (
+    b"HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+)
+_BAD = (b"400 Bad Request", b"400 Bad Request")
+_UNSUPPORTED_CODING = (b"501 Not Implemented", b"Unsupported transfer encoding")
+_TOO_LARGE = (b"431 Request Header Fields Too Large", b"431 Request Header Fields Too Large")
+_TIMEOUT = (b"408 Request Timeout", b"")
 _DIGITS = 9  # of a length that needs no second look
 #: headers that change how the request is read: such requests take the careful way
 _PARTICULAR = frozenset(
@@ -56,6 +68,7 @@ class Channel(http.HTTPChannel):
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
     _patience = IDLE_TIMEOUT
     _peer: Any = None
+    _host = b""  # that the request's target names
     _resting = False  # not looked at by the sweep until the request in hand is answered
 
     def connectionMade(self) -> None:
@@ -64,6 +77,8 @@ class Channel(http.HTTPChannel):
         super().connectionMade()
 
     def dataReceived(self, data: bytes) -> None:
+        if self._abort_at:
+            return  # after a refusal nothing is listened to
         if not self._handlingRequest:
             if self._patience == IDLE_TIMEOUT:
                 self._since, self._patience = self.owner.now, HEAD_TIMEOUT
@@ -77,6 +92,7 @@ class Channel(http.HTTPChannel):
         head, _, body = data.partition(b"\r\n\r\n")
         lines = head.split(b"\r\n")
         parts = lines[0].split(b" ")
+        ends = len(lines) - 1
         if (
             len(parts) != 3
             or parts[0] not in _METHODS
@@ -85,6 +101,10 @@ class Channel(http.HTTPChannel):
             or len(lines) > HEADERS
             or len(data) > LINE_BYTES
             or not parts[1].startswith(b"/")
+            or not parts[1].isascii()
+            or head.translate(None, _CONTROLS) != head
+            or head.count(b"\r") != ends
+            or head.count(b"\n") != ends
         ):
             return False
         length: int | None = None
@@ -96,9 +116,7 @@ class Channel(http.HTTPChannel):
                 if length is not None or not value.isdigit() or len(value) > _DIGITS:
                     return False
                 length = int(value)
-            elif (
-                not mark or name in _PARTICULAR or not _NAME(name) or b"\n" in value or b"\r" in value or b"\0" in value
-            ):
+            elif not mark or name in _PARTICULAR or not _NAME(name):
                 return False
             headers.append((name, value))
         if len(data) != len(head) + 4 + (length or 0):
@@ -123,7 +141,49 @@ class Channel(http.HTTPChannel):
             self.persistent = False
             request.responseHeaders.setRawHeaders(b"connection", [b"close"])
 
+    # -- line by line
+
+    def lineReceived(self, line: bytes) -> None:
+        """Refuses what the base class would take: control characters, folded lines, targets that are none."""
+        if _CONTROL(line) or line.startswith((b" ", b"\t")):
+            self._refuse(_BAD)
+            return
+        if line and not self.requests:
+            method, _, rest = line.partition(b" ")
+            target, mark, version = rest.rpartition(b" ")
+            found = origin_form(method, target)
+            if found is None or not mark:
+                self._refuse(_BAD)
+                return
+            target, self._host = found
+            line = b"%s %s %s" % (method, target, version)
+        super().lineReceived(line)
+
+    def _maybeChooseTransferDecoder(self, header: bytes, data: bytes) -> bool:
+        if header == b"Transfer-Encoding":
+            if self._version != b"HTTP/1.1":
+                return self._refuse(_BAD)
+            if data.lower() != b"chunked" or self.requests[-1].requestHeaders.hasHeader(header):
+                return self._refuse(_UNSUPPORTED_CODING)
+        return bool(super()._maybeChooseTransferDecoder(header, data))
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        self._refuse(_BAD)
+
+    def _refuse(self, answer: tuple[bytes, bytes]) -> bool:
+        """Answers and ends the connection; returns False."""
+        if not self._abort_at:
+            status, text = answer
+            transport: Any = self.transport
+            transport.write(_REFUSAL % (status, len(text), text))
+            self._abort_at = self.owner.now + LEAVE_TIMEOUT
+            self.owner.errors.add("request", self.getPeer(), status.decode(), self.owner.now)
+            self.loseConnection()
+        return False
+
     def allHeadersReceived(self) -> None:
+        if self._host:
+            self.requests[-1].requestHeaders.setRawHeaders(b"host", [self._host])
         self._since, self._patience = self.owner.now, BODY_TIMEOUT
         super().allHeadersReceived()
 
@@ -159,19 +219,14 @@ class Channel(http.HTTPChannel):
         if now - self._since < self._patience or self.transport is None:
             return
         self._since = 0.0
-        self._abort_at = now + LEAVE_TIMEOUT
         if self._patience != IDLE_TIMEOUT:
-            transport: Any = self.transport
-            transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-            self.owner.errors.add("timeout", self.getPeer(), "a request did not come to its end", now)
+            self._refuse(_TIMEOUT)
+            return
+        self._abort_at = now + LEAVE_TIMEOUT
         self.loseConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        transport: Any = self.transport
-        transport.write(
-            b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-        )
-        self.loseConnection()
+        self._refuse(_TOO_LARGE)
 
     @property
     def busy(self) -> bool:

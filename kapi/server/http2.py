@@ -5,6 +5,7 @@ What leans on private names of ``twisted.web._http2`` and of h2 stands here.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from h2 import events as h2_events
@@ -16,12 +17,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web._http2 import H2Connection
 
+from kapi.request.target import origin_form
 from kapi.server.limits import BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, LEAVE_TIMEOUT, PEER_TIMEOUT
 
 if TYPE_CHECKING:
     from kapi.server.http import Connections
 
 log = Logger()
+_PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
 _IDLE_FRAMES = 1000  # frames at once that ask for nothing: resets, PING, SETTINGS
 _IDLE_FRAMES_PER_SECOND = 33
 _CONTROL_BYTES = 17 * 1024  # of answers to such frames that wait for the client to take them
@@ -104,6 +107,14 @@ class Http2(H2Connection):
             return
         self._requestReceived(event)
         self._idle_since = 0.0
+        begun = self.streams[stream]
+        path = begun.path
+        if path is None or not _PLAIN_PATH(path):
+            found = None if path is None else origin_form(begun.command, path)
+            if found is None:
+                begun._respondToBadRequestAndDisconnect()
+                return
+            begun.path = found[0]
         if event.stream_ended is None:
             self._bodies[stream] = self.owner.now
 

@@ -7,6 +7,7 @@ import pytest
 from kapi.machinery.status import BadRequest
 from kapi.request.info import RequestInfo
 from kapi.request.parse import parse_query, parse_request_info, split_uri
+from kapi.request.target import origin_form
 
 
 def info(uri: str, method: str = "GET") -> RequestInfo:
@@ -102,8 +103,30 @@ def test_queries_keep_order_and_drop_what_is_broken() -> None:
     assert parse_query(b"a=1&a=2&b=x+y&c;d=1&e=%zz&f") == {"a": ["1", "2"], "b": ["x y"], "f": [""]}
 
 
-def test_an_absolute_request_target_is_understood() -> None:
-    assert split_uri(b"https://host:6443/api/v1/pods?x=1") == ("/api/v1/pods", {"x": ["1"]})
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        (b"/api/v1/pods?x=1", (b"/api/v1/pods?x=1", b"")),
+        (b"https://host:6443/api/v1/pods?x=1", (b"/api/v1/pods?x=1", b"host:6443")),
+        (b"HTTP://host", (b"/", b"host")),
+        (b"http://host?x=1", (b"/?x=1", b"host")),
+        (b"//host/api", (b"//host/api", b"")),
+        (b"/%41/\xc3\xa9", (b"/%41/%C3%A9", b"")),
+        (b"*", None),
+        (b"", None),
+        (b"api/v1", None),
+        (b"host:443", None),
+        (b"https:///api", None),
+        (b"ftp://host/api", None),
+        *((b"/a" + bytes([code]) + b"b", None) for code in (*range(33), 127)),
+    ],
+)
+def test_targets_have_one_form(target: bytes, wanted: object) -> None:
+    assert origin_form(b"GET", target) == wanted
+
+
+def test_options_may_ask_for_the_server_itself() -> None:
+    assert origin_form(b"OPTIONS", b"*") == (b"*", b"")
 
 
 def test_what_is_no_utf8_is_replaced_so_that_it_can_be_told() -> None:

@@ -88,3 +88,62 @@ class Requests(SynchronousTestCase):
     def test_chunks_are_put_together(self) -> None:
         runner, _ = self.exchange(HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
         self.assertEqual(runner.seen[0][2], b"abc")
+
+    def test_what_is_no_request_is_refused_however_it_arrives(self) -> None:
+        get = b"GET /a HTTP/1.1\r\nHost: x\r\n"
+        cases = {
+            b"400": [
+                *(b"GET /a" + bytes([code]) + b"b HTTP/1.1\r\nHost: x\r\n\r\n" for code in (0, 1, 9, 10, 13, 27, 32, 127)),
+                *(get + b"X-A: b" + bytes([code]) + b"c\r\n\r\n" for code in (0, 1, 10, 13, 27, 127)),
+                get + b"X-A: b\r\n folded\r\n\r\n",
+                get + b"X-A: b\r\n\tfolded\r\n\r\n",
+                get.replace(b"\r\n", b"\n") + b"\r\n\r\n",
+                get + b"X-A\r\n\r\n",
+                get + b"X-A : b\r\n\r\n",
+                get + b": b\r\n\r\n",
+                b"GET a HTTP/1.1\r\n\r\n",
+                b"GET ftp://x/a HTTP/1.1\r\n\r\n",
+                b"GET  /a HTTP/1.1\r\n\r\n",
+                b"GET /a\r\n\r\n",
+                b"GET /a HTTP/2.0\r\n\r\n",
+                b"G(T /a HTTP/1.1\r\n\r\n",
+                b"POST /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+                HEAD + b"Transfer-Encoding: chunked\r\n\r\nx\r\n\r\n",
+                HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
+            ],
+            b"501": [
+                HEAD + b"Transfer-Encoding: " + coding + b"\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+                for coding in (
+                    b"identity", b"gzip", b"gzip, chunked", b"chunked, identity", b"", b"xchunked",
+                    b"chunked\r\nTransfer-Encoding: chunked", b"chunked\r\nTransfer-Encoding: identity",
+                )
+            ],
+        }  # fmt: skip
+        for code, requests in cases.items():
+            for data in requests:
+                data += b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+                for cut in (len(data), *range(1, len(data), 7)):
+                    runner, answer = self.exchange(data[:cut], data[cut:])
+                    self.assertEqual(runner.seen, [], data)
+                    self.assertTrue(answer.startswith(b"HTTP/1.1 " + code), (data, answer))
+                    self.assertEqual(answer.count(b"HTTP/1.1"), 1, data)
+
+    def test_an_absolute_target_is_its_path_and_names_the_host(self) -> None:
+        data = b"GET http://other:1/api/v1/x?y=%20 HTTP/1.1\r\nHost: h\r\n\r\n"
+        for cut in (len(data), *range(1, len(data))):
+            runner, _ = self.exchange(data[:cut], data[cut:])
+            self.assertEqual([seen[1] for seen in runner.seen], [b"/api/v1/x?y=%20"])
+            self.assertEqual(runner.seen[0][3][b"Host"], [b"other:1"])
+
+    def test_the_host_of_an_absolute_target_is_of_that_request_alone(self) -> None:
+        runner, _ = self.exchange(
+            b"GET http://other/a HTTP/1.1\r\nHost: h\r\n\r\n", b"GET /b HTTP/1.1\r\nHost: h\r\nExpect: x\r\n\r\n"
+        )
+        self.assertEqual([(seen[1], seen[3][b"Host"]) for seen in runner.seen], [(b"/a", [b"other"]), (b"/b", [b"h"])])
+
+    def test_bytes_that_are_not_ascii_are_encoded(self) -> None:
+        data = b"GET /\xc3\xa9 HTTP/1.1\r\nHost: h\r\n\r\n"
+        for cut in (len(data), *range(1, len(data))):
+            runner, _ = self.exchange(data[:cut], data[cut:])
+            self.assertEqual([seen[1] for seen in runner.seen], [b"/%C3%A9"])

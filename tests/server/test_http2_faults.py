@@ -22,6 +22,8 @@ from hyperframe.frame import (
 from twisted.internet.threads import deferToThread
 from twisted.logger import globalLogPublisher
 
+from kapi.filters.chain import FilterChain
+from kapi.request.response import Response
 from tests.server.sockets import Client2, SocketCase
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -172,6 +174,17 @@ class Faults(FaultCase):
         await self.send(WindowUpdateFrame(0, window_increment=9), RstStreamFrame(3), other, client=client)
         await self.until(lambda: not self.api.runner.watches)
         await self.until(lambda: self.clock.advance(0.1) or not self.channels()[0].streams)
+        self.assertEqual((self.counted(), self.flushLoggedErrors()), ({}, []))
+
+    async def test_targets(self) -> None:
+        client = await self.client2()
+        client.state.config.validate_outbound_headers = False
+        seen: list[bytes] = []
+        self.api.runner.chain = FilterChain([lambda ctx: seen.append(ctx.http.uri)], lambda ctx: Response(200, b"{}"))
+        for target, code in {"/api\x01": 400, "/a b": 400, "api": 400, "https://y/a?b": 200, "/\xe9": 200}.items():
+            answer: Any = await client.until(h2.events.ResponseReceived, client.begin("GET", target))
+            self.assertEqual(dict(answer.headers)[b":status"], b"%d" % code, target)
+        self.assertEqual(seen, [b"/a?b", b"/%C3%A9"])
         self.assertEqual((self.counted(), self.flushLoggedErrors()), ({}, []))
 
     async def test_whatever_comes(self) -> None:

@@ -1,0 +1,35 @@
+"""The target of a request, as it stands in the request line or in ``:path`` (upstream: Go's ``url.ParseRequestURI``).
+
+It is brought into one form where the request comes in, so that routing, the audit log and whatever passes the request on
+to another server mean the same by it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)\Z", re.IGNORECASE | re.DOTALL).match
+_NOT_PRINTABLE = re.compile(rb"[\x00-\x20\x7f]").search
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+
+
+def origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes] | None:
+    """(path and query, the host when the target names one); None for what is no target.
+
+    Bytes that are not ASCII are percent-encoded, as Go does before it writes them anywhere.
+    """
+    if _NOT_PRINTABLE(target):
+        return None
+    host = b""
+    if not target.startswith(b"/"):
+        absolute = _ABSOLUTE(target)
+        if absolute is None:
+            return (target, b"") if target == b"*" and method == b"OPTIONS" else None
+        host, target = absolute.groups()
+        if not host:
+            return None
+        if not target.startswith(b"/"):
+            target = b"/" + target
+    if not target.isascii():
+        target = _NOT_ASCII.sub(lambda found: b"%%%02X" % ord(found[0]), target)
+    return target, host
