@@ -59,7 +59,9 @@ class Foundation:
         if len(storage.redis_servers) > 1:
             raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
         try:
-            return external_store(storage.redis_servers[0], reactor, prefix=storage.redis_prefix)
+            return external_store(
+                storage.redis_servers[0], reactor, prefix=storage.redis_prefix, min_replicas=storage.min_replicas
+            )
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
 

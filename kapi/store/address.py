@@ -6,7 +6,8 @@
     rediss://host:6380/0?ca=ca.pem&cert=c.pem&key=k.pem        TLS; the certificate is always verified
     redis+sentinel://host1:26379,host2:26379/mymaster/0        (rediss+sentinel: TLS to Sentinels and server)
 
-``password-file=`` in the query keeps the password out of the command line.
+``password-file=`` in the query keeps the password out of the command line.  Sentinels that want a password get that of
+``sentinel-password-file=`` (and ``sentinel-username=``), else the server's.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from twisted.internet.ssl import (
 from kapi.store.errors import UnsuitableStore
 
 _QUERY = {"db", "ca", "cert", "key", "server-name", "password-file"}
+_SENTINEL_QUERY = {"sentinel-username", "sentinel-password-file"}
 _SCHEMES = {"unix", "redis", "rediss", "redis+sentinel", "rediss+sentinel"}
 
 
@@ -46,6 +48,16 @@ class Address:
     cert: str = ""
     key: str = ""
     server_name: str = ""
+    sentinel_username: str = ""
+    sentinel_password: str = field(default="", repr=False)
+
+    @property
+    def sentinel_login(self) -> tuple[str, ...]:
+        """The arguments of AUTH for a Sentinel; empty without a password."""
+        username, password = self.sentinel_username, self.sentinel_password
+        if not password:
+            username, password = self.username, self.password
+        return () if not password else (username, password) if username else (password,)
 
     def __str__(self) -> str:
         if self.path:
@@ -103,17 +115,15 @@ def parse(url: str) -> Address:
     if scheme not in _SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}: one of {', '.join(sorted(_SCHEMES))}")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = set(query) - _QUERY
+    known = _QUERY | _SENTINEL_QUERY if scheme.endswith("+sentinel") else _QUERY
+    unknown = set(query) - known
     if unknown:
-        raise ValueError(f"unknown option {min(unknown)!r}: one of {', '.join(sorted(_QUERY))}")
+        raise ValueError(f"unknown option {min(unknown)!r}: one of {', '.join(sorted(known))}")
     login, at, where = parts.netloc.rpartition("@")
     username, _, password = login.partition(":") if at else ("", "", "")
     username, password = unquote(username), unquote(password)
     if "password-file" in query:
-        try:
-            password = Path(query["password-file"]).read_text().strip()
-        except OSError as error:
-            raise ValueError(f"password-file: {error}") from None
+        password = _read("password-file", query)
     common: dict[str, Any] = {
         "username": username,
         "password": password,
@@ -122,6 +132,8 @@ def parse(url: str) -> Address:
         "cert": query.get("cert", ""),
         "key": query.get("key", ""),
         "server_name": query.get("server-name", ""),
+        "sentinel_username": query.get("sentinel-username", ""),
+        "sentinel_password": _read("sentinel-password-file", query) if "sentinel-password-file" in query else "",
     }
     if scheme == "unix":
         path = unquote(where + parts.path)
@@ -142,6 +154,13 @@ def parse(url: str) -> Address:
     if len(hosts) > 1 and not sentinel:
         raise ValueError("several hosts make sense with redis+sentinel:// only")
     return Address(hosts=hosts, master=master, database=database, **common)
+
+
+def _read(name: str, query: dict[str, str]) -> str:
+    try:
+        return Path(query[name]).read_text().strip()
+    except OSError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _host(text: str, default: int) -> tuple[str, int]:

@@ -56,10 +56,15 @@ def embedded_store(
     return EmbeddedStore(directory, reactor, prefix=prefix, exclusive=exclusive)
 
 
-def external_store(url: str, reactor: Any, *, prefix: str = "kapi") -> RedisStore:
-    """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read."""
+def external_store(url: str, reactor: Any, *, prefix: str = "kapi", min_replicas: int | None = None) -> RedisStore:
+    """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read.
+
+    ``min_replicas`` must have a write before it is acknowledged: None is 1 where Sentinels choose the primary, else 0.
+    """
     try:
         address = parse(url)
     except ValueError as error:
         raise UnsuitableStore(f"--redis-servers: {error}") from None
-    return RedisStore(address, reactor, prefix=prefix)
+    if min_replicas is None:
+        min_replicas = 1 if address.master else 0
+    return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas)

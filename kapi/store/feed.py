@@ -6,7 +6,7 @@ to its own writes are the changes.  Upstream: client-go's Reflector: a change is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -15,6 +15,7 @@ from twisted.logger import Logger
 
 from kapi.store.connection import Connection, ConnectionGone, Pending
 from kapi.store.entries import identifier_of
+from kapi.store.errors import StoreUnavailable
 from kapi.store.interface import Change
 from kapi.store.loading import Progress, continues, position
 from kapi.store.repair import repair
@@ -31,9 +32,16 @@ _MAX_REPAIRS = 3  # in a row, before the connection is made anew
 class StreamReader:
     """Asks one connection for the next changes, again and again; ends the connection when it cannot go on."""
 
-    def __init__(self, connection: Connection, keys: Keys, progress: Progress) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        keys: Keys,
+        progress: Progress,
+        confirmed: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
         self._connection = connection
         self._keys = keys
+        self._confirmed = confirmed  # waits until fail-over cannot lose what is up to a revision
         self._progress = progress
         self._after = (
             progress.revision,
@@ -58,7 +66,7 @@ class StreamReader:
                     break
         except CancelledError:
             raise
-        except ConnectionGone:
+        except (ConnectionGone, StoreUnavailable):
             pass
         except Exception:
             log.failure("reading the store's history failed; it is begun anew")
@@ -68,6 +76,8 @@ class StreamReader:
         """Hands the changes on; False when the follower has to be brought up to date by other means."""
         progress = self._progress
         changes = progress.skipped.changes(entries)
+        if changes and self._confirmed is not None:
+            await self._confirmed(changes[-1].revision)
         if not progress.advance(changes):
             log.error("the store's history has a gap; loading everything again")
             return False

@@ -89,6 +89,9 @@ async def continues(connection: Connection, keys: Keys, revision: int, newest: C
 
 async def _identify(connection: Connection, keys: Keys) -> bytes:
     """The store's own name: random, given when it has none, and gone with everything else when it is emptied."""
+    run = (await position(connection, keys))[1]
+    if run:
+        return run
     await connection.execute_command("SET", keys.run, secrets.token_hex(16), "NX")
     return (await position(connection, keys))[1]
 

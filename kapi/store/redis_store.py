@@ -2,8 +2,9 @@
 
 Two connections: one carries commands, pipelined; the other one waits in XREAD for what all processes write.  A store
 that nobody else writes to (``exclusive``: the embedded server) needs no XREAD: the replies to its own writes, in
-order, are the changes. When a connection goes, both are made anew with back-off and the follower is brought up to
-date before writes go on.
+order, are the changes.  Where replicas must have what was written, two more serve ``kapi.store.confirmation``.  When a
+connection goes, or the Sentinels name another primary, all are made anew with back-off and the follower is brought up
+to date before writes go on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from kapi.store.address import Address
+from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending, PendingWrite
 from kapi.store.entries import OBJECTS, Skipped, read_halves, read_value
 from kapi.store.errors import (
@@ -27,13 +29,14 @@ from kapi.store.errors import (
     StoreUnavailable,
     UnsuitableStore,
 )
+from kapi.store.failover import Sentinels
 from kapi.store.feed import HistoryCheck, StreamReader, written
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, StoredObject
 from kapi.store.loading import Progress, scan, synchronize
 from kapi.store.repair import repair
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
-from kapi.store.suitability import check, refusal
+from kapi.store.suitability import check, refusal, tells_disk
 from kapi.store.sweeper import Due, Sweeper
 from kapi.store.writing import RECONNECT, Writing, explain, load_scripts, refusal_of
 
@@ -43,13 +46,14 @@ REPLY_TIMEOUT = 8.0  # seconds without any reply while one is owed; longer than 
 LOOK = 1.0  # seconds between looks at the connections
 LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
+_FAIL_OVER = 0.5  # seconds between attempts at most, where Sentinels choose a primary
 _STABLE = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
 _UNKNOWN = "the outcome of the write is unknown"
 _OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
 class RedisStore:
-    """``clock`` gives unix seconds, for expiry."""
+    """``clock`` gives unix seconds, for expiry; ``min_replicas`` must have a write before it is acknowledged."""
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class RedisStore:
         *,
         prefix: str = "kapi",
         exclusive: bool = False,
+        min_replicas: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.address = address
@@ -68,6 +73,12 @@ class RedisStore:
         self._connections: list[Connection] = []
         self._why = f"{address}: not connected yet"
         self._progress: Progress | None = None
+        self._primary: tuple[str, int] = ("", 0)  # the place that Sentinels named
+        self._sentinels = Sentinels(reactor, address, self._named) if address.master else None
+        self._confirmation: Confirmation | None = None
+        if min_replicas:
+            self._confirmation = Confirmation(reactor, self._keys, min_replicas, self._distrust)
+        self._attempts = 0  # to connect, since the connection was stable
         self._stopping = False
         self._started = False
         self._pause: defer.Deferred[None] | None = None
@@ -91,7 +102,13 @@ class RedisStore:
 
     def checks(self) -> dict[str, Callable[[], str]]:
         """Further health checks by name; each answers what is wrong, or nothing."""
-        return {"store-writes": lambda: self._writing.failing}
+        checks = {"store-writes": lambda: self._writing.failing}
+        confirmation = self._confirmation
+        if confirmation is not None:
+            checks["store-replicas"] = lambda: confirmation.problem
+        if self._sentinels is not None:
+            checks["store-sentinels"] = self._sentinels.distrust
+        return checks
 
     # -- life
 
@@ -111,6 +128,8 @@ class RedisStore:
             connection = lambda: self._connection  # noqa: E731
             self._check = HistoryCheck(self._reactor, self._keys, self._progress, connection, self._went_back)
         self._watchdog.start(LOOK, now=False)
+        if self._sentinels is not None:
+            self._sentinels.start()
         deadline = self._reactor.seconds() + LOADING_PATIENCE
         try:
             while True:
@@ -125,6 +144,8 @@ class RedisStore:
         except BaseException:
             self._watchdog.stop()
             self._drop()
+            if self._sentinels is not None:
+                self._sentinels.stop()
             raise
         self._started = True
         self._running = defer.Deferred.fromCoroutine(self._keep_connected())
@@ -139,6 +160,8 @@ class RedisStore:
             self._check.stop()
         if self._watchdog.running:
             self._watchdog.stop()
+        if self._sentinels is not None:
+            self._sentinels.stop()
         self._why = f"{self.address}: stopped"
         if self._pause is not None:
             self._pause.cancel()
@@ -154,16 +177,17 @@ class RedisStore:
             await self._running
 
     async def _keep_connected(self) -> None:
-        attempt = 0
         while not self._stopping:
             if self._connection is None:
-                delay = min(BACK_OFF[0] * 2 ** min(attempt, 20), BACK_OFF[1])
-                attempt += 1
+                longest = _FAIL_OVER if self._sentinels is not None else BACK_OFF[1]
+                delay = min(BACK_OFF[0] * 2 ** min(self._attempts, 20), longest)
+                self._attempts += 1
                 self._pause = deferLater(self._reactor, delay, lambda: None)
                 try:
                     await self._pause
                 except defer.CancelledError:
-                    return
+                    if self._stopping:
+                        return
                 finally:
                     self._pause = None
                 try:
@@ -184,7 +208,7 @@ class RedisStore:
             since = self._reactor.seconds()
             gone, _ = await defer.DeferredList(ended, fireOnOneCallback=True)
             if self._reactor.seconds() - since > _STABLE:
-                attempt = 0
+                self._attempts = 0
             self._drop()
             if not self._stopping:
                 self._why = f"{self.address}: connection lost: {gone}"
@@ -197,11 +221,28 @@ class RedisStore:
         for connection in connections:
             connection.abort()
         self._silent.clear()
+        if self._confirmation is not None:
+            self._confirmation.detach(f"{self.address}: the connection was lost")
+
+    def _named(self, place: tuple[str, int]) -> None:
+        """A Sentinel says which server is the primary."""
+        if place != self._primary and self._primary[0] and not self._stopping:
+            self._primary = place
+            self._why = f"{self.address}: the primary is another one now: {place[0]}:{place[1]}"
+            self._attempts = 0
+            self._drop()
+            if self._pause is not None:
+                self._pause.cancel()
+
+    def _distrust(self) -> str:
+        return self._sentinels.distrust() if self._sentinels is not None else ""
 
     async def _connect(self) -> None:
+        if self.address.master:
+            self._primary = await find_primary(self._reactor, self.address)
         connection = await self._open()
         try:
-            await check(connection, str(self.address))
+            info = await check(connection, str(self.address), bool(self.address.master))
             await load_scripts(connection)
             if self.exclusive and self._started:
                 # nothing that an earlier connection left unread may be executed after we have caught up
@@ -209,6 +250,10 @@ class RedisStore:
             reader = connection if self.exclusive else await self._open()
             if self._progress is not None:
                 await synchronize(reader, self._keys, self._progress, str(self.address))
+            if self._confirmation is not None:
+                fence, asker = await self._open(), await self._open()
+                revision = self._progress.revision if self._progress is not None else 0
+                await self._confirmation.attach(connection, fence, asker, revision, tells_disk(info))
         except (ConnectionGone, txredisapi.ResponseError) as error:
             raise self._interpret(error) from None
         connection.on_replies = self._replies
@@ -216,16 +261,15 @@ class RedisStore:
         self._connection = connection
         self._last_written = 0
         if not self.exclusive and self._progress is not None:
-            StreamReader(reader, self._keys, self._progress).start()
+            confirmed = self._confirmation.reached if self._confirmation is not None else None
+            StreamReader(reader, self._keys, self._progress, confirmed).start()
 
     async def _open(self) -> Connection:
         """A connection that is logged in.  Raises StoreUnavailable, UnsuitableStore."""
         address = self.address
-        host, port = "", 0
-        if address.master:
-            host, port = await find_primary(self._reactor, address)
         try:
-            connection: Connection = await address.endpoint(self._reactor, host, port).connect(ConnectionFactory())
+            endpoint = address.endpoint(self._reactor, *self._primary)
+            connection: Connection = await endpoint.connect(ConnectionFactory())
         except defer.CancelledError:
             raise
         except UnsuitableStore:
@@ -246,6 +290,8 @@ class RedisStore:
 
         Looks are counted, not seconds: when this process itself was held up, the reply may be waiting to be read.
         """
+        if self._confirmation is not None:
+            self._confirmation.look()
         if self._connection is not None:
             self._writing.probe(self._connection)
             if not self._connection.pending:
@@ -274,7 +320,7 @@ class RedisStore:
         if not fed:
             log.error("the store's history has a gap; loading everything again")
             self._drop()
-        now = time.perf_counter()
+        now, confirmation = time.perf_counter(), self._confirmation
         for pending, reply in batch:
             deferred, write = pending
             if write is not None:
@@ -285,7 +331,9 @@ class RedisStore:
                 else:
                     deferred.callback(reply)
             elif type(reply) is int and reply > 0:
-                if fed:
+                if confirmation is not None:
+                    confirmation.hold(deferred, reply)
+                elif fed:
                     deferred.callback(reply)
                 else:  # it was done, but nobody here can see it yet
                     deferred.errback(OutcomeUnknown(f"{self.address}: {_UNKNOWN}"))
@@ -296,7 +344,10 @@ class RedisStore:
         deferred, write = pending
         assert write is not None
         if not isinstance(reply, Exception):
-            deferred.errback(refusal_of(write, reply))
+            if self._confirmation is not None:  # it may be about something that fail-over can lose
+                self._confirmation.hold(deferred, refusal_of(write, reply))
+            else:
+                deferred.errback(refusal_of(write, reply))
         elif str(reply).startswith("NOSCRIPT") and self._connection is not None:
             self._writing.send_again(self._connection, pending)
         else:
@@ -368,6 +419,8 @@ class RedisStore:
     async def get(self, key: str) -> StoredObject | None:
         name = key.encode()
         value = await self._command("HGET", self._keys.objects, name)
+        if self._confirmation is not None:
+            await self._confirmed_revision()
         return None if value is None else read_value(name, value)
 
     async def revision(self) -> int:
@@ -375,12 +428,33 @@ class RedisStore:
         before = progress.revision if progress is not None and progress.loaded else 0
         counter, run = await self._command("MGET", self._keys.revision, self._keys.run)
         newest = int(counter) if counter is not None and counter.isdigit() else 0
+        if self._confirmation is not None:
+            newest = max(newest, await self._confirmed_revision(newest))
         if check is not None and before:
             why = check.judge(before, newest, run or b"")
             if why:
                 if self._connection is not None:
                     self._went_back(why)
                 raise StoreUnavailable(self._why)
+        return newest
+
+    async def _confirmed_revision(self, newest: int | None = None) -> int:
+        """A revision up to which all is confirmed, not older than the call; ``newest`` is the counter if it is known.
+
+        While replicas are missing nothing new is confirmed; but where nothing new was written, the old is the newest.
+        """
+        confirmation = self._confirmation
+        assert confirmation is not None
+        if newest is None:
+            newest = int(await self._command("GET", self._keys.revision) or 0)
+        why = confirmation.problem
+        if not why:
+            try:
+                return await confirmation.revision()
+            except StoreUnavailable as error:
+                why = str(error)
+        if newest > confirmation.confirmed or self._connection is None or self._distrust():
+            raise StoreUnavailable(f"{self.address}: what was written last is not confirmed: {why}")
         return newest
 
     async def scan(self, prefix: str) -> Sequence[StoredObject]:
@@ -427,6 +501,9 @@ class RedisStore:
         connection = self._connection
         if connection is None:
             return defer.fail(StoreUnavailable(self._why))
+        confirmation = self._confirmation
+        if confirmation is not None and confirmation.problem:
+            return defer.fail(StoreUnavailable(f"{self.address}: writes are not confirmed: {confirmation.problem}"))
         return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
 
     async def _command(self, *args: Any) -> Any:

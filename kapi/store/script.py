@@ -73,6 +73,13 @@ end
 redis.call('SET', KEYS[6], '')
 return number
 """
+#: Answers the revision counter and writes something after it: who has that has all up to this revision.
+FENCE = b"""\
+#!lua flags=allow-oom
+local revision = redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[2], '')
+return revision
+"""
 SHA, DELETION_SHA = (hashlib.sha1(source, usedforsecurity=False).hexdigest().encode() for source in (SOURCE, DELETION))
 
 

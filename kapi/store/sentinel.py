@@ -1,45 +1,82 @@
-"""Finding the primary through Sentinels: the first that knows it is believed."""
+"""Asking Sentinels for the primary: of those that answer, the one whose configuration is newest is believed."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import txredisapi
 from twisted.internet import defer
 
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
+from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable
 
-_PATIENCE = 5  # seconds a Sentinel may take
+PATIENCE = 2.0  # seconds a Sentinel may take
+
+
+class Primary(NamedTuple):
+    """What a Sentinel says; ordered by the epoch of its configuration."""
+
+    epoch: int
+    host: str
+    port: int
+    down: bool  # whether enough Sentinels hold it to be down
+    down_after: float  # seconds of silence after which a Sentinel holds it to be down
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.host, self.port
 
 
 async def find_primary(reactor: Any, address: Address) -> tuple[str, int]:
     """Host and port.  Raises StoreUnavailable when no Sentinel can tell."""
+    asked = [
+        defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(PATIENCE, reactor)
+        for host, port in address.hosts
+    ]
+    found: list[Primary] = []
     problems: list[str] = []
-    for host, port in address.hosts:
-        try:
-            found = await defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(
-                _PATIENCE, reactor
-            )
-        except (ConnectionGone, txredisapi.ResponseError, OSError, defer.TimeoutError) as error:
-            problems.append(f"{host}:{port}: {error or type(error).__name__}")
-            continue
-        except defer.CancelledError:
-            raise
-        except Exception as error:
-            problems.append(f"{host}:{port}: {error or type(error).__name__}")
-            continue
-        if found is not None:
-            return found
-        problems.append(f"{host}:{port}: does not know {address.master!r}")
-    raise StoreUnavailable(f"{address}: no primary found: {'; '.join(problems)}")
+    answers: Any = await defer.DeferredList(asked, consumeErrors=True)
+    for (host, port), (fine, result) in zip(address.hosts, answers, strict=True):
+        if not fine:
+            problems.append(f"{host}:{port}: {result.getErrorMessage() or result.type.__name__}")
+        elif result is None:
+            problems.append(f"{host}:{port}: does not know {address.master!r}")
+        else:
+            found.append(result)
+    if not found:
+        raise StoreUnavailable(f"{address}: no primary found: {'; '.join(problems)}")
+    return max(found).place
 
 
-async def _ask(reactor: Any, address: Address, host: str, port: int) -> tuple[str, int] | None:
+async def _ask(reactor: Any, address: Address, host: str, port: int) -> Primary | None:
     connection: Connection = await address.endpoint(reactor, host, port).connect(ConnectionFactory())
     try:
-        reply = await connection.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", address.master)
+        return await ask(connection, address)
     finally:
         connection.abort()
-    return None if not reply else (reply[0].decode(), int(reply[1]))
+
+
+async def ask(connection: Connection, address: Address) -> Primary | None:
+    """What the Sentinel at the other end says; it is logged in to when it wants that.
+
+    Raises ConnectionGone, txredisapi.ResponseError.
+    """
+    try:
+        reply = await connection.execute_command("SENTINEL", "MASTER", address.master)
+    except txredisapi.ResponseError as error:
+        if str(error).startswith("ERR No such master"):
+            return None
+        login = address.sentinel_login
+        if not str(error).startswith("NOAUTH") or not login:
+            raise
+        await connection.execute_command("AUTH", *login)
+        return await ask(connection, Address(hosts=address.hosts, master=address.master))
+    fields = dict(zip(reply[::2], reply[1::2], strict=False))
+    return Primary(
+        int(fields.get(b"config-epoch", 0)),
+        fields[b"ip"].decode(),
+        int(fields[b"port"]),
+        b"o_down" in fields.get(b"flags", b""),
+        int(fields.get(b"down-after-milliseconds", 30000)) / 1000,
+    )

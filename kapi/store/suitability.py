@@ -12,8 +12,11 @@ from kapi.store.errors import StoreLoading, StoreUnavailable, UnsuitableStore
 OLDEST = (7, 0)
 
 
-async def check(connection: Connection, where: str) -> None:
-    """Raises UnsuitableStore, or StoreLoading while the server reads its data."""
+async def check(connection: Connection, where: str, sentinel: bool = False) -> dict[str, str]:
+    """What INFO says.  Raises UnsuitableStore, or StoreLoading while the server reads its data.
+
+    ``sentinel``: a Sentinel named the server, so a replica is one that was demoted, or will be the primary in a moment.
+    """
     try:
         info = read_info(await connection.execute_command("INFO"))
     except txredisapi.ResponseError as error:
@@ -25,6 +28,8 @@ async def check(connection: Connection, where: str) -> None:
         raise UnsuitableStore(f"{where}: the server runs in cluster mode, which is not supported")
     if info.get("loading") == "1":
         raise StoreLoading(f"{where}: the server is loading its data")
+    if info.get("role") == "slave" and sentinel:
+        raise StoreUnavailable(f"{where}: the server that the Sentinels name is a replica")
     if info.get("role") == "slave":
         raise UnsuitableStore(f"{where}: the server is a read-only replica; name its primary")
     policy = info.get("maxmemory_policy", "noeviction")
@@ -32,6 +37,12 @@ async def check(connection: Connection, where: str) -> None:
         raise UnsuitableStore(
             f"{where}: maxmemory-policy is {policy}, so the server may throw objects away; set it to noeviction"
         )
+    return info
+
+
+def tells_disk(info: dict[str, str]) -> bool:
+    """Whether the server knows what is on disk, here and at its replicas: WAITAOF came with 7.2."""
+    return info.get("aof_enabled") == "1" and _numbers(info.get("redis_version", "0")) >= (7, 2)
 
 
 def refusal(where: str, error: Exception) -> Exception:

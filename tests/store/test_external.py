@@ -16,9 +16,12 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.store import redis_store
+from kapi.store import sentinel as sentinel_module
+from kapi.store.address import parse
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.factory import embedded_store, external_store
 from kapi.store.redis_store import RedisStore
+from kapi.store.sentinel import find_primary
 from tests.store.certificates import make_authority, make_certificate
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.servers import Server, free_port
@@ -32,9 +35,9 @@ class ExternalCase(TestCase):
         self.addCleanup(server.stop)
         return server
 
-    async def works(self, url: str) -> None:
+    async def works(self, url: str, **more: Any) -> None:
         recorder = Recorder()
-        store = external_store(url, reactor)
+        store = external_store(url, reactor, **more)
         await store.start(recorder)
         try:
             await recorder.reached(await store.create("k", HEAD, TAIL))
@@ -245,14 +248,63 @@ class Outage(ExternalCase):
 
 
 class Sentinel(ExternalCase):
+    def sentinel(self, primary: Server, *lines: str) -> Server:
+        return self.server(sentinel="\n".join((f"sentinel monitor mymaster 127.0.0.1 {primary.port} 1", *lines)))
+
+    async def finds(self, *sentinels: object, options: str = "") -> int:
+        """The port of the primary that these name; each is a server, a port, or ``user:password`` and a server."""
+        hosts = ",".join(f"127.0.0.1:{each.port if isinstance(each, Server) else each}" for each in sentinels)
+        address = parse(f"redis+sentinel://{hosts}/mymaster{options}")
+        return (await find_primary(reactor, address))[1]
+
     async def test_the_primary_is_found(self) -> None:
         primary = self.server()
-        sentinel = self.server(sentinel=f"sentinel monitor mymaster 127.0.0.1 {primary.port} 1")
-        dead = free_port()
-        hosts = f"127.0.0.1:{dead},127.0.0.1:{sentinel.port}"
-        await self.works(f"redis+sentinel://{hosts}/mymaster")
+        sentinel = self.sentinel(primary)
+        hosts = f"127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}"
+        await self.works(f"redis+sentinel://{hosts}/mymaster", min_replicas=0)
         text = await self.refused(f"redis+sentinel://{hosts}/other", StoreUnavailable)
         self.assertIn("does not know 'other'", text)
+
+    async def test_the_newest_configuration_is_believed(self) -> None:
+        old, new = self.server(), self.server()
+        outdated = self.sentinel(old, "sentinel config-epoch mymaster 3")
+        current = self.sentinel(new, "sentinel config-epoch mymaster 7")
+        self.assertEqual(await self.finds(outdated, current), new.port)
+        self.assertEqual(await self.finds(current, outdated, free_port()), new.port)
+
+    async def test_a_silent_sentinel_holds_nobody_up_for_long(self) -> None:
+        self.patch(sentinel_module, "PATIENCE", 0.3)
+        primary = self.server()
+        silent, other = self.sentinel(primary), self.sentinel(primary)
+        os.kill(silent.process.pid, signal.SIGSTOP)
+        self.assertEqual(await self.finds(silent, other), primary.port)
+
+    async def test_sentinels_with_a_password(self) -> None:
+        primary = self.server()
+        sentinel = self.sentinel(primary, "requirepass secret")
+        directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, directory, True)
+        (directory / "right").write_text("secret\n")
+        (directory / "wrong").write_text("other\n")
+        self.assertEqual(await self.finds(sentinel, options=f"?sentinel-password-file={directory}/right"), primary.port)
+        for options, words in (("", "NOAUTH"), (f"?sentinel-password-file={directory}/wrong", "WRONGPASS")):
+            with self.assertRaisesRegex(StoreUnavailable, words) as caught:
+                await self.finds(sentinel, options=options)
+            self.assertNotIn("other", str(caught.exception))
+
+    async def test_the_servers_password_is_tried_too(self) -> None:
+        primary = self.server(requirepass="secret")
+        plain, guarded = self.sentinel(primary), self.sentinel(primary, "requirepass secret")
+        for database, sentinel in enumerate((plain, guarded)):
+            url = f"redis+sentinel://:secret@127.0.0.1:{sentinel.port}/mymaster/{database}"
+            await self.works(url, min_replicas=0)
+
+    async def test_a_replica_that_sentinels_name_is_not_written_to(self) -> None:
+        primary = self.server()
+        replica = self.server(replicaof=f"127.0.0.1 {primary.port}")
+        sentinel = self.sentinel(replica)
+        url = f"redis+sentinel://127.0.0.1:{sentinel.port}/mymaster"
+        self.assertIn("that the Sentinels name is a replica", await self.refused(url, StoreUnavailable))
 
 
 class Forwarder(protocol.Protocol):

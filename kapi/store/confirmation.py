@@ -1,0 +1,238 @@
+"""Waiting until replicas have what was written: a write counts when fail-over cannot lose it (docs/adr/0016).
+
+``WAITAOF`` and ``WAIT`` block the connection they come on until replicas have what that connection wrote. So that writes
+need not stand in line behind that, they have a connection of their own, and one cycle at a time confirms all of them: on
+the *fence* connection a script writes a key and answers the revision counter, and ``WAITAOF`` after it waits. What the
+counter shows was written before the key, so it is confirmed with it. Replies to writes and reads that must not show
+what may be lost are held until a cycle that began after them has ended.
+
+A replica tells what it has on disk when it is asked; it is asked when the wait begins, which is too early, and then once
+a second. A third connection always waits for more replicas than there are; unblocking it begins its next wait, and with
+it the replicas are asked again, some milliseconds later each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import txredisapi
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kapi.store.connection import Connection
+from kapi.store.errors import OutcomeUnknown, StoreUnavailable
+from kapi.store.script import FENCE, Keys
+
+log = Logger()
+
+PATIENCE = 5.0  # seconds until a write that is not confirmed is answered "the outcome is unknown"
+_CYCLE = 1000  # milliseconds that the server waits for its replicas in one go
+_PAUSE = 0.05  # seconds between cycles that confirm nothing and did not wait
+_ASK_AGAIN = (0.001, 0.05)  # seconds until the replicas are asked again, and the most that doubling makes of it
+_NEVER = 1000  # replicas: more than there can be
+_IDLE = 4000  # milliseconds; its answers are signs of life
+
+
+class _Held(NamedTuple):
+    since: float  # reactor seconds
+    deferred: Deferred[Any]
+    result: Any  # the revision or the error of a write; None: the revision that is confirmed
+    write: bool
+
+
+class Confirmation:
+    """``distrust`` says why nothing may be confirmed though replicas have it; "" when it may."""
+
+    def __init__(self, reactor: Any, keys: Keys, replicas: int, distrust: Callable[[], str]) -> None:
+        self.replicas = replicas
+        self.confirmed = 0  # all revisions up to this one are
+        self.problem = ""  # why writes are not confirmed; "" when they are
+        self._reactor = reactor
+        self._keys = keys
+        self._distrust = distrust
+        self._commands: Connection | None = None
+        self._fence: Connection | None = None
+        self._asker: Connection | None = None
+        self._asker_id = 0
+        self._wait: tuple[Any, ...] = ()
+        self._revision = 0  # of the cycle that runs
+        self._cycle: list[_Held] | None = None  # what the cycle that runs is for; None when none runs
+        self._waiting: list[_Held] = []  # for the next cycle
+        self._due: Any = None  # the call that begins a cycle or asks the replicas again
+        self._ask_in = 0.0
+
+    # -- the connections
+
+    async def attach(
+        self, commands: Connection, fence: Connection, asker: Connection, revision: int, disk: bool
+    ) -> None:
+        """Begins with new connections. What a follower was fed up to ``revision`` counts as confirmed.
+
+        ``disk``: wait until the replicas have it on disk.  Raises ConnectionGone, txredisapi.ResponseError.
+        """
+        if disk:
+            self._wait = ("WAITAOF", 1, self.replicas, _CYCLE)
+            self._asker_id = await asker.execute_command("CLIENT", "ID")
+            try:
+                await commands.execute_command("CLIENT", "UNBLOCK", self._asker_id)
+            except txredisapi.ResponseError as error:
+                self._asker_id = 0
+                log.warn("replicas confirm once a second only: {why}", why=str(error))
+            for _ in range(2):
+                self._ask_on(asker)
+        else:
+            self._wait = ("WAIT", self.replicas, _CYCLE)
+        self._commands, self._fence, self._asker = commands, fence, asker
+        self.confirmed = revision
+        self._cycle = None
+        self._hold(Deferred(), None, False).addErrback(lambda _: None)  # says soon whether there are replicas
+
+    def _ask_on(self, asker: Connection) -> None:
+        asked = asker.execute_command("WAIT", _NEVER, _IDLE)
+        asked.addCallbacks(lambda _: self._ask_on(asker), lambda _: None)
+
+    def detach(self, why: str) -> None:
+        """The connections are gone."""
+        self._fence = self._commands = self._asker = None
+        self._cancel()
+        held = [*(self._cycle or ()), *self._waiting]
+        self._cycle, self._waiting = None, []
+        self._fail(held, why)
+
+    # -- what is held
+
+    def hold(self, deferred: Deferred[Any], result: Any) -> None:
+        """Fires the Deferred of a write with its result, a revision or a StoreError, once it is confirmed."""
+        self._hold(deferred, result, True)
+
+    def revision(self) -> Deferred[int]:
+        """A revision up to which all is confirmed, not older than the call.  Errs with StoreUnavailable."""
+        return self._hold(Deferred(), None, False)
+
+    def _hold(self, deferred: Deferred[Any], result: Any, write: bool) -> Deferred[Any]:
+        held = _Held(self._reactor.seconds(), deferred, result, write)
+        if self._fence is None:
+            self._fail([held], "the connection was lost")
+        else:
+            self._waiting.append(held)
+            if self._cycle is None and self._due is None:
+                self._begin()
+        return deferred
+
+    # -- cycles
+
+    def _begin(self) -> None:
+        self._due = None
+        fence = self._fence
+        if fence is None or self._cycle is not None:
+            return
+        self._cycle, self._waiting = self._waiting, []
+        self._revision = -1
+        fence.execute_command("EVAL", FENCE, 2, self._keys.revision, self._keys.probe).addCallbacks(
+            self._fenced, lambda failure: log.info("no fence: {why}", why=failure.getErrorMessage())
+        )
+        fence.execute_command(*self._wait).addCallbacks(
+            self._answered, self._refused, callbackArgs=(fence,), errbackArgs=(fence,)
+        )
+        if self._wait[0] == "WAITAOF" and self._asker_id:
+            self._ask_in = _ASK_AGAIN[0]
+            self._due = self._reactor.callLater(self._ask_in, self._ask)
+
+    def _fenced(self, revision: Any) -> None:
+        self._revision = int(revision or 0)
+
+    def _ask(self) -> None:
+        self._due = None
+        if self._cycle is not None and self._commands is not None:
+            self._commands.execute_command("CLIENT", "UNBLOCK", self._asker_id).addErrback(lambda _: None)
+            self._ask_in = min(self._ask_in * 2, _ASK_AGAIN[1])
+            self._due = self._reactor.callLater(self._ask_in, self._ask)
+
+    def _answered(self, reply: Any, fence: Connection) -> None:
+        if fence is not self._fence:
+            return
+        self._cancel()
+        cycle, self._cycle = self._cycle or [], None
+        local, there = reply if isinstance(reply, list) else (1, reply)
+        why = ""
+        if self._revision < 0:
+            why = "the store's server does not take the fence"
+        elif there < self.replicas:
+            why = f"{there} of {self.replicas} replicas have what was written"
+        elif not local:
+            why = "the store's server has not written to disk what was written"
+        why = why or self._distrust()
+        if why:
+            self._not_confirmed(cycle, why)
+            return
+        if self._revision > self.confirmed:
+            self.confirmed = self._revision
+        if self.problem:
+            self.problem = ""
+            log.info("writes to the store are confirmed again")
+        for held in cycle:
+            if held.result is None:
+                held.deferred.callback(self._revision)
+            elif isinstance(held.result, Exception):
+                held.deferred.errback(held.result)
+            else:
+                held.deferred.callback(held.result)
+        if self._waiting and self._cycle is None:
+            self._begin()
+
+    def _refused(self, failure: Any, fence: Connection) -> None:
+        if fence is not self._fence or fence.gone:
+            return  # ``detach`` follows
+        self._cancel()
+        cycle, self._cycle = self._cycle or [], None
+        self._not_confirmed(cycle, failure.getErrorMessage())
+
+    def _not_confirmed(self, cycle: list[_Held], why: str) -> None:
+        self._waiting[:0] = cycle
+        self._give_up(PATIENCE, why)
+        if self._cycle is None and self._due is None:
+            self._due = self._reactor.callLater(_PAUSE, self._begin)
+
+    def look(self) -> None:
+        """To be called once a second: the server may say nothing at all."""
+        self._give_up(PATIENCE + _CYCLE / 1000, "the store's server does not answer")
+
+    def _give_up(self, seconds: float, why: str) -> None:
+        """On everything, when something has waited as long as that."""
+        late = self._reactor.seconds() - seconds
+        held = [*(self._cycle or ()), *self._waiting]
+        if not held or held[0].since > late:
+            return
+        if self.problem != why:
+            self.problem = why
+            log.error("writes to the store are not confirmed: {why}", why=why)
+        if self._cycle is not None:
+            self._cycle = []
+        self._waiting = []
+        self._fail(held, why)
+
+    def _fail(self, held: list[_Held], why: str) -> None:
+        for each in held:
+            if each.write:
+                each.deferred.errback(OutcomeUnknown(f"{why}; the outcome of the write is unknown"))
+            else:
+                each.deferred.errback(StoreUnavailable(why))
+
+    def _cancel(self) -> None:
+        if self._due is not None:
+            if self._due.active():
+                self._due.cancel()
+            self._due = None
+
+    async def reached(self, revision: int) -> None:
+        """Done when everything up to the revision is confirmed, however long that takes.
+
+        Raises StoreUnavailable when the connections are gone.
+        """
+        while self.confirmed < revision:
+            try:
+                await self.revision()
+            except StoreUnavailable:
+                if self._fence is None:
+                    raise

@@ -1,0 +1,169 @@
+"""Following the Sentinels: who is the primary now, and whether we would hear of another one.
+
+A subscription to each Sentinel brings ``+switch-master`` and what is held to be down. A primary that most Sentinels have
+been silent about for half the time they take to declare it down may have been replaced behind our back, and one that
+they hold to be down is about to be; neither confirms anything (docs/adr/0016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hiredis
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.protocol import Factory
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+
+from kapi.store.address import Address
+from kapi.store.connection import Connection, ConnectionFactory
+from kapi.store.sentinel import PATIENCE, Primary, ask
+
+log = Logger()
+
+_BACK_OFF = (0.1, 2.0)  # seconds before the first and the later attempts to reach a Sentinel again
+_LOOK = 0.25  # seconds between questions whether a Sentinel is there
+_MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
+_CHANNELS = (b"+switch-master", b"+odown", b"-odown")
+
+
+class Subscription(Connection):
+    """A connection that gets messages it has not asked for."""
+
+    on_message: Callable[[bytes, bytes], None] = staticmethod(lambda channel, text: None)
+    on_answer: Callable[[], None] = staticmethod(lambda: None)
+
+    def dataReceived(self, data: bytes, unpause: bool = False) -> None:
+        self._reader.feed(data)
+        reply = self._reader.gets()
+        while reply is not False:
+            self.heard += 1
+            self.on_answer()
+            if isinstance(reply, list) and len(reply) == 3 and reply[0] == b"message":
+                self.on_message(reply[1], reply[2])
+            reply = self._reader.gets()
+
+    def say(self, *words: bytes) -> None:
+        if not self.gone:
+            self.transport.write(hiredis.pack_command(words))  # type: ignore[arg-type]
+
+
+class Sentinels:
+    """``on_primary`` gets host and port whenever a Sentinel names a primary and its configuration is not an old one."""
+
+    def __init__(self, reactor: Any, address: Address, on_primary: Callable[[tuple[str, int]], None]) -> None:
+        self._reactor = reactor
+        self._address = address
+        self._on_primary = on_primary
+        self._heard: dict[tuple[str, int], float] = {}  # Sentinel -> reactor seconds
+        self._down: set[tuple[str, int]] = set()  # the Sentinels that hold the primary to be down
+        self._epoch = -1
+        self._contact = _MAX_CONTACT
+        self._connections: dict[tuple[str, int], Subscription] = {}
+        self._following: list[Deferred[None]] = []
+        self._loop = LoopingCall(self._look)
+        self._loop.clock = reactor
+
+    def start(self) -> None:
+        self._following = [Deferred.fromCoroutine(self._follow(*sentinel)) for sentinel in self._address.hosts]
+        self._loop.start(_LOOK, now=False)
+
+    def stop(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+        for each in self._following:
+            each.addErrback(lambda failure: failure.trap(CancelledError))
+            each.cancel()
+        for connection in list(self._connections.values()):
+            connection.abort()
+
+    def distrust(self) -> str:
+        """Why the primary may have been replaced, or is about to be; "" when it is what it seems."""
+        if self._down:
+            return "the Sentinels hold the primary to be down"
+        late = self._reactor.seconds() - self._contact
+        heard = sum(1 for since in self._heard.values() if since > late)
+        if heard * 2 <= len(self._address.hosts):
+            return f"{heard} of {len(self._address.hosts)} Sentinels can be reached"
+        return ""
+
+    async def _follow(self, host: str, port: int) -> None:
+        """Keeps a subscription to one Sentinel."""
+        sentinel, delay = (host, port), _BACK_OFF[0]
+        while True:
+            try:
+                subscription = await self._subscribe(host, port)
+            except CancelledError:
+                raise
+            except Exception as error:
+                log.info("Sentinel {host}:{port}: {error}", host=host, port=port, error=str(error))
+            else:
+                delay = _BACK_OFF[0]
+                await subscription.lost
+                self._connections.pop(sentinel, None)
+                self._down.discard(sentinel)
+            await deferLater(self._reactor, delay, lambda: None)
+            delay = min(delay * 2, _BACK_OFF[1])
+
+    async def _subscribe(self, host: str, port: int) -> Subscription:
+        """Subscribes first and asks then, so that nothing is missed in between."""
+        sentinel, address, reactor = (host, port), self._address, self._reactor
+        endpoint = address.endpoint(reactor, host, port)
+        subscription: Subscription = await endpoint.connect(Factory.forProtocol(Subscription)).addTimeout(
+            PATIENCE, reactor
+        )
+        asking: Connection | None = None
+        try:
+            if address.sentinel_login:  # refused, and no matter, where there is no password
+                subscription.say(b"AUTH", *(word.encode() for word in address.sentinel_login))
+            subscription.on_answer = lambda: self._answered(sentinel)
+            subscription.on_message = lambda channel, text: self._announced(sentinel, channel, text)
+            subscription.say(b"SUBSCRIBE", *_CHANNELS)
+            asking = await endpoint.connect(ConnectionFactory()).addTimeout(PATIENCE, reactor)
+            primary = await Deferred.fromCoroutine(ask(asking, address)).addTimeout(PATIENCE, reactor)
+            if primary is None:
+                raise ValueError(f"does not know {address.master!r}")
+            self._connections[sentinel] = subscription
+            self._take(sentinel, primary)
+        except BaseException:
+            subscription.abort()
+            raise
+        finally:
+            if asking is not None:
+                asking.abort()
+        return subscription
+
+    def _take(self, sentinel: tuple[str, int], primary: Primary) -> None:
+        self._contact = min(_MAX_CONTACT, primary.down_after / 2)
+        if primary.down:
+            self._down.add(sentinel)
+        if primary.epoch >= self._epoch:
+            self._epoch = primary.epoch
+            self._on_primary(primary.place)
+
+    def _answered(self, sentinel: tuple[str, int]) -> None:
+        self._heard[sentinel] = self._reactor.seconds()
+
+    def _announced(self, sentinel: tuple[str, int], channel: bytes, text: bytes) -> None:
+        words = text.decode("utf-8", "replace").split()
+        if channel == b"+switch-master":
+            if len(words) == 5 and words[0] == self._address.master:
+                self._down.discard(sentinel)
+                self._epoch += 1  # at least: who still has the one before is not believed
+                log.info("a Sentinel names another primary: {host}:{port}", host=words[3], port=words[4])
+                self._on_primary((words[3], int(words[4])))
+        elif words[:2] == ["master", self._address.master]:
+            if channel == b"+odown":
+                self._down.add(sentinel)
+            else:
+                self._down.discard(sentinel)
+
+    def _look(self) -> None:
+        """Asks the Sentinels for a sign of life; who is silent is asked on a new connection."""
+        now = self._reactor.seconds()
+        for sentinel, connection in list(self._connections.items()):
+            if now - self._heard.get(sentinel, now) > 2 * PATIENCE:
+                connection.abort()
+            else:
+                connection.say(b"PING")

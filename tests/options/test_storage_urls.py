@@ -1,0 +1,45 @@
+"""``--redis-servers`` is a list, and the hosts inside a URL are one as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+
+_SENTINELS = "redis+sentinel://a:1,b:2,c:3/name"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "urls"),
+    [
+        (["--redis-servers=redis://h:1"], ["redis://h:1"]),
+        ([f"--redis-servers={_SENTINELS}"], [_SENTINELS]),
+        ([f"--redis-servers={_SENTINELS},redis://h:1"], [_SENTINELS, "redis://h:1"]),
+        (["--redis-servers=redis://h:1,redis://h:2", f"--redis-servers={_SENTINELS}"],
+         ["redis://h:1", "redis://h:2", _SENTINELS]),
+        ([], []),
+    ],
+)  # fmt: skip
+def test_urls(arguments: list[str], urls: list[str]) -> None:
+    assert Options.from_command_line(arguments).storage.redis_servers == urls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [([], None), (["--redis-min-replicas=0"], 0), (["--redis-min-replicas=2"], 2), (["--redis-min-replicas=-1"], None)],
+)
+def test_replicas(arguments: list[str], number: int | None) -> None:
+    assert Options.from_command_line(["--redis-servers=redis://h", *arguments]).storage.min_replicas == number
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--redis-min-replicas=-2", "--redis-servers=redis://h"], "must be a number of replicas"),
+        (["--redis-min-replicas=1"], "the embedded store has no replicas"),
+    ],
+)
+def test_wrong_replicas(arguments: list[str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Options.from_command_line(arguments)

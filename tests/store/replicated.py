@@ -1,0 +1,88 @@
+"""A primary with replicas and Sentinels for tests, all of them real and on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from typing import Any
+
+import hiredis
+
+from tests.store.servers import Server
+
+NAME = "mymaster"
+DOWN_AFTER = 1000  # milliseconds
+_DURABLE = {"appendonly": "yes", "appendfsync": "always", "repl_diskless_sync_delay": "0"}
+
+
+def ask(port: int, *words: object) -> Any:
+    """One command on a connection of its own; an error is answered as one."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(hiredis.pack_command(tuple(str(word) for word in words)))
+        reader = hiredis.Reader()
+        while (reply := reader.gets()) is False:
+            data = connection.recv(65536)
+            if not data:
+                raise ConnectionResetError
+            reader.feed(data)
+        return reply
+
+
+class Replicated:
+    """``sentinels`` 0 makes no Sentinel: then ``url`` is the primary's own."""
+
+    def __init__(self, replicas: int = 1, sentinels: int = 3, password: str = "", **settings: str) -> None:
+        settings = {**_DURABLE, **settings}
+        self.primary = Server(**settings)
+        self.replicas = [Server(replicaof=f"127.0.0.1 {self.primary.port}", **settings) for _ in range(replicas)]
+        quorum = sentinels // 2 + 1
+        lines = [
+            f"sentinel monitor {NAME} 127.0.0.1 {self.primary.port} {quorum}",
+            f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER}",
+            f"sentinel failover-timeout {NAME} 6000",
+        ]
+        if password:
+            lines += [f"requirepass {password}", f"sentinel sentinel-pass {password}"]
+        self.sentinels = [Server(sentinel="\n".join(lines)) for _ in range(sentinels)]
+        self.servers = [self.primary, *self.replicas]
+        self._until(lambda: all(self._follows(replica) for replica in self.replicas))
+        if sentinels and not password:
+            self._until(lambda: all(self._knows_all(sentinel) for sentinel in self.sentinels))
+
+    @property
+    def url(self) -> str:
+        if not self.sentinels:
+            return self.primary.url
+        return f"redis+sentinel://{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{NAME}"
+
+    def stop(self) -> None:
+        for server in (*self.sentinels, *self.servers):
+            server.stop()
+
+    def signal(self, server: Server, number: int) -> None:
+        os.kill(server.process.pid, number)
+
+    def cut_off(self, *replicas: Server) -> None:
+        """The primary loses these replicas: they are stopped, so that they confirm nothing."""
+        for replica in replicas:
+            self.signal(replica, signal.SIGSTOP)
+
+    def _follows(self, replica: Server) -> bool:
+        return b"master_link_status:up" in ask(replica.port, "INFO", "replication")
+
+    def _knows_all(self, sentinel: Server) -> bool:
+        reply = ask(sentinel.port, "SENTINEL", "MASTER", NAME)
+        known = dict(zip(reply[::2], reply[1::2], strict=True))
+        return (
+            int(known[b"num-slaves"]) == len(self.replicas)
+            and int(known[b"num-other-sentinels"]) == len(self.sentinels) - 1
+        )
+
+    def _until(self, condition: Any) -> None:
+        for _ in range(600):
+            if condition():
+                return
+            time.sleep(0.05)
+        raise AssertionError("the servers do not find each other")

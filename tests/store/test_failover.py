@@ -1,0 +1,215 @@
+"""Fail-over: what was acknowledged is there afterwards, once; what replicas do not have is not acknowledged."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.store import confirmation
+from kapi.store.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from kapi.store.factory import external_store
+from kapi.store.redis_store import RedisStore
+from tests.store.contract import HEAD, TAIL, Recorder
+from tests.store.replicated import Replicated, ask
+
+_WRITERS = 8
+
+
+async def pause(seconds: float) -> None:
+    await deferLater(reactor, seconds, lambda: None)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = reactor.seconds() + seconds
+    while not condition():
+        assert reactor.seconds() < end, "it did not happen"
+        await pause(0.01)
+
+
+class Writers:
+    """Create objects until they are told to end, and remember what was acknowledged."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self.store = store
+        self.acknowledged: list[tuple[str, int]] = []
+        self.errors: list[StoreError] = []
+        self._ending = False
+        self._running = [Deferred.fromCoroutine(self._write(number)) for number in range(_WRITERS)]
+
+    async def _write(self, number: int) -> None:
+        count = 0
+        while not self._ending:
+            count += 1
+            key = f"core/things/ns/{number}-{count}"
+            try:
+                self.acknowledged.append((key, await self.store.create(key, HEAD, TAIL)))
+            except StoreUnavailable as error:
+                self.errors.append(error)
+                await pause(0.02)
+
+    async def end(self) -> None:
+        self._ending = True
+        await gatherResults(self._running)
+
+
+class ReplicatedCase(TestCase):
+    timeout = 60
+
+    def replicated(self, *args: Any, **more: Any) -> Replicated:
+        servers = Replicated(*args, **more)
+        self.addCleanup(servers.stop)
+        return servers
+
+    async def connected(self, url: str, recorder: Recorder | None = None, **more: Any) -> RedisStore:
+        store = external_store(url, reactor, **more)
+        await store.start(recorder)
+        self.addCleanup(store.stop)
+        return store
+
+
+class FailOver(ReplicatedCase):
+    async def _fails_over(
+        self, break_it: Callable[[Replicated], None], replicas: int = 2
+    ) -> tuple[Replicated, Any, Any]:
+        servers, recorder = self.replicated(replicas), Recorder()
+        store = await self.connected(servers.url, recorder)
+        writers = Writers(store)
+        await until(lambda: len(writers.acknowledged) > 200)
+        break_it(servers)
+        await until(lambda: bool(writers.errors))
+        before = len(writers.acknowledged)
+        await until(lambda: len(writers.acknowledged) > before + 200)
+        await writers.end()
+        newest = max(revision for _, revision in writers.acknowledged)
+        await recorder.reached(newest)
+        revisions = [revision for _, revision in writers.acknowledged]
+        self.assertEqual(len(revisions), len(set(revisions)), "a revision was given twice")
+        lost = [key for key, revision in writers.acknowledged if self._stored(recorder, key) != revision]
+        self.assertEqual(lost, [], f"of {len(revisions)} acknowledged writes these are lost")
+        self.assertNotEqual(store._primary, ("127.0.0.1", servers.primary.port))
+        return servers, store, recorder
+
+    def _stored(self, recorder: Recorder, key: str) -> int:
+        found = recorder.objects.get(key)
+        return found.revision if found is not None else 0
+
+    async def test_a_primary_that_is_killed(self) -> None:
+        await self._fails_over(lambda servers: servers.primary.process.kill())
+
+    async def test_a_primary_that_is_stopped_and_comes_back(self) -> None:
+        servers, store, _ = await self._fails_over(lambda servers: servers.signal(servers.primary, signal.SIGSTOP))
+        place = store._primary
+        servers.signal(servers.primary, signal.SIGCONT)
+        await until(lambda: b"role:slave" in ask(servers.primary.port, "INFO", "replication"))
+        self.assertEqual(store._primary, place)
+        await store.create("core/things/ns/after", HEAD, TAIL)
+
+    async def test_a_fail_over_that_the_operator_wants(self) -> None:
+        await self._fails_over(lambda servers: ask(servers.sentinels[0].port, "SENTINEL", "FAILOVER", "mymaster"), 1)
+
+    async def test_a_primary_without_sentinels_in_sight_acknowledges_nothing(self) -> None:
+        """It and its replicas may be on the wrong side of a partition, and be replaced on the other one."""
+        servers = self.replicated(1)
+        self.patch(confirmation, "PATIENCE", 1.0)
+        store = await self.connected(servers.url)
+        await store.create("a/b/c/1", HEAD, TAIL)
+        for sentinel in servers.sentinels[:2]:
+            servers.signal(sentinel, signal.SIGSTOP)
+        await until(lambda: "1 of 3 Sentinels" in store.checks()["store-sentinels"]())
+        with self.assertRaises(OutcomeUnknown):
+            await store.create("a/b/c/2", HEAD, TAIL)
+        for sentinel in servers.sentinels[:2]:
+            servers.signal(sentinel, signal.SIGCONT)
+        await until(lambda: not any(check() for check in store.checks().values()))
+        await store.create("a/b/c/3", HEAD, TAIL)
+
+
+class Acknowledgement(ReplicatedCase):
+    async def test_without_replicas_nothing_is_acknowledged_shown_or_written(self) -> None:
+        self.patch(confirmation, "PATIENCE", 1.0)
+        servers, recorder = self.replicated(1, sentinels=0), Recorder()
+        store = await self.connected(servers.url, recorder, min_replicas=1)
+        first = await store.create("a/b/c/1", HEAD, TAIL)
+        servers.cut_off(*servers.replicas)
+        with self.assertRaisesRegex(OutcomeUnknown, "0 of 1 replicas have what was written; the outcome"):
+            await store.create("a/b/c/2", HEAD, TAIL)
+        self.assertIn("0 of 1 replicas", store.checks()["store-replicas"]())
+        self.assertEqual(int(ask(servers.primary.port, "GET", "{kapi}:revision")), first + 1)
+        with self.assertRaisesRegex(StoreUnavailable, "writes are not confirmed: 0 of 1") as caught:
+            await store.create("a/b/c/3", HEAD, TAIL)
+        self.assertNotIsInstance(caught.exception, OutcomeUnknown)
+        self.assertEqual(int(ask(servers.primary.port, "GET", "{kapi}:revision")), first + 1)
+        for read in (store.revision, lambda: store.get("a/b/c/2")):
+            with self.assertRaisesRegex(StoreUnavailable, "written last is not confirmed"):
+                await read()
+        self.assertEqual(sorted(recorder.objects), ["a/b/c/1"], "what fail-over can lose is not shown")
+        servers.signal(servers.replicas[0], signal.SIGCONT)
+        await until(lambda: not store.checks()["store-replicas"]())
+        await recorder.reached(await store.revision())
+        self.assertEqual(sorted(recorder.objects), ["a/b/c/1", "a/b/c/2"])
+        self.assertEqual(await store.create("a/b/c/3", HEAD, TAIL), first + 2)
+
+    async def test_reads_go_on_without_replicas_while_all_is_confirmed(self) -> None:
+        self.patch(confirmation, "PATIENCE", 0.5)
+        servers = self.replicated(1, sentinels=0)
+        store = await self.connected(servers.url, Recorder(), min_replicas=1)
+        first = await store.create("a/b/c/1", HEAD, TAIL)
+        servers.cut_off(*servers.replicas)
+        for _ in range(3):
+            self.assertEqual(await store.revision(), first)
+        self.assertIn("0 of 1", store.checks()["store-replicas"]())
+        found = await store.get("a/b/c/1")
+        assert found is not None
+        self.assertEqual(found.revision, first)
+
+    async def test_a_refusal_that_rests_on_what_may_be_lost_waits_as_well(self) -> None:
+        self.patch(confirmation, "PATIENCE", 1.0)
+        servers = self.replicated(1, sentinels=0)
+        store = await self.connected(servers.url, min_replicas=1)
+        await store.create("a/b/c/1", HEAD, TAIL)
+        servers.cut_off(*servers.replicas)
+        attempts = [store.create("a/b/c/2", HEAD, TAIL), store.create("a/b/c/2", HEAD, TAIL)]
+        for attempt in attempts:
+            with self.assertRaises(OutcomeUnknown):
+                await attempt
+
+    async def test_replicas_without_append_only_files_are_waited_for_in_memory(self) -> None:
+        servers = self.replicated(1, sentinels=0, appendonly="no")
+        store = await self.connected(servers.url, min_replicas=1)
+        self.assertEqual(store._confirmation._wait[0], "WAIT")
+        await store.create("a/b/c/1", HEAD, TAIL)
+
+    async def test_zero_turns_it_off(self) -> None:
+        servers = self.replicated(0)
+        store = await self.connected(servers.url, min_replicas=0)
+        await store.create("a/b/c/1", HEAD, TAIL)
+        self.assertNotIn("store-replicas", store.checks())
+
+    async def test_a_write_takes_milliseconds(self) -> None:
+        """A replica by itself tells what it has on disk once a second."""
+        servers = self.replicated(1, sentinels=0)
+        store = await self.connected(servers.url, min_replicas=1)
+        await store.create("a/b/c/0", HEAD, TAIL)
+        started = reactor.seconds()
+        for number in range(1, 11):
+            await store.create(f"a/b/c/{number}", HEAD, TAIL)
+        self.assertLess(reactor.seconds() - started, 5)
+
+    async def test_two_servers_see_only_what_is_confirmed(self) -> None:
+        self.patch(confirmation, "PATIENCE", 1.0)
+        servers, recorder = self.replicated(1, sentinels=0), Recorder()
+        writer = await self.connected(servers.url, min_replicas=1)
+        await self.connected(servers.url, recorder, min_replicas=1)
+        await recorder.reached(await writer.create("a/b/c/1", HEAD, TAIL))
+        servers.cut_off(*servers.replicas)
+        with self.assertRaises(OutcomeUnknown):
+            await writer.create("a/b/c/2", HEAD, TAIL)
+        self.assertEqual(sorted(recorder.objects), ["a/b/c/1"])
+        servers.signal(servers.replicas[0], signal.SIGCONT)
+        await recorder.reached(2)
