@@ -15,7 +15,7 @@ from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.validation import validated
-from kapi.store.errors import KeyExists, Outdated, StoreError
+from kapi.store.errors import KeyExists, OutcomeUnknown, Outdated, StoreError
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
@@ -84,7 +84,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
     lifecycle = store.row.lifecycle
     if lifecycle is not None:
         finish = await lifecycle.begin_create(obj, context)
-    committed = False
+    committed: bool | None = False  # None: it may have been, or may still be
     try:
         strategy.prepare_for_create(obj, context)
         errors = await validated(context, strategy.validate, obj) or meta.validate(obj, store.row.namespaced)
@@ -113,12 +113,15 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
                 outcome = store.stored(kept, halves, revision, created=True)
         except (KeyExists, Outdated):
             raise
+        except OutcomeUnknown as unknown:
+            committed = None
+            raise interpret(unknown, store.group_resource, name) from unknown
         except StoreError as error:
             raise interpret(error, store.group_resource, name) from error
         committed = not op.dry_run
         return outcome
     finally:
-        if finish is not None:
+        if finish is not None and committed is not None:  # else what the write took may be in use
             await finish(committed)
 
 

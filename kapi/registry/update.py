@@ -18,7 +18,7 @@ from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.validation import validated
 from kapi.schema.managedfields import only_timestamps_differ
-from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
+from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, Outdated, RevisionConflict, StoreError
 
 Object = dict[str, Any]
 #: (existing object or None) -> new object, free to be changed; called anew on every attempt
@@ -104,7 +104,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
     context.stored = entry.data
     lifecycle = store.row.lifecycle
     finish = await lifecycle.begin_update(obj, existing, context) if lifecycle is not None else None
-    committed = False
+    committed: bool | None = False  # None: it may have been, or may still be
     try:
         await _before_update(store, op, obj, existing, context)
         if only_timestamps_differ(obj, existing):
@@ -127,13 +127,16 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
                 revision = await store.store.update(key, entry.revision, *halves, charges=charges, counted=op.counted)
             except (RevisionConflict, KeyMissing, Outdated):
                 raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not
+            except OutcomeUnknown as unknown:
+                committed = None
+                raise interpret(unknown, resource, op.name) from unknown
             except StoreError as error:
                 raise interpret(error, resource, op.name) from error
             outcome = store.stored(kept, halves, revision)
         committed = not op.dry_run
         return outcome
     finally:
-        if finish is not None:
+        if finish is not None and committed is not None:  # else what the write took may be in use
             await finish(committed)
 
 

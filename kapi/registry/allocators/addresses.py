@@ -80,6 +80,8 @@ class ClusterAddresses:
         except status.AlreadyExists:
             raise Taken("provided IP is already allocated") from None
         except status.StatusError as error:
+            if error.code >= 500:  # nobody said that the address cannot be had
+                raise status.service_unavailable(f"no address: {error.message}", retry_after=1) from error
             raise AllocationError(error.message) from error
 
     async def take_any(self, family: str, namespace: str, name: str, *, dry_run: bool = False) -> str:

@@ -132,8 +132,6 @@ class PortOperation:
     def give_up(self, port: int) -> None:
         self._given_up.append(port)
 
-    async def finish(self, committed: bool) -> None:
-        if self._dry_run:
-            return
-        for port in self._given_up if committed else self._taken:
-            await self._ports.give_back(port)
+    def ended(self, committed: bool) -> list[int]:
+        """The ports to give back."""
+        return self._given_up if committed else self._taken

@@ -5,8 +5,10 @@ Upstream: ``pkg/registry/core/service/storage``: beginCreate, beginUpdate, after
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
+
+from twisted.logger import Logger
 
 from kapi.client.interface import Client
 from kapi.machinery import status, tree
@@ -35,7 +37,9 @@ from kapi.resources.core.services.allocation import (
     write_addresses,
 )
 from kapi.resources.definition import StrategyContext
+from kapi.store.errors import StoreError
 
+log = Logger()
 Object = dict[str, Any]
 Finish = Callable[[bool], Awaitable[None]]
 _KIND = GroupKind("", "Service")
@@ -76,10 +80,19 @@ class ServiceLifecycle:
             await self._endpoints.delete(metadata["name"], metadata["namespace"])
         except status.NotFound:
             pass
-        for ip in owned_addresses(obj).values():
-            await self._addresses.give_back(ip)
-        for port in owned_node_ports(obj):
-            await self._ports.give_back(port)
+        except status.StatusError as error:
+            log.error("the endpoints of a deleted Service stay: {error}", error=error.message)
+        await self._give_back(owned_addresses(obj).values(), owned_node_ports(obj))
+
+    async def _give_back(self, addresses: Iterable[str], ports: Iterable[int]) -> None:
+        """After a write, whose answer this does not change: what stays because of an error is found by the repair loop."""
+        try:
+            for ip in addresses:
+                await self._addresses.give_back(ip)
+            for port in ports:
+                await self._ports.give_back(port)
+        except (status.StatusError, StoreError) as error:
+            log.error("addresses or ports of a Service stay taken: {error}", error=str(error))
 
     async def _begin(self, obj: Object, old: Object | None, ctx: StrategyContext) -> Finish:
         name = obj["metadata"].get("name", "")
@@ -91,14 +104,15 @@ class ServiceLifecycle:
         operation = PortOperation(self._ports, f"{ctx.namespace}/{name}", ctx.dry_run)
 
         async def finish(committed: bool) -> None:
-            await operation.finish(committed)
             if not ctx.dry_run:
-                for ip in (plan.give_back if committed else taken).values():
-                    await self._addresses.give_back(ip)
+                await self._give_back((plan.give_back if committed else taken).values(), operation.ended(committed))
 
         try:
             await self._take_addresses(obj, plan, taken, ctx)
             await self._take_ports(obj, old, operation)
+        except StoreError as error:  # also when it is not known whether a port was taken: the Service was not written
+            await finish(False)
+            raise status.service_unavailable(f"the store is not available: {error}", retry_after=1) from error
         except BaseException:
             await finish(False)
             raise

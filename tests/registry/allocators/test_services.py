@@ -10,7 +10,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicerepair.controller import ServiceRepairController
 from kapi.registry.allocators.install import install
-from kapi.store.errors import StoreUnavailable
+from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.testing.memory_api import MemoryAPI
 
 Object = dict[str, Any]
@@ -150,6 +150,73 @@ class ServiceAllocation(TestCase):
         self.assertGreaterEqual(self.call("POST", SERVICES, service("a", type="NodePort")).get("code", 0), 500)
         self.assertEqual(self.held(), [])
         self.assertEqual(self.ports.reserved(), {})
+
+    async def test_a_write_of_unknown_outcome_keeps_what_it_took(self) -> None:
+        """It may have been done: nobody else may get its address."""
+        api = await self.api()
+        create = api.store.create
+
+        async def unknown(key: str, head: Any, tail: Any, **more: Any) -> int:
+            revision = await create(key, head, tail, **more)
+            if "/services/" in key:
+                raise OutcomeUnknown("cut")
+            return revision
+
+        api.store.create = unknown  # type: ignore[method-assign]
+        self.call("POST", SERVICES, service("a", type="NodePort"), 504)
+        made = self.call("GET", f"{SERVICES}/a", expect=200)["spec"]
+        self.assertEqual(
+            (self.held(), list(self.ports.reserved())), (made["clusterIPs"], [made["ports"][0]["nodePort"]])
+        )
+
+    async def test_an_update_of_unknown_outcome_keeps_what_it_took(self) -> None:
+        api = await self.api()
+        update = api.store.update
+
+        async def unknown(key: str, *arguments: Any, **more: Any) -> int:
+            await update(key, *arguments, **more)
+            raise OutcomeUnknown("cut")
+
+        self.call("POST", SERVICES, service("a"), 201)
+        api.store.update = unknown  # type: ignore[method-assign]
+        self.patch("a", {"spec": {"type": "NodePort"}}, 504)
+        made = self.call("GET", f"{SERVICES}/a", expect=200)["spec"]
+        self.assertEqual(list(self.ports.reserved()), [made["ports"][0]["nodePort"]])
+
+    async def test_a_service_that_was_written_is_answered_so_though_nothing_can_be_given_back(self) -> None:
+        api = await self.api()
+        self.call("POST", SERVICES, service("a", type="NodePort"), 201)
+
+        async def down(*arguments: Any, **more: Any) -> int:
+            raise StoreUnavailable("down")
+
+        api.store.get = down  # type: ignore[method-assign,assignment]
+        self.patch("a", {"spec": {"type": "ClusterIP"}}, 200)
+        self.assertEqual(len(self.ports.reserved()), 1)  # for the repair loop
+        self.call("DELETE", f"{SERVICES}/a", expect=200)
+
+    async def test_a_store_that_cannot_reserve_is_unavailable(self) -> None:
+        for what in ("/ipaddresses/", "/nodeportreservations/"):
+            for error in (StoreUnavailable("down"), OutcomeUnknown("cut")):
+                api = await self.api()
+                create = api.store.create
+
+                async def failing(
+                    key: str,
+                    *arguments: Any,
+                    what: str = what,
+                    error: Exception = error,
+                    create: Any = create,
+                    **more: Any,
+                ) -> int:
+                    if what in key:
+                        raise error
+                    made: int = await create(key, *arguments, **more)
+                    return made
+
+                api.store.create = failing  # type: ignore[method-assign]
+                self.call("POST", SERVICES, service("a", type="NodePort"), 503)
+                self.assertEqual((self.held(), self.ports.reserved()), ([], {}))
 
     def repair(self) -> ServiceRepairController:
         api = self.memory
