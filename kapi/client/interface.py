@@ -56,6 +56,10 @@ class ResourceClient(Protocol):
 
     async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None: ...
 
+    def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
+        """Namespace and name of what is stored and cannot be read: lists go around it."""
+        ...
+
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
         """Calls the handler for every object there is, then for every change; returns the function that stops it.
 

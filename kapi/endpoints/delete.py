@@ -20,6 +20,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema.builtin import definition
 from kapi.schema.decode import decode
+from kapi.watchcache.unreadable import Unreadable
 
 Object = dict[str, Any]
 _OPTIONS = GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")
@@ -55,7 +56,7 @@ async def delete_object(ctx: RequestContext, scope: RequestScope) -> Response:
     op = scope.operation(ctx, name, options, "", bool(options.get("dryRun")))
     stored = await delete(scope.store, op)
     code = 202 if not stored.deleted and options.get("orphanDependents") is False else 200
-    if not stored.deleted or scope.resource.returns_deleted:
+    if not stored.deleted or (scope.resource.returns_deleted and "uid" in stored.obj["metadata"]):
         if scope.same_version:
             return respond_object(ctx, scope, code, stored.obj, stored.data, media)
         return respond_object(ctx, scope, code, await scope.answered(stored.obj), None, media)
@@ -68,7 +69,8 @@ def deleted_status(scope: RequestScope, obj: Object) -> Object:
     if scope.resource.group:
         details["group"] = scope.resource.group
     details["kind"] = scope.resource.plural
-    details["uid"] = metadata["uid"]
+    if "uid" in metadata:  # an object that could not be read is known by its name alone
+        details["uid"] = metadata["uid"]
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
@@ -94,6 +96,6 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
         op.namespace, op.collection = entry.namespace, True
         try:
             await delete(scope.store, op)
-        except status.NotFound:
+        except (status.NotFound, Unreadable):
             continue
     return list_response(ctx, scope, page, media)

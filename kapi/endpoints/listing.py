@@ -16,8 +16,10 @@ from kapi.machinery import status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.watchcache.unreadable import Unreadable
 
 Object = dict[str, Any]
+_SHOWN = 10  # unreadable objects that a warning names
 _PER_SLICE = 128  # entries joined into one slice
 
 
@@ -27,16 +29,32 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
     assert info is not None
     media = output_media_type(ctx, "list")
     options = options or list_options(ctx)
-    page = await read.list_page(
-        scope.store,
-        info.namespace if scope.resource.namespaced else "",
-        predicate_of(scope, options, path_name(ctx)),
-        resource_version=options.resource_version,
-        match=options.resource_version_match,
-        limit=options.limit,
-        token=options.continue_,
-    )
-    return list_response(ctx, scope, page, media)
+    namespace = info.namespace if scope.resource.namespaced else ""
+    cache = scope.store.cache
+    while True:
+        page = await read.list_page(
+            scope.store,
+            namespace,
+            predicate_of(scope, options, path_name(ctx)),
+            resource_version=options.resource_version,
+            match=options.resource_version_match,
+            limit=options.limit,
+            token=options.continue_,
+        )
+        try:
+            if cache.unreadable:
+                _tell_unreadable(ctx, cache.unreadable_in(namespace))
+            return list_response(ctx, scope, page, media)
+        except Unreadable as error:
+            if error.is_former:
+                raise
+            # it is set aside now: the list goes around it
+
+
+def _tell_unreadable(ctx: RequestContext, keys: list[str]) -> None:
+    if keys:
+        shown = ", ".join(keys[:_SHOWN]) + (", ..." if len(keys) > _SHOWN else "")
+        ctx.warn(f"{len(keys)} object(s) cannot be read and are not in this list: {shown}")
 
 
 def list_meta(page: read.Page) -> Object:

@@ -215,6 +215,9 @@ def delete_options_from_query(ctx: RequestContext) -> Object:
     orphan = boolean(ctx, "orphanDependents")
     if orphan is not None:
         options["orphanDependents"] = orphan
+    ignore = boolean(ctx, "ignoreStoreReadErrorWithClusterBreakingPotential")
+    if ignore is not None:
+        options["ignoreStoreReadErrorWithClusterBreakingPotential"] = ignore
     propagation = ctx.query.get("propagationPolicy")
     if propagation:
         options["propagationPolicy"] = propagation[0]

@@ -166,8 +166,12 @@ class StoreClient:
         for entry in page.entries:
             try:
                 await self.delete(entry.name, entry.namespace, options)
-            except status.NotFound:
+            except (status.NotFound, Unreadable):
                 continue
+
+    def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
+        keys = self._store.cache.unreadable_in(namespace)
+        return [(place, name) for place, _, name in (key.rpartition("/") for key in keys)]
 
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
         def on_batch(batch: Batch) -> None:

@@ -12,7 +12,9 @@ from kapi.machinery.time import seconds_of, stamp
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
+from kapi.registry.unreadable import delete_unreadable, refuse_readable
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
+from kapi.watchcache.unreadable import Unreadable
 
 Object = dict[str, Any]
 
@@ -32,11 +34,15 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
         waiting = store.cache.wait_fresh()
         if waiting is not None:
             await waiting
-        entry = store.cache.get(op.namespace, op.name)
-        if entry is None:
-            raise status.not_found(store.group_resource, op.name)
         try:
-            return await _delete_once(store, op, entry)
+            try:
+                entry = store.cache.get(op.namespace, op.name)
+                if entry is None:
+                    raise status.not_found(store.group_resource, op.name)
+                refuse_readable(store, op)
+                return await _delete_once(store, op, entry)
+            except Unreadable as error:
+                return await delete_unreadable(store, op, error)
         except (RevisionConflict, KeyMissing):
             continue
 

@@ -55,6 +55,16 @@ class NamespaceDeletion(TestCase):
         self.call("GET", "/api/v1/namespaces/n1", expect=404)
         self.call("GET", "/api/v1/namespaces/n1/configmaps/c", expect=404)
 
+    async def test_what_cannot_be_read_goes_with_its_namespace(self) -> None:
+        await self.start()
+        torn = b'{"kind":"ConfigMap","metadata":{"resourceVersion":"', b'","na'
+        for key in ("core/configmaps/n1/torn", "core/pods/n1/torn", "core/configmaps/n2/torn"):
+            await self.api.store.create(key, *torn)
+        self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
+        self.wait(3)
+        self.call("GET", "/api/v1/namespaces/n1", expect=404)
+        self.assertEqual([key for key in self.api.store._objects if key.endswith("torn")], ["core/configmaps/n2/torn"])
+
     async def test_a_second_delete_changes_nothing(self) -> None:
         await self.start()
         self.controller.stop()

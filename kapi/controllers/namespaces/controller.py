@@ -15,6 +15,7 @@ from kapi.machinery.time import seconds_of
 #: so that other servers have seen the deletion and admit nothing new (upstream waits 5 s)
 _GRACE = 1.0
 _PODS = ("", "pods")
+_BLINDLY: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
 _OPTIONS: Object = {"propagationPolicy": "Background"}
 
 
@@ -85,6 +86,9 @@ class NamespaceController:
         try:
             resource = self._client.resource(group, plural)
             present = await resource.list(namespace)
+            for _, name in resource.unreadable(namespace):
+                # it is to go with its namespace, and nobody can know of its finalizers
+                await resource.delete(name, namespace, _BLINDLY)
             if not present:
                 return
             seconds = reconcile.seconds_for_pods(present, elapsed) if (group, plural) == _PODS else 0
