@@ -164,6 +164,8 @@ def _routes(made: Assembly, store: Any) -> None:
             for name, check in store.checks().items():
                 checks.add(name, check)
             checks.add("informer-sync", lambda: "" if made.caches.ready else "caches are not loaded")
+            checks.add("watch-cache", made.caches.failing)
+            checks.note("store-entries", made.caches.oddities)
         for name in hooks.pending:
             checks.add(f"poststarthook/{name}", _hook_check(hooks, name))
         for name, check in server.health_checks().items():

@@ -9,7 +9,10 @@ takes exactly one revision and makes exactly one change; revisions have no gaps.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from kapi.store.entries import Skipped
 
 CREATED = "c"
 UPDATED = "u"
@@ -59,6 +62,10 @@ class Store(Protocol):
 
     #: True when no other process writes: then a change reaches the follower before its write is acknowledged.
     exclusive: bool
+    #: what is in the store and was not written by kapi
+    skipped: Skipped
+    #: how often the store was found to have lost what it had fed us
+    resets: int
 
     def create(
         self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kapi.store.entries import Skipped
 from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Follower, StoredObject
 from kapi.store.sweeper import Due, Sweeper
@@ -16,8 +17,10 @@ class MemoryStore:
     """``reactor`` is wanted for expiry only; ``clock`` gives unix seconds."""
 
     exclusive = True
+    resets = 0
 
     def __init__(self, reactor: Any = None, clock: Callable[[], float] = time.time) -> None:
+        self.skipped = Skipped()
         self._objects: dict[str, tuple[int, bytes, bytes]] = {}
         self._expires: dict[str, float] = {}
         self._changes: deque[Change] = deque()

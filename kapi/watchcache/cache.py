@@ -62,6 +62,7 @@ class Cache:
         self.unreadable: dict[str, Unreadable] = {}
         self.reload = caches.reload_of(self)
         self.size = 0  # bytes of all objects
+        self.initializations = 0
         self.received = 0  # changes so far
         self.dispatched = 0  # changes that some watcher was told of
         self.terminated = 0  # watches cut off because they were slow
@@ -270,6 +271,7 @@ class Cache:
         """Replaces everything; history is given to ``remember`` afterwards."""
         self._by_key = {}
         self.unreadable = {}
+        self.initializations += 1
         for entry in entries:
             problem = problem_of(entry.data, entry.revision, entry.name)
             if problem:

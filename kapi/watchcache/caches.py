@@ -17,7 +17,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.machinery.gvk import GroupResource
-from kapi.store.entries import OBJECTS, Skipped
+from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
 from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
 from kapi.store.interface import DELETED as GONE
@@ -62,7 +62,7 @@ class Caches:
         self.revision = 0
         self.floor = 0  # history up to and including this revision is gone
         self.dirty: list[Group] = []
-        self.skipped = Skipped()
+        self.skipped = store.skipped
         self._told: list[CacheEvent] = []  # events whose encoded forms are not needed after the flush
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
@@ -255,6 +255,16 @@ class Caches:
         """The resources that are being loaded again after a fault: a health check."""
         names = sorted(str(cache.resource) for cache in self._caches.values() if cache.reload.running)
         return f"reloading {', '.join(names)}" if names else ""
+
+    def oddities(self) -> str:
+        """What the store has that cannot be served, as far as it was met; "" when nothing."""
+        unreadable = sum(len(cache.unreadable) for cache in self._caches.values())
+        told = []
+        if unreadable:
+            told.append(f"{unreadable} objects cannot be read")
+        if self.skipped.total:
+            told.append(f"{self.skipped.total} entries that kapi did not write were skipped")
+        return ", ".join(told)
 
     def _record(self, cache: Cache, event: CacheEvent) -> None:
         self._log.append(_Logged(cache, event))

@@ -29,6 +29,16 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
         "[ALPHA] Counter of watchers closed due to unresponsiveness broken by resource type.",
         lambda cache: cache.terminated,
     ),
+    (
+        "apiserver_watch_cache_initializations_total",
+        "[ALPHA] Counter of watch cache initializations broken by resource type.",
+        lambda cache: cache.initializations,
+    ),
+    (
+        "kapi_watch_cache_reloads_total",
+        "[ALPHA] Counter of faults after which the cache of a resource was loaded again, broken by resource type.",
+        lambda cache: cache.reload.count,
+    ),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
     (
@@ -56,6 +66,11 @@ _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
         "[ALPHA] Estimated size of stored objects in database.",
         lambda cache: cache.size,
     ),
+    (
+        "kapi_unreadable_objects",
+        "[ALPHA] Number of stored objects that cannot be read, broken by resource type.",
+        lambda cache: len(cache.unreadable),
+    ),
 )
 
 
@@ -74,5 +89,18 @@ def families(caches: Caches) -> Callable[[], Iterator[Metric]]:
             for cache in known:
                 gauge.add_metric(list(cache.resource), read(cache))
             yield gauge
+        skipped = CounterMetricFamily(
+            "kapi_store_skipped_entries_total",
+            "[ALPHA] Counter of entries of the store that kapi did not write and skipped, by where they are.",
+            labels=("where",),
+        )
+        for where, count in caches.skipped.counts.items():
+            skipped.add_metric([where], count)
+        yield skipped
+        yield CounterMetricFamily(
+            "kapi_store_resets_total",
+            "[ALPHA] Counter of times that the store was found to have lost what it had.",
+            value=caches.store.resets,
+        )
 
     return make

@@ -49,3 +49,15 @@ def test_single_and_unknown_checks(checks: HealthChecks) -> None:
     assert ask(checks, "/readyz/poststarthook/a") == (200, b"ok")
     assert ask(checks, "/readyz/nosuch") is None
     assert ask(checks, "/readyz/") is None
+
+
+def test_a_note_tells_and_never_fails() -> None:
+    checks = HealthChecks("/readyz")
+    told = [""]
+    checks.note("store-entries", lambda: told[0])
+    assert ask(checks, "/readyz?verbose") == (200, b"[+]store-entries ok\nreadyz check passed\n")
+    told[0] = "2 objects cannot be read"
+    assert ask(checks, "/readyz?verbose")[1].startswith(b"[+]store-entries ok: 2 objects cannot be read\n")
+    assert ask(checks, "/readyz/store-entries") == (200, b"ok: 2 objects cannot be read")
+    assert ask(checks, "/readyz") == (200, b"ok")
+    assert checks.failures() == {}

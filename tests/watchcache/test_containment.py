@@ -13,6 +13,7 @@ from kapi.registry.client import Subscription
 from kapi.store.errors import Compacted, StoreUnavailable
 from kapi.store.interface import Change, StoredObject
 from kapi.watchcache import reload
+from kapi.watchcache.metrics import families
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from tests.watchcache.test_cache import CacheTest, Client, halves
 
@@ -167,6 +168,27 @@ class OneResource(CacheTest):
         self.turn()
         self.assertEqual(after.told, [("ADDED", "ns/d", 5)])
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_metrics_tell_of_it(self) -> None:
+        self.break_apply()
+        self.create("b")
+        self.clock.advance(0.1)
+        self.run_async(self.store.create("core/pods/ns/torn", *TORN))
+        self.run_async(self.store.create("nonsense", *TORN))
+        values = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in families(self.caches)()
+            for sample in family.samples
+        }
+        self.assertEqual(values["kapi_watch_cache_reloads_total", "", "pods"], 1)
+        self.assertEqual(values["kapi_watch_cache_reloads_total", "", "configmaps"], 0)
+        self.assertEqual(values["kapi_unreadable_objects", "", "pods"], 1)
+        self.assertEqual(values["kapi_store_skipped_entries_total", "objects"], 1)
+        self.assertEqual(values[("kapi_store_resets_total",)], 0)
+        self.assertEqual(
+            self.caches.oddities(), "1 objects cannot be read, 1 entries that kapi did not write were skipped"
+        )
+        self.flushLoggedErrors(RuntimeError)
 
     def test_changes_during_the_scan_are_merged(self) -> None:
         self.break_apply()
