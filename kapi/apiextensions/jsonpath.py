@@ -12,7 +12,7 @@ from typing import Any
 Find = Callable[[Any], list[Any]]
 _Step = Callable[[list[Any]], list[Any]]
 _NAME = re.compile(r"(?:[^.\[\]'\"\\]|\\.)+")
-_SLICE = re.compile(r"(-?\d*)(?::(-?\d*))?(?::(-?\d*))?")
+_SLICE = re.compile(r"(-?[0-9]*)(?::(-?[0-9]*))?(?::(-?[0-9]*))?")
 _FILTER = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+?)\s*")
 
 

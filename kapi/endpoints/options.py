@@ -8,11 +8,11 @@ from typing import Any
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.numbers import NumberError, parse_int
 from kapi.request.context import RequestContext
 
 Object = dict[str, Any]
 _META = "meta.k8s.io"
-_INT64 = 1 << 63
 APPLY = "application/apply-patch+yaml"
 
 
@@ -37,13 +37,10 @@ def integer(ctx: RequestContext, name: str) -> int | None:
     if not values:
         return None
     text = values[0]
-    digits = text[1:] if text[:1] in "+-" else text
-    if not (digits.isascii() and digits.isdigit()):
-        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    number = int(text)
-    if not -_INT64 <= number < _INT64:
-        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return number
+    try:
+        return parse_int(text)
+    except NumberError as error:
+        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": {error}') from None
 
 
 @dataclass(slots=True)

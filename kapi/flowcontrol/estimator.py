@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 
@@ -81,7 +82,10 @@ def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
     if not count:
         return _ONE
     limit = ctx.first("limit")
-    read = min(count, int(limit)) if limit.isdigit() and int(limit) else count
+    try:
+        read = min(count, parse_uint(limit) or count)
+    except NumberError:  # the endpoint will say so
+        read = count
     if info.name:
         read = 1
     size = min(read * cache.size / count, _STREAMED)

@@ -21,6 +21,7 @@ _INT64 = 1 << 63
 _MAX_DIGITS = 18  # what surely fits an int64
 #: exponents further out than this only cost time: upstream's numbers are bounded by memory, ours by this
 _MAX_EXPONENT = 1 << 12
+_MAX_LENGTH = 4096  # digits, likewise
 
 
 class QuantityError(ValueError):
@@ -45,6 +46,8 @@ def canonical(text: str) -> str:
     number = number or "0"
     fraction = (point or ".")[1:]
     family, exponent = _read_suffix(suffix)
+    if len(number) + len(fraction) > _MAX_LENGTH:
+        raise _wrong_format()
     value = int(number + fraction)
     if _keeps_text(text, number, fraction, family, exponent, value):
         return text
@@ -58,7 +61,7 @@ def _read_suffix(suffix: str) -> tuple[str, int]:
     if suffix in _BINARY:
         return "binary", _BINARY[suffix]
     found = _EXPONENT(suffix)
-    if found is None or abs(int(found[1])) > _MAX_EXPONENT:
+    if found is None or len(found[1]) > 10 or abs(int(found[1])) > _MAX_EXPONENT:
         raise QuantityError("unable to parse quantity's suffix")
     return "exponent", int(found[1])
 

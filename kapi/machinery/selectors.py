@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kapi.machinery.field import FieldError, invalid, quote
 from kapi.machinery.names import label_value, qualified_name
+from kapi.machinery.numbers import NumberError, parse_int
 
 
 class SelectorError(ValueError):
@@ -37,11 +38,15 @@ class LabelRequirement(NamedTuple):
         if value is None or not _is_int(value):
             return False
         (limit,) = self.values
-        return int(value) > int(limit) if operator == "gt" else int(value) < int(limit)
+        return parse_int(value) > parse_int(limit) if operator == "gt" else parse_int(value) < parse_int(limit)
 
 
 def _is_int(text: str) -> bool:
-    return bool(re.fullmatch(r"[+-]?[0-9]+", text)) and -(1 << 63) <= int(text) < 1 << 63
+    try:
+        parse_int(text)
+    except NumberError:
+        return False
+    return True
 
 
 class LabelSelector:

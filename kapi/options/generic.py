@@ -28,7 +28,7 @@ FEATURE_DEFAULTS: dict[str, bool] = {
     "UserNamespacesSupport": True,
     "WatchList": True,
 }
-_DIRECTIVE = re.compile(r"max-age=\d+|includeSubDomains|preload")
+_DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
 
 
 class GenericOptions(FlagSet):

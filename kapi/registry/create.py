@@ -9,6 +9,7 @@ from kapi.admission.interface import CREATE
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
 from kapi.registry.errors import interpret
@@ -34,13 +35,22 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
     attributes = store.attributes(op, CREATE, obj, None)
     await store.admission.admit(attributes)
     obj = attributes.obj if attributes.obj is not None else obj
+    meta.ensure_namespace(obj, op.namespace, op.gvr)
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     if store.row.guard is not None:
         await store.row.guard(obj, None, dataclasses.replace(store.context(op), name=""))
     given = obj["metadata"].get("resourceVersion", "")
-    if given.isdigit() and int(given) and not op.dry_run:
+    if given and not op.dry_run and _is_revision(given):
         raise status.generic("resourceVersion should not be set on objects to be created")
     return await insert(store, op, obj, attributes)
+
+
+def _is_revision(text: str) -> bool:
+    """Whether a text names a version; one that cannot be read is passed over."""
+    try:
+        return parse_uint(text) > 0
+    except NumberError:
+        return False
 
 
 async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:

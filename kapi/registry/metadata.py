@@ -54,6 +54,13 @@ def ensure_namespace(obj: Object, namespace: str, resource: GroupVersionResource
         )
 
 
+def ensure_name(obj: Object, name: str) -> None:
+    """Raises BadRequest when admission gave the object another name than that it will be stored under."""
+    given = obj["metadata"].get("name", "")
+    if given != name:
+        raise status.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
 _OWNER_DUPLICATES = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
     "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"

@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.selectors import Predicate
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Entry
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
+_INT64 = 1 << 63
 _INCONSISTENT = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
     "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing "
@@ -32,10 +35,10 @@ def parse_revision(text: str, *, listing: bool = False) -> int:
     """A resourceVersion as a number; "" is 0.  Raises what upstream answers (500 on get and watch, 400 on list)."""
     if not text:
         return 0
-    if text.isascii() and text.isdigit() and int(text) < 1 << 64:
-        return int(text)
-    problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
-    cause = invalid(Path("resourceVersion"), text, f'strconv.ParseUint: parsing "{text}": {problem}')
+    try:
+        return parse_uint(text)
+    except NumberError as error:
+        cause = invalid(Path("resourceVersion"), text, f'strconv.ParseUint: parsing "{text}": {error}')
     if listing:
         raise status.bad_request(f"invalid resource version: {cause}")
     raise status.generic(str(cause))
@@ -95,14 +98,31 @@ def decode_token(text: str) -> _Token:
     if not isinstance(token, dict) or token.get("v") != _TOKEN_VERSION:
         version = token.get("v", "") if isinstance(token, dict) else ""
         raise refuse(f"server does not recognize this encoded version {version}")
-    revision, start = token.get("rv", 0), token.get("start", "")
-    if not isinstance(revision, int) or revision == 0:
+    revision, start = token.get("rv"), token.get("start")
+    revision, start = 0 if revision is None else revision, "" if start is None else start
+    if revision.__class__ is not int or not -_INT64 <= revision < _INT64:
+        raise refuse(f"json: cannot unmarshal {_said(revision)} into Go struct field continueToken.rv of type int64")
+    if not isinstance(start, str):
+        raise refuse(f"json: cannot unmarshal {_said(start)} into Go struct field continueToken.start of type string")
+    if revision == 0:
         raise refuse(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
     if not start:
         raise refuse(f"encoded start key empty (version {_TOKEN_VERSION})")
     if ".." in start.split("/"):
         raise refuse(f"invalid start key: {start}")
     return _Token(revision, start)
+
+
+def _said(value: Any) -> str:
+    """A JSON value in the words of Go's decoder."""
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            return f"number {value}"
+        case str():
+            return "string"
+    return "array" if isinstance(value, list) else "object"
 
 
 async def list_page(

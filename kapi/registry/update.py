@@ -10,6 +10,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
 from kapi.registry.create import insert
@@ -64,6 +65,8 @@ async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> S
     attributes = store.attributes(op, CREATE, obj, None)
     await store.admission.admit(attributes)
     obj = attributes.obj if attributes.obj is not None else obj
+    meta.ensure_namespace(obj, op.namespace, op.gvr)
+    meta.ensure_name(obj, op.name)
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     if store.row.guard is not None:
         await store.row.guard(obj, None, store.context(op))
@@ -81,6 +84,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         attributes = store.attributes(op, UPDATE, obj, existing)
         await store.admission.admit(attributes)
         obj = attributes.obj if attributes.obj is not None else obj
+        meta.ensure_namespace(obj, op.namespace, op.gvr)
     else:  # the transform has had its own kind admitted
         attributes = store.attributes(op, UPDATE, None, view(existing))
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
@@ -97,8 +101,10 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             raise status.invalid(GroupKind(resource.group, resource.resource), op.name, [cause])
         metadata["resourceVersion"] = old_meta["resourceVersion"]
     elif wanted != old_meta["resourceVersion"]:
-        if not wanted.isdigit():
-            raise status.generic(f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
+        try:
+            parse_uint(wanted)
+        except NumberError as error:
+            raise status.generic(f'strconv.ParseUint: parsing "{wanted}": {error}') from None
         raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK)
 
     context.stored = entry.data

@@ -7,11 +7,11 @@ is served.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from kapi.machinery import status
 from kapi.machinery.names import path_segment
+from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.request.info import RequestInfo
 
@@ -24,7 +24,6 @@ _LONG_SUBRESOURCES = frozenset({"attach", "exec", "proxy", "log", "portforward"}
 _LONG_PATH = "/debug/pprof/"
 _SELECTING_VERBS = frozenset({"list", "watch", "deletecollection"})
 _HEX = frozenset(b"0123456789abcdefABCDEF")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 Query = dict[str, list[str]]
 
@@ -77,7 +76,13 @@ def go_bool(values: Sequence[str] | None) -> bool:
 
 def _whole(query: Query, name: str) -> bool:
     values = query.get(name)
-    return not values or bool(_INTEGER.fullmatch(values[0])) and abs(int(values[0])) < 1 << 63
+    if not values:
+        return True
+    try:
+        parse_int(values[0])
+    except NumberError:
+        return False
+    return True
 
 
 def _selected_name(query: Query) -> str:

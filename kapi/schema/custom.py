@@ -31,7 +31,7 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
         problems = [f'duplicate field "{path}"' for path in dict.fromkeys(duplicates(loads_exactly(raw)))]
     decoder = ExactDecoder()
     result = dict(tree)
-    meta = _decode_metadata(tree.get("metadata"), decoder)
+    meta = decode_metadata(tree.get("metadata"), decoder)
     unknown: list[str] = [text.replace('unknown field "', 'unknown field "metadata.', 1) for text in decoder.problems]
     result["metadata"] = meta
     pruned = prune(result, type_, "", unknown, root=True)
@@ -68,7 +68,8 @@ def _literal(raw: bytes | None) -> str:
     return ""
 
 
-def _decode_metadata(metadata: Any, decoder: ExactDecoder) -> Object:
+def decode_metadata(metadata: Any, decoder: ExactDecoder) -> Object:
+    """Metadata as its Go type has it.  Raises ValueError with Go's text."""
     if metadata is None:
         return {}
     if isinstance(metadata, dict):
@@ -118,7 +119,7 @@ def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool =
 def _embedded_metadata(item: Any, path: str, unknown: list[str]) -> Any:
     decoder = ExactDecoder()
     try:
-        result = _decode_metadata(item, decoder)
+        result = decode_metadata(item, decoder)
     except ValueError as error:
         shown = json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
         raise ValueError(f"{path}: Invalid value: {shown}: {error}") from None

@@ -7,19 +7,18 @@ Limits as upstream: 10,000 operations, 3 MiB of copied bytes (docs/security-case
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import orjson
 
 from kapi.machinery import tree
+from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.schema import gotext
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 
-_INDEX = re.compile(r"[+-]?[0-9]+\Z")
 _OPERATION_FIELDS = {"op": "string", "path": "string", "from": "string", "value": ""}
 
 
@@ -257,11 +256,10 @@ def _unescape(token: str) -> str:
 
 
 def _index(key: str) -> int:
-    if not _INDEX.match(key):
-        raise PatchError(f"strconv.Atoi: parsing {gotext.quote(key)}: invalid syntax")
-    if len(key) > 20:
-        raise PatchError(f"strconv.Atoi: parsing {gotext.quote(key)}: value out of range")
-    return int(key)
+    try:
+        return parse_int(key)
+    except NumberError as error:
+        raise PatchError(f"strconv.Atoi: parsing {gotext.quote(key)}: {error}") from None
 
 
 def _bounded(index: int, low: int, high: int) -> int:

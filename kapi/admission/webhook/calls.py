@@ -18,7 +18,8 @@ from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.hooks import HookSource
 from kapi.admission.webhook.matching import Invocation
 from kapi.admission.webhook.resolver import ServiceResolver
-from kapi.admission.webhook.review import Answer, BadReview, make_review, read_answer, rejection
+from kapi.admission.webhook.response import BadReview
+from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
 
 Object = dict[str, Any]

@@ -19,7 +19,9 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError, internal
 from kapi.schema import jsonpatch
 from kapi.schema.builtin import names_by_kind, type_of
+from kapi.schema.custom import decode_metadata
 from kapi.schema.decode import decode
+from kapi.schema.decode_exact import ExactDecoder
 
 Object = dict[str, Any]
 
@@ -144,9 +146,11 @@ def _read(obj: Any, kind: GroupVersionKind) -> Object:
         if kind in names_by_kind():
             result: Object = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
             return result
+        return {**obj, "metadata": decode_metadata(obj.get("metadata"), ExactDecoder())}
     except StatusError as error:
         raise internal(error.message) from None
-    return obj
+    except ValueError as error:
+        raise internal(error) from None
 
 
 def _default(obj: Object, kind: GroupVersionKind) -> None:

@@ -11,16 +11,13 @@ from typing import Any
 from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Invocation
+from kapi.admission.webhook.response import BadReview, checked_response
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.request.user import user_tree
 from kapi.schema import gotext
 
 Object = dict[str, Any]
-
-
-class BadReview(ValueError):
-    """A request that cannot be made or an answer that is not one."""
 
 
 @dataclass(slots=True)
@@ -88,13 +85,13 @@ def read_answer(review: Any, uid: str, version: str, mutating: bool) -> Answer:
     """Checks a webhook's answer.  Raises BadReview."""
     if not isinstance(review, dict):
         raise BadReview("webhook response was not an AdmissionReview")
-    response = review.get("response")
-    if not isinstance(response, dict):
+    if review.get("response") is None:
         raise BadReview("webhook response was absent")
+    response = checked_response(review["response"])
     patch_text, patch_type = response.get("patch"), response.get("patchType")
     if version == "v1":
-        if response.get("uid", "") != uid:
-            found = gotext.quote(str(response.get("uid", "")))
+        if (response.get("uid") or "") != uid:
+            found = gotext.quote(response.get("uid") or "")
             raise BadReview(f'expected response.uid="{uid}", got {found}')
         api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
         if (api_version, kind) != ("admission.k8s.io/v1", "AdmissionReview"):
@@ -120,14 +117,13 @@ def read_answer(review: Any, uid: str, version: str, mutating: bool) -> Answer:
         patch = base64.b64decode(patch_text, validate=True) if patch_text and mutating else b""
     except (binascii.Error, TypeError, ValueError) as error:
         raise BadReview(f"illegal base64 data in response.patch: {error}") from None
-    status = response.get("status")
     return Answer(
         allowed=response.get("allowed") is True,
         patch=patch,
         patch_type=patch_type or "",
-        status=status if isinstance(status, dict) else None,
-        warnings=[str(text) for text in response.get("warnings") or ()],
-        annotations={str(key): str(value) for key, value in (response.get("auditAnnotations") or {}).items()},
+        status=response.get("status"),
+        warnings=[text for text in response.get("warnings") or () if text],
+        annotations=response.get("auditAnnotations") or {},
     )
 
 
@@ -135,7 +131,7 @@ def rejection(hook_name: str, status: Object | None) -> StatusError:
     """The error a refused request gets: the webhook's own Status, which says who refused."""
     status = status or {}
     denied = f'admission webhook "{hook_name}" denied the request'
-    code = status.get("code") or 0
+    code = status.get("code") or 400
     if status.get("message"):
         text = f"{denied}: {status['message']}"
     elif status.get("reason"):
@@ -144,7 +140,7 @@ def rejection(hook_name: str, status: Object | None) -> StatusError:
         text = f"{denied} without explanation"
     return StatusError(
         text,
-        code=code if isinstance(code, int) and code >= 400 else 400,
+        code=max(code, 400) if code <= 599 else 500,  # no client could read a line with another one
         reason=status.get("reason") or "",
-        details=status.get("details") if isinstance(status.get("details"), dict) else None,
+        details=status.get("details"),
     )

@@ -60,7 +60,7 @@ def _moment(text: str) -> list[str]:
 
 
 def _date(text: str) -> list[str]:
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+    if not re.fullmatch(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]", text):
         return ["invalid date"]
     return ["invalid date"] if _moment(text + "T00:00:00Z") else []
 

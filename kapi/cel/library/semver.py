@@ -12,7 +12,7 @@ from kapi.cel.values import Opaque
 
 SEMVER = CelType("opaque", "kubernetes.Semver")
 
-_NUMBER = r"(0|[1-9]\d{0,19})"
+_NUMBER = r"(0|[1-9][0-9]{0,19})"
 _FORM = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )

@@ -205,7 +205,7 @@ def formatted(frame: Any, text: str, args: Any) -> str:
         precision = 6
         if text[position : position + 1] == ".":
             end = position + 1
-            while end < len(text) and text[end].isdigit():
+            while end < len(text) and text[end] in "0123456789":
                 end += 1
             digits = text[position + 1 : end]
             if not digits:

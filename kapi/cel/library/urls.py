@@ -14,7 +14,7 @@ URL = CelType("opaque", "kubernetes.URL")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
-_PORT = re.compile(r"(:\d*)?")
+_PORT = re.compile(r"(:[0-9]*)?")
 
 
 class URLValue(Opaque):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,10 +11,10 @@ from kapi.endpoints.scope import RequestScope
 from kapi.machinery import field, status, time
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.request.context import RequestContext
 
 Object = dict[str, Any]
-_UNSIGNED = re.compile(r"[0-9]+\Z", re.ASCII).match
 _ZERO_TIME = "0001-01-01T00:00:00Z"
 
 
@@ -69,13 +68,11 @@ def forwarded_ports(ctx: RequestContext) -> list[int]:
     """Raises BadRequest with Go's words."""
     found = []
     for text in (part for value in ctx.query.get("ports") or () for part in value.split(",")):
-        why = "" if _UNSIGNED(text) else "invalid syntax"
-        if not why and (len(text.lstrip("0")) > 5 or int(text) > 0xFFFF):
-            why = "value out of range"
-        if why:
-            parsing = f"strconv.ParseUint: parsing {field.quote(text)}: {why}"
-            raise status.bad_request(f"cannot convert to []int32: {parsing}")
-        found.append(int(text))
+        try:
+            found.append(parse_uint(text, 16))
+        except NumberError as error:
+            parsing = f"strconv.ParseUint: parsing {field.quote(text)}: {error}"
+            raise status.bad_request(f"cannot convert to []int32: {parsing}") from None
     return found
 
 

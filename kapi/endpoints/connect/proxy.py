@@ -20,6 +20,7 @@ from kapi.endpoints.scope import RequestScope
 from kapi.endpoints.tunnel import wants_upgrade
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -28,7 +29,6 @@ from kapi.resources.definition import Lister
 Object = dict[str, Any]
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 _ENDPOINTS, _PODS = GroupResource("", "endpoints"), GroupResource("", "pods")
-_PORT = re.compile(r"0*[0-9]{1,5}\Z", re.ASCII).match
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 
 
@@ -147,9 +147,13 @@ def _is_of_pod(address: Object, namespace: str, pods: Lister) -> bool:
 def _port(text: str, scheme: str) -> int:
     if not text:
         return 443 if scheme == "https" else 80
-    if not _PORT(text) or not 0 < int(text) < 65536:
+    try:
+        number = parse_uint(text, 16)
+    except NumberError:
+        number = 0
+    if not number:
         raise status.bad_request(f'invalid port "{text}"')
-    return int(text)
+    return number
 
 
 def _split_uri(ctx: RequestContext, count: int) -> tuple[bytes, bytes]:

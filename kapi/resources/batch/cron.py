@@ -6,6 +6,7 @@ import re
 import zoneinfo
 
 from kapi.machinery.duration import parse_duration
+from kapi.machinery.numbers import NumberError, parse_int
 
 _BOUNDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (0, 59, ()),
@@ -16,7 +17,6 @@ _BOUNDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
 )
 _DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _EVERY = "@every "
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII).match
 _ZONE_PART = re.compile(r"[A-Za-z._0-9+-]{1,14}\Z").match
 
 
@@ -90,11 +90,10 @@ def _check_range(part: str, low: int, high: int, names: tuple[str, ...]) -> None
 def _number(text: str, low: int, names: tuple[str, ...]) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + low
-    if not _INTEGER(text):
-        raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
-    number = int(text) if len(text) < 20 else 1 << 63
-    if number >= 1 << 63:
-        raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": value out of range')
+    try:
+        number = parse_int(text)
+    except NumberError as error:
+        raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {error}') from None
     if number < 0:
         raise ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number

@@ -28,8 +28,8 @@ _DEVICES, _ADVANCED_DEVICES, _COUNTER_SETS, _COUNTERS, _CONSUMED_SETS = 128, 64,
 _NAMES, _VALUES, _STRING, _TAINTS, _OPTIONS = 32, 48, 64, 16, 10
 _KEY = 63 + 1 + 32
 _UNION = (("int", "bool", "string", "version"), ("ints", "bools", "strings", "versions"))
-_PRE = r"(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_NUMBER = r"(?:0|[1-9]\d*)"
+_PRE = r"(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
+_NUMBER = r"(?:0|[1-9][0-9]*)"
 _BUILD = r"[0-9a-zA-Z-]+"
 _SEMVER = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PRE}(?:\.{_PRE})*)?(?:\+{_BUILD}(?:\.{_BUILD})*)?", re.ASCII

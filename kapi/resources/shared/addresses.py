@@ -10,13 +10,14 @@ import re
 from collections.abc import Collection
 
 from kapi.machinery.field import FieldError, Path, invalid, quote
+from kapi.machinery.numbers import NumberError, parse_uint
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-_octets_re = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_octets_re = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+")
 
 
 def _without_leading_zeros(text: str) -> str:
@@ -47,13 +48,14 @@ def parse(text: str) -> Address | None:
 
 def parse_network(text: str) -> tuple[Address, Network] | None:
     """A sloppy CIDR: its address and its masked network."""
-    host, slash, length = text.partition("/")
-    if not slash or not length.isdigit() or not length.isascii():
+    host, _, length = text.partition("/")
+    try:
+        bits = parse_uint(length)
+    except NumberError:
         return None
     strict = parse_strict(_without_leading_zeros(host))
     if strict is None:
         return None
-    bits = int(length)
     if bits > strict.max_prefixlen:
         return None
     if isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None and bits >= 96:
@@ -169,8 +171,8 @@ def cidr_warnings(path: Path, text: str) -> list[str]:
     mapped = isinstance(strict, ipaddress.IPv6Address) and strict.ipv4_mapped is not None
     if strict is None or mapped or (len(length) > 1 and length[0] == "0"):
         warnings.append(f'{path}: non-standard CIDR value "{text}" is invalid: use "{network}"')
-    elif not warnings and strict.version == 6 and f"{strict}/{int(length)}" != text:
+    elif not warnings and strict.version == 6 and f"{strict}/{parse_uint(length)}" != text:
         warnings.append(
-            f'{path}: IPv6 CIDR value "{text}" should be in RFC 5952 canonical format ("{strict}/{int(length)}")'
+            f'{path}: IPv6 CIDR value "{text}" should be in RFC 5952 canonical format ("{strict}/{parse_uint(length)}")'
         )
     return warnings

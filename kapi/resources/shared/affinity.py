@@ -7,6 +7,7 @@ from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.field import Path
+from kapi.machinery.numbers import NumberError, parse_int
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_value, label_name, subdomain_name
 from kapi.resources.shared.options import PodOptions
@@ -288,10 +289,6 @@ def _integer(value: str, path: Path, errors: Errors) -> None:
         text = "must be a valid decimal integer in canonical form"
         errors.append(field.invalid(path, value, text))
     try:
-        number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
-    except ValueError:
-        number = None
-    if number is None:
-        errors.append(field.invalid(path, value, f'strconv.ParseInt: parsing "{value}": invalid syntax'))
-    elif not -(1 << 63) <= number < 1 << 63:
-        errors.append(field.invalid(path, value, f'strconv.ParseInt: parsing "{value}": value out of range'))
+        parse_int(value)
+    except NumberError as error:
+        errors.append(field.invalid(path, value, f'strconv.ParseInt: parsing "{value}": {error}'))

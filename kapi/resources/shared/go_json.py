@@ -7,6 +7,7 @@ _LITERALS = {"t": "true", "f": "false", "n": "null"}
 _CLOSING = {"{": "}", "[": "]"}
 _DEEPEST = 10_000  # levels
 _NAMES = {"{": "object", "[": "array", '"': "string", "t": "bool", "f": "bool"}
+_DIGITS = frozenset("0123456789")
 
 
 class _Fault(Exception):
@@ -128,9 +129,9 @@ class _Scanner:
             self.at += 1
 
     def _digits(self, where: str) -> None:
-        if not self.peek().isdigit():
+        if self.peek() not in _DIGITS:
             self.fail(where)
-        while self.peek().isdigit():
+        while self.peek() in _DIGITS:
             self.at += 1
 
     def _number(self) -> None:

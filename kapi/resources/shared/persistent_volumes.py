@@ -41,7 +41,7 @@ _HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
 )  # fmt: skip
 _ISCSI_NAMES = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-z0-9\-.]+)(:[^,;*&$|\s]+)$"),
+    "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([a-z0-9\-.]+)(:[^,;*&$|\s]+)$"),
     "eui": re.compile(r"eui\.[a-fA-F0-9]{16}$"),
     "naa": re.compile(r"naa\.[a-fA-F0-9]{32}$"),
 }

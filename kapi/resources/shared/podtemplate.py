@@ -41,7 +41,7 @@ def has_valid_deletion_cost(annotations: Mapping[str, str]) -> bool:
     cost = annotations.get(DELETION_COST)
     if cost is None:
         return True
-    return bool(_COST(cost)) and -(1 << 31) <= int(cost) < 1 << 31
+    return bool(_COST(cost)) and len(cost) < 12 and -(1 << 31) <= int(cost) < 1 << 31
 
 
 def validate_pod_annotations(

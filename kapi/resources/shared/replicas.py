@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kapi.machinery import field
+from kapi.machinery import field, numbers
 from kapi.machinery.field import Path
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import plain as sorted_maps
@@ -22,7 +22,6 @@ from kapi.resources.shared.rules import Errors, not_supported
 Object = dict[str, Any]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z").match
 _NUMBER = re.compile(r"(?:([0-9]+)%|([+-]?[0-9]+))\Z").match
 _MISMATCH = "`selector` does not match template `labels`"
 
@@ -40,19 +39,20 @@ def validate_int_or_percent(value: int | str, path: Path, errors: Errors) -> Non
 
 def parse_int(text: str) -> int:
     """A 64-bit integer.  Raises ValueError with the text of Go's ``strconv.ParseInt``."""
-    if not _INTEGER(text):
-        raise ValueError(f"strconv.ParseInt: parsing {field.quote(text)}: invalid syntax")
-    number = int(text) if len(text) < 100 else 1 << 64
-    if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError(f"strconv.ParseInt: parsing {field.quote(text)}: value out of range")
-    return number
+    try:
+        return numbers.parse_int(text)
+    except numbers.NumberError as error:
+        raise ValueError(f"strconv.ParseInt: parsing {field.quote(text)}: {error}") from None
 
 
 def number_of(value: int | str | None) -> int:
     """The number in front of the percent sign, or the number, be it a text; 0 for what is none of these."""
     if isinstance(value, str):
         found = _NUMBER(value)
-        return int(found[1] or found[2]) if found else 0
+        try:
+            return numbers.parse_int(found[1] or found[2]) if found else 0
+        except numbers.NumberError:
+            return 0
     return value or 0
 
 

@@ -41,7 +41,7 @@ Object = dict[str, Any]
 
 _ONE_TYPE = "may not specify more than 1 volume type"
 _INITIATORS = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\Z").search,
+    "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\Z").search,
     "eui": re.compile(r"eui.[A-Za-z0-9]{16}\Z").match,
     "naa": re.compile(r"naa.[A-Za-z0-9]{32}\Z").match,
 }

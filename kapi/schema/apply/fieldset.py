@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from kapi.machinery.memo import remember
+from kapi.machinery.numbers import NumberError, parse_int
 from kapi.schema import gotext
 
 Set = dict[str, Any]
@@ -278,11 +279,11 @@ def parse_element(text: str) -> str | None:
         return text
     if kind == "i":
         try:
-            return f"i:{int(text[2:])}"
-        except ValueError:
+            return f"i:{parse_int(text[2:])}"
+        except NumberError as error:
             raise BadSet(
                 "error decoding set: parsing key as path element: "
-                f"strconv.Atoi: parsing {gotext.quote(text[2:])}: invalid syntax"
+                f"strconv.Atoi: parsing {gotext.quote(text[2:])}: {error}"
             ) from None
     if kind not in "kv":
         return None

@@ -72,7 +72,7 @@ def _address(version: int) -> Callable[[str], bool]:
 
 def _cidr(text: str) -> bool:
     address, slash, length = text.partition("/")
-    if not slash or not length.isascii() or not length.isdigit() or "%" in address:
+    if not slash or re.fullmatch(r"[0-9]{1,3}", length) is None or "%" in address:
         return False
     try:
         parsed = ipaddress.ip_address(address)
@@ -104,7 +104,7 @@ def _isbn13(text: str) -> bool:
 
 _CARD = re.compile(
     r"(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|(222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"
-    r"|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11}"
+    r"|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11}"
     r"|6[27][0-9]{14})"
 )
 
@@ -131,7 +131,7 @@ def _byte(text: str) -> bool:
 
 
 def _date(text: str) -> bool:
-    return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None and _moment(text + "T00:00:00Z")
+    return re.fullmatch(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]", text) is not None and _moment(text + "T00:00:00Z")
 
 
 _MOMENT = re.compile(
@@ -152,7 +152,7 @@ def _moment(text: str) -> bool:
     return True
 
 
-_SCALA = re.compile(r"((\d+)\s*([A-Za-zµ]+))")
+_SCALA = re.compile(r"(([0-9]+)\s*([A-Za-zµ]+))")
 _SCALA_UNITS = frozenset(
     "ns nano nanos nanosecond nanoseconds us µs μs micro micros microsecond microseconds ms milli millis millisecond "
     "milliseconds s sec secs second seconds m min mins minute minutes h hr hour hours d day days w wk week weeks".split()
@@ -176,7 +176,7 @@ def _uuid(version: str) -> Callable[[str], bool]:
     return _regex(f"(?i){_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}")
 
 
-_RGB_NUMBER = r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*"
+_RGB_NUMBER = r"\s*(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])\s*"
 
 CHECKS: dict[str, Callable[[str], bool]] = {
     "bsonobjectid": _regex("[0-9a-fA-F]{24}"),
@@ -195,7 +195,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "isbn10": _isbn10,
     "isbn13": _isbn13,
     "creditcard": _credit_card,
-    "ssn": _regex(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "ssn": _regex(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
     "hexcolor": _regex("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "rgbcolor": _regex(rf"rgb\({_RGB_NUMBER},{_RGB_NUMBER},{_RGB_NUMBER}\)"),
     "byte": _byte,
