@@ -152,7 +152,7 @@ class RequestRunner:
         error: Any = failure.value
         if not isinstance(error, StatusError):
             translated = to_status(error)
-            error = translated if translated.code == 503 else recover(ctx, failure)
+            error = translated if translated.code != 500 else recover(ctx, failure)
         return status_response(ctx, error)
 
     def _write(self, ctx: RequestContext, response: Response) -> None:

@@ -10,7 +10,9 @@ from twisted.internet.task import Clock
 
 from kapi.admission.interface import UPDATE, Plugin
 from kapi.admission.quota import plugin as quota
-from kapi.machinery.status import Forbidden, StatusError
+from kapi.endpoints.errors import to_status
+from kapi.machinery.status import Forbidden, StatusError, service_unavailable
+from kapi.store.errors import StoreUnavailable
 from tests.admission.fakes import FakeClient, FakeResource, attributes, finish, initializer, pod
 
 Object = dict[str, Any]
@@ -137,3 +139,34 @@ def test_concurrent_requests_never_exceed(servers: int) -> None:
             break
     assert sum(allowed for _, allowed in results) == 7
     assert used(client) == {"pods": "7"}
+
+
+class _Away(FakeResource):
+    """The store is away: reads and writes fail."""
+
+    def __init__(self, of: FakeResource, error: Exception) -> None:
+        super().__init__(of.group_resource)
+        self.objects = self.cached = of.objects
+        self.error = error
+
+    async def get(self, name: str, namespace: str = "") -> Object:
+        raise self.error
+
+    async def update(self, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), service_unavailable("the store is not available", 1)])
+def test_an_outage_of_the_store_is_no_fault_of_the_server(error: Exception) -> None:
+    client = cluster(resource_quota({"pods": "3"}))
+    plugin = make(client)
+    there = client.resource("", "resourcequotas")
+    client.made[("", "resourcequotas")] = _Away(there, error)
+    with pytest.raises(type(error)) as caught:
+        finish(plugin.validate(attributes(pod())))
+    answer = to_status(caught.value)
+    assert (answer.code, answer.details["retryAfterSeconds"]) == (503, 1)
+    client.made[("", "resourcequotas")] = there
+    plugin = make(client)
+    finish(plugin.validate(attributes(pod())))
+    assert used(client) == {"pods": "1"}

@@ -23,6 +23,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound, StatusError, internal
+from kapi.store.errors import StoreError
 
 Object = dict[str, Any]
 _RETRIES = 10
@@ -55,7 +56,7 @@ class _Waiter:
     def __init__(self, attributes: Attributes) -> None:
         self.attributes = attributes
         self.done: Deferred[None] = Deferred()
-        self.result: StatusError | None = None
+        self.result: StatusError | StoreError | None = None
         self.charged: set[str] = set()
 
 
@@ -98,10 +99,11 @@ class ResourceQuota(Plugin):
             raise waiter.result
 
     def _abandon(self, failure: Any, namespace: str, queue: deque[_Waiter]) -> None:
-        """Work failed in a way nobody foresaw: those who wait are told, and the next request starts anew."""
+        """The store is away, or something nobody foresaw: those who wait get that, and the next request starts anew."""
         self._queues.pop(namespace, None)
+        error = failure.value
         for waiter in queue:
-            waiter.result = internal(failure.value)
+            waiter.result = error if isinstance(error, (StatusError, StoreError)) else internal(error)
             if not waiter.done.called:
                 waiter.done.callback(None)
 
