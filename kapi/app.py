@@ -37,7 +37,7 @@ from kapi.store.errors import StoreError
 
 log = Logger()
 _RELOAD_SECONDS = 60.0
-_DRAIN = 3.0  # seconds for the last bytes of answers to leave
+_DRAIN = 3.0  # seconds for the last bytes of answers to leave, and for the last requests of busy connections
 
 
 class App(Service):
@@ -222,11 +222,11 @@ class App(Service):
         if self._hooks is not None:  # what was never started need not be ended
             self._hooks.stop()
             await run_pre_shutdown(assembly.server.pre_shutdown_hooks())
-        self.connections.close_idle()
+        await self.connections.close_idle()
         await bounded(assembly.requests.wait(), GRACE, self.reactor)
         end_watches(self.runner.watches)
         await bounded(assembly.watches.wait(), 5.0, self.reactor)
-        self.connections.close_idle()
+        await self.connections.close_idle()
         await bounded(self.connections.all_closed(), _DRAIN, self.reactor)
         self.connections.abort_all()
         if assembly.auditor is not None:

@@ -34,8 +34,6 @@ def wants_upgrade(ctx: RequestContext) -> bool:
 class TakenConnection:
     """A client's connection without HTTP; what arrives, early bytes included, is a subclass's ``dataReceived``."""
 
-    busy = True
-
     def __init__(self, http: Any) -> None:
         channel = http.channel
         transport = getattr(channel, "transport", None)
@@ -65,8 +63,6 @@ class TakenConnection:
 
     def close_when_idle(self) -> None:
         self.transport.loseConnection()
-
-    go_away = close_when_idle
 
 
 class _Tunnelled(TakenConnection):

@@ -117,6 +117,9 @@ class WatchSocket(TakenConnection):
             self.unregisterProducer()
             producer.stopProducing()
 
+    def close_when_idle(self) -> None:
+        self._end(CloseReason.GOING_AWAY)
+
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._closed = True
         producer, self._producer = self._producer, None

@@ -20,6 +20,7 @@ from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
 _SWEEP = 1.0  # seconds
+_LAST_REQUEST = 1.0  # seconds for the next request of a connection that is used when the server stops; at least a sweep
 
 
 class Negotiator(protocol.Protocol):
@@ -72,9 +73,18 @@ class Negotiator(protocol.Protocol):
             if problem is not None:
                 self.owner.errors.add("handshake", self.transport.getPeer(), problem, self.owner.now)  # type: ignore[union-attr]
 
-    @property
-    def busy(self) -> bool:
-        return self.channel is not None and self.channel.busy
+    def writeConnectionLost(self) -> None:
+        """The transport has sent all, and that this was all."""
+        self.owner.written(self)
+
+    def leave_soon(self) -> None:
+        """The next answer is the last."""
+        if self.channel is not None:
+            self.channel.leave_soon = True
+
+    def quiet_since(self) -> float:
+        """Reactor seconds, with the precision of a sweep; infinity while there is something to do."""
+        return self._since if self.channel is None else getattr(self.channel, "quiet_since", float("-inf"))
 
     def close_when_idle(self) -> None:
         if self.channel is not None:
@@ -101,6 +111,9 @@ class Connections(protocol.ServerFactory):
         )
         self.errors = ConnectionErrors()
         self.closing = False
+        self._closing_since: float | None = None
+        #: connections on which all is said: what their clients still say is not listened to
+        self._lingering: set[Negotiator] = set()
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()
         self._sweeper = LoopingCall(self._sweep)
@@ -129,27 +142,59 @@ class Connections(protocol.ServerFactory):
     def log(self, request: Any) -> None:
         """The request log is a filter's business."""
 
-    def close_idle(self) -> None:
-        """From now on a connection ends with the answer that is under way."""
+    def close_idle(self) -> Deferred[None]:
+        """From now on a connection ends with the answer that is under way, or at once when there is none.
+
+        One that had a request a moment ago will send another before it can know.  That one is still answered: fires when
+        they have had their time.
+        """
         self.closing = True
+        now = self.runner.reactor.seconds()
+        if self._closing_since is None:
+            self._closing_since = now
+        late = now - self._closing_since >= _LAST_REQUEST
+        spared = False
         for connection in list(self.open):
-            connection.close_when_idle()
+            if late or connection.quiet_since() <= now - 2 * _LAST_REQUEST:
+                connection.close_when_idle()
+            else:
+                spared = True
+                connection.leave_soon()
+        waited: Deferred[None] = Deferred()
+        if spared:
+            self.runner.reactor.callLater(_LAST_REQUEST, waited.callback, None)
+            waited.addCallback(lambda _: self.close_idle())
+        else:
+            waited.callback(None)
+        return waited
 
     def closed(self, connection: Negotiator) -> None:
         self.open.discard(connection)
         self.watched.discard(connection)
         self.watched.discard(connection.channel)
-        if not self.open and self._all_closed is not None and not self._all_closed.called:
-            self._all_closed.callback(None)
+        self._lingering.discard(connection)
+        self._check_closed()
+
+    def written(self, connection: Negotiator) -> None:
+        """All has been sent, and nothing will be any more."""
+        self._lingering.add(connection)
+        self._check_closed()
+
+    def _check_closed(self) -> None:
+        waiting = self._all_closed
+        if waiting is not None and not waiting.called and len(self._lingering) == len(self.open):
+            waiting.callback(None)
 
     def all_closed(self) -> Deferred[None]:
-        """Fires when no connection is open any more."""
+        """Fires when nothing is to be sent on any connection any more."""
         self._all_closed = Deferred()
-        if not self.open:
-            self._all_closed.callback(None)
+        self._check_closed()
         return self._all_closed
 
     def abort_all(self) -> None:
         for connection in list(self.open):
-            if connection.transport is not None:
-                connection.transport.abortConnection()  # type: ignore[attr-defined]
+            transport: Any = connection.transport
+            if connection in self._lingering:
+                transport.end()
+            elif transport is not None:
+                transport.abortConnection()

@@ -63,6 +63,7 @@ class Channel(http.HTTPChannel):
     maxHeaders = HEADERS
     requestFactory: type[APIRequest]
     owner: Connections
+    leave_soon = False  # as for HTTP/2, where it matters
     single_write = True  # see APIRequest.write
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
@@ -229,10 +230,15 @@ class Channel(http.HTTPChannel):
         self._refuse(_TOO_LARGE)
 
     @property
-    def busy(self) -> bool:
-        return bool(self.requests)
+    def quiet_since(self) -> float:
+        """Reactor seconds; of one that is answering there is nothing to wait for."""
+        return float("-inf") if self.requests else self._since
 
     def close_when_idle(self) -> None:
-        """Ends the connection as soon as the request in hand is answered."""
-        if not self.busy:
+        """Ends the connection as soon as the request in hand is answered; the answer says so unless it has begun."""
+        if not self.requests:
             self.loseConnection()
+        elif self._handlingRequest:
+            self.persistent = False
+            for request in self.requests:
+                request.responseHeaders.setRawHeaders(b"connection", [b"close"])

@@ -230,8 +230,9 @@ class Http2(H2Connection):
             self.reset(stream, ErrorCodes.CANCEL)
 
     @property
-    def busy(self) -> bool:
-        return bool(self.streams)
+    def quiet_since(self) -> float:
+        """Reactor seconds; streams that run may get their answers before GOAWAY, as some clients give them up at that."""
+        return self._idle_since or float("inf")
 
     def go_away(self) -> None:
         """Tells the client to open a new connection for what comes next; streams that run go on."""

@@ -172,9 +172,16 @@ class TLSConnection(TLSWriting, tcp.Server):
         except OSError:
             return main.CONNECTION_LOST
         clock: Any = self.reactor
-        self._closing = clock.callLater(_LINGER, self.connectionLost, Failure(main.CONNECTION_DONE))
+        self._closing = clock.callLater(_LINGER, self.end)
         self.startReading()
+        ended = getattr(self.protocol, "writeConnectionLost", None)
+        if ended is not None:
+            ended()
         return None
+
+    def end(self) -> None:
+        """Closes the socket, when all has been said."""
+        self.connectionLost(Failure(main.CONNECTION_DONE))
 
     def _drain(self) -> Any:
         """What comes after the end is not listened to; as it may be no TLS any more, it is not decrypted either."""
