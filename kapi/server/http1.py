@@ -171,14 +171,14 @@ class Channel(http.HTTPChannel):
     def _respondToBadRequestAndDisconnect(self) -> None:
         self._refuse(_BAD)
 
-    def _refuse(self, answer: tuple[bytes, bytes]) -> bool:
+    def _refuse(self, answer: tuple[bytes, bytes], reason: str = "request") -> bool:
         """Answers and ends the connection; returns False."""
         if not self._abort_at:
             status, text = answer
             transport: Any = self.transport
             transport.write(_REFUSAL % (status, len(text), text))
             self._abort_at = self.owner.now + LEAVE_TIMEOUT
-            self.owner.errors.add("request", self.getPeer(), status.decode(), self.owner.now)
+            self.owner.errors.add(reason, self.getPeer(), status.decode(), self.owner.now)
             self.loseConnection()
         return False
 
@@ -221,7 +221,7 @@ class Channel(http.HTTPChannel):
             return
         self._since = 0.0
         if self._patience != IDLE_TIMEOUT:
-            self._refuse(_TIMEOUT)
+            self._refuse(_TIMEOUT, "timeout")
             return
         self._abort_at = now + LEAVE_TIMEOUT
         self.loseConnection()

@@ -16,6 +16,9 @@ from kapi.server.tls import ServerContexts
 from kapi.server.tls_connection import TLSConnection
 
 BACKLOG = 1024
+#: seconds of silence before a probe, seconds between probes, and how many stay unanswered before the peer is given up:
+#: upstream's ``defaultKeepAlivePeriod``, and what Go sets besides
+KEEP_ALIVE = (180, 15, 9)
 
 
 class ListenError(Exception):
@@ -32,6 +35,10 @@ def bind(address: str, port: int, share: bool) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted sockets take these over
+        for name, value in zip(("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"), KEEP_ALIVE, strict=True):
+            if hasattr(socket, name):
+                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         listener.bind((address, port))
         if not share:
             listener.listen(BACKLOG)  # two sockets may be bound with SO_REUSEADDR; only one may listen

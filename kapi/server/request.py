@@ -70,7 +70,7 @@ class APIRequest(http.Request):
         if self.body_size <= MAX_BODY:
             self.content.write(data)  # type: ignore[union-attr]
         elif self.body_size > _DRAIN:
-            self.channel.loseConnection()
+            self.abort()
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """Unlike the base class: no query arguments, no cookies and no forms are parsed."""
