@@ -31,13 +31,12 @@ from kapi.filters.warnings import warnings
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.metrics import Meter as FlowMeter
-from kapi.flowcontrol.turn import Turn
+from kapi.flowcontrol.rounds import Rounds
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
-from kapi.server.rounds import Rounds
 
 
 def auditor(options: Options, reactor: Any, made: Assembly) -> Auditor | None:
@@ -53,9 +52,8 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
     reads, writes = generic.max_requests_inflight, generic.max_mutating_requests_inflight
     if not options.features.enable_priority_and_fairness or not reads + writes:
         return max_in_flight(reads, writes) if reads or writes else None
-    turn = Turn(reactor)
-    made.rounds = Rounds(reactor, turn.shared, turn.spent)
-    controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), turn)
+    made.rounds = Rounds(reactor)
+    controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), made.rounds)
 
     async def follow() -> None:
         controller.start(made.registry.client)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from kapi.audit.build import Auditor
 from kapi.filters.chain import FilterChain
 from kapi.filters.shutdown import RequestWaitGroup
+from kapi.flowcontrol.rounds import Rounds
 from kapi.registry.registry import Registry
 from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import Metrics
-from kapi.server.rounds import Rounds
 from kapi.server.slices import Slices
 from kapi.watchcache.caches import Caches
 

@@ -14,6 +14,8 @@ from kapi.filters.chain import Filter
 from kapi.flowcontrol.controller import Classification, FlowController
 from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED, Request
+from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.shares import Flow
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
@@ -21,6 +23,9 @@ from kapi.request.response import Response
 WATCH_STARTED = "flowcontrol_watch_started"
 _RUNNING = "flowcontrol_running"  # in ``ctx.extra``: the queues and the request that holds seats in them
 _LONGEST_WAIT = 60.0  # seconds
+_EVENT = (
+    0.04  # of the seat-seconds that a write's events are estimated at: what telling ten watchers takes of the thread
+)
 
 
 def too_many_requests(retry_after: int) -> Response:
@@ -34,13 +39,23 @@ def priority_and_fairness(
     controller: FlowController, cache_of: CacheOf, reactor: Any, *, default_wait: float = 15.0
 ) -> Filter:
     """``default_wait``: seconds in a queue for requests without a deadline."""
-    meter = controller.meter
+    meter, rounds = controller.meter, controller.rounds
 
     def patience(ctx: RequestContext) -> float:
         """A quarter of the time the request has."""
         if not ctx.deadline:
             return min(default_wait, _LONGEST_WAIT)
         return max(0.0, min((ctx.deadline - (ctx.received or reactor.seconds())) / 4, _LONGEST_WAIT))
+
+    def announce(ctx: RequestContext, flow: Flow, rounds: Rounds) -> bool:
+        """Tells for whom the thread works, and for whom the connection is to be read next; whether others go first."""
+        ctx.flow = flow
+        rounds.met(flow)
+        transport: Any = getattr(ctx.http, "transport", None)
+        flows = getattr(transport, "flows", None)
+        if flows is not None and (not flows or flows[0] is not flow):
+            transport.flows = rounds.remember(flows, flow)
+        return rounds.switch(flow)
 
     def run(ctx: RequestContext, chosen: Classification, request: Request) -> None:
         ctx.extra[_RUNNING] = chosen.level.queues, request
@@ -54,6 +69,8 @@ def priority_and_fairness(
         if running is not None:
             queues, request = running
             queues.finish(request, ctx.worked())
+            if rounds is not None and request.final_seats and ctx.flow is not None and rounds.shared():
+                rounds.charge(ctx.flow, _EVENT * request.final_seats * request.extra)
 
     def reject(chosen: Classification, why: str) -> Response:
         level = chosen.level
@@ -83,9 +100,7 @@ def priority_and_fairness(
         chosen = controller.classify(info, user)
         level = chosen.level
         ctx.response_headers += chosen.headers
-        transport = getattr(ctx.http, "transport", None)
-        if transport is not None:
-            transport.flow = chosen.entropy  # by which its turn to be read comes
+        yields = rounds is not None and announce(ctx, chosen.time, rounds)
         work = estimate(ctx, cache_of, level.max_seats)
         if info.is_resource and info.verb in WRITES:
             meter.watched(level.name, chosen.schema.name, watches_of(info, cache_of))
@@ -93,7 +108,7 @@ def priority_and_fairness(
         outcome = level.queues.admit(request, 0.0 if level.exempt else patience(ctx))
         if outcome == "":
             run(ctx, chosen, request)
-            return None
+            return rounds.turn(chosen.time) if yields else None  # type: ignore[union-attr]
         if isinstance(outcome, Deferred):
             return wait(ctx, chosen, request, outcome)
         return reject(chosen, outcome)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -23,9 +24,10 @@ from kapi.flowcontrol.fair_queues import Request
 from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
 from kapi.flowcontrol.metrics import Meter
+from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.sharding import flow_hash
+from kapi.flowcontrol.shares import Flow
 from kapi.flowcontrol.tally import Tally
-from kapi.flowcontrol.turn import Turn
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -36,6 +38,7 @@ SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
 ADJUST_EVERY = 10.0  # seconds
 _REMEMBERED = 10_000  # classifications
+_READS = frozenset({"get", "list", "watch", "head", "options"})
 
 
 class Schema(NamedTuple):
@@ -57,25 +60,25 @@ class Classification(NamedTuple):
     entropy: int  # hash of schema and flow: which queues are dealt
     headers: tuple[tuple[bytes, bytes], ...]  # of the answer
     tally: Tally
+    time: Flow  # for whom the thread works
 
 
 class FlowController:
     """``total`` is the server's concurrency in seats: --max-requests-inflight and its mutating counterpart together."""
 
-    def __init__(self, reactor: Any, total: int, meter: Meter, turn: Turn | None = None) -> None:
+    def __init__(self, reactor: Any, total: int, meter: Meter, rounds: Rounds | None = None) -> None:
         self.total = total
         self.meter = meter
         self.levels: dict[str, PriorityLevel] = {}
         self.schemas: list[Schema] = []
         self.fair_fraction = 0.0
         self._reactor = reactor
-        self._turn = turn or Turn(reactor, 0.0)
-        self._turn.on_turn = self._next_turn
-        self._first = 0
+        self.rounds = rounds
         self._schema_objects: dict[str, Object] = {}
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
         self._known: dict[Any, Classification] = {}
+        self._flows: WeakValueDictionary[tuple[Any, ...], Flow] = WeakValueDictionary()
         self._nominal_sum = 0
         self._stops: list[Callable[[], None]] = []
         self._adjusting = LoopingCall(self.adjust)
@@ -152,7 +155,7 @@ class FlowController:
         self._limit(sample=False)
 
     def _new_level(self, name: str) -> PriorityLevel:
-        level = PriorityLevel(name, self._reactor, self._turn)
+        level = PriorityLevel(name, self._reactor)
         level.queues.on_waited = lambda request, seconds, executed: self.meter.waited(
             name, request.schema, seconds, executed
         )
@@ -167,13 +170,6 @@ class FlowController:
             return None
         method = distinguisher(spec)
         return Schema(metadata["name"], metadata.get("uid", ""), method, schema_matcher(spec), self.levels[level])
-
-    def _next_turn(self) -> bool:
-        """Each level gets to be the first."""
-        levels = list(self.levels.values())
-        self._first = (self._first + 1) % len(levels)
-        more = [level.queues.dispatch() for level in levels[self._first :] + levels[: self._first]]
-        return any(more)
 
     # -- limits
 
@@ -243,13 +239,22 @@ class FlowController:
         flow = flow_of(schema.method, info, user)
         headers = ((SCHEMA_UID, schema.uid.encode()), (LEVEL_UID, schema.level.uid.encode()))
         tally = self.meter.tally(schema.level.name, schema.name)
-        return Classification(schema, schema.level, flow, flow_hash(schema.name, flow), headers, tally)
+        time = self._flow(schema, flow, info, user)
+        return Classification(schema, schema.level, flow, flow_hash(schema.name, flow), headers, tally, time)
+
+    def _flow(self, schema: Schema, flow: str, info: RequestInfo, user: UserInfo) -> Flow:
+        """For whom the thread works: who is exempt is told apart all the same, and nobody's reads hold up his writes."""
+        level = schema.level
+        key = (level.share, schema.name, user.name if level.exempt else flow, info.verb in _READS)
+        found = self._flows.get(key)
+        if found is None:
+            found = self._flows[key] = Flow(level.share)
+        return found
 
     def request(
         self, chosen: Classification, work: Work, info: RequestInfo | None = None, user: UserInfo | None = None
     ) -> Request:
         """A request to be admitted by the level's queues."""
-        self._turn.met(chosen.entropy)
         seats, final_seats, extra = work
         request = Request(chosen.schema.name, chosen.entropy, seats, final_seats, extra, chosen.flow, user, info)
         request.tally = chosen.tally

@@ -6,7 +6,7 @@ nobody saves up and nobody has to catch up. The time a request takes is guessed 
 it ends.
 
 What is shared out is what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
-there are seats enough, requests wait for the one thread they all run on (``turn.py``), and one that itself waits for the
+there are seats enough, requests wait for the one thread they all run on (``rounds.py``), and one that itself waits for the
 store or a webhook takes nothing from anybody: it counts for the time it has worked.
 
 The last seats are kept for queues in which nothing runs.  The store answers many writes at once, so that one who writes a
@@ -23,7 +23,6 @@ from twisted.internet.defer import Deferred
 
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.tally import Tally
-from kapi.flowcontrol.turn import Turn
 from kapi.flowcontrol.usage import Usage
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
@@ -106,10 +105,8 @@ class FairQueues:
         queues: int = 0,
         hand: int = 0,
         length: int = 0,
-        turn: Turn | None = None,
     ) -> None:
         self._reactor = reactor
-        self._turn = turn or Turn(reactor, 0.0)
         self.limit = limit
         self.queues = [Queue() for _ in range(queues)]
         self._backlogged: dict[Queue, None] = {}  # those in which somebody waits; the one served last is at the end
@@ -236,12 +233,12 @@ class FairQueues:
         return self.seats_in_use >= self.limit - kept
 
     def _may_go(self, queue: Queue, request: Request) -> bool:
-        """Whether it is a request's turn as it comes: nobody waits, or all wait for a new turn and it would be the first."""
+        """Whether a request goes as it comes: nobody waits who could go before it."""
         if queue.executing and self._full:
             return False
         first = self._least_served()
         if first is None:
-            return not self._turn.spent()
+            return True
         here = queue.served + queue.guessed + request.width * GUESS
         return not queue.requests and here <= first.next_stand and self._fits(first.requests[0])
 
@@ -280,21 +277,12 @@ class FairQueues:
             self.on_queued(request, len(queue.requests))
             self._note(self._reactor.seconds())
 
-    def dispatch(self) -> bool:
-        """A new turn: lets in whom there is room for.  True when somebody could go on in the next turn."""
-        if self.waiting:
-            self._dispatch_all()
-        if not self.waiting:
-            return False
-        queue = self._least_served()
-        return queue is not None and (self.limit is None or self._fits(queue.requests[0]))
-
     def _dispatch_all(self) -> None:
         if self._dispatching:
             return  # a request has ended while it was being let in: the loop below goes on
         self._dispatching = True
         try:
-            while self.waiting and not self._turn.spent():
+            while self.waiting:
                 queue = self._least_served()
                 if queue is None or not (self.limit is None or self._fits(queue.requests[0])):
                     return

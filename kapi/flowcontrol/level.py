@@ -8,16 +8,17 @@ from typing import Any
 from kapi.flowcontrol.allocation import half_up
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import FairQueues
-from kapi.flowcontrol.turn import Turn
+from kapi.flowcontrol.shares import Level
 
 Object = dict[str, Any]
+_EXEMPT = 3.0  # an exempt level's part of the thread's time, by those of all others together
 _MAX_SEATS_PART = 0.15  # of the nominal limit: the most one request may have
 
 
 class PriorityLevel:
     """Made of a PriorityLevelConfiguration.  Limits are in seats."""
 
-    def __init__(self, name: str, reactor: Any, turn: Turn | None = None) -> None:
+    def __init__(self, name: str, reactor: Any) -> None:
         self.name = name
         self._reactor = reactor
         self.uid = ""
@@ -30,7 +31,8 @@ class PriorityLevel:
         self.target = 0.0  # seats it would like, as of the last division
         self.retiring = False  # its object is gone; it lives until it is empty
         self.retry_after = RetryAfter()
-        self.queues = FairQueues(reactor, 0, turn=turn)
+        self.queues = FairQueues(reactor, 0)
+        self.share = Level(name)  # of the thread's time
         self._hand = 0
         self._fresh = True
 
@@ -66,6 +68,7 @@ class PriorityLevel:
     def share_out(self, total: int, shares: int) -> None:
         """The limits that follow from the part of ``total`` that its shares are worth."""
         self.nominal = math.ceil(total * self.shares / shares) if shares else 0
+        self.share.weight = _EXEMPT * total if self.exempt else max(1.0, self.nominal)
         lent = half_up(self.nominal * self.lendable / 100)
         self.lower = self.nominal - lent
         self.upper = self.nominal + (total if self.borrowing is None else half_up(self.nominal * self.borrowing / 100))

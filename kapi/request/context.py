@@ -36,6 +36,7 @@ class RequestContext:
         "deadline",
         "committed",
         "interrupt",
+        "flow",
         "_worked",
         "_resumed",
         "response_headers",
@@ -60,6 +61,7 @@ class RequestContext:
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
         self.committed = False  # it has changed what others see, and runs to its end
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
+        self.flow: Any = None  # for whom the thread works (kapi.flowcontrol), once priority and fairness has found it
         self._worked = 0.0
         self._resumed = perf_counter()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers

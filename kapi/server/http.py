@@ -15,6 +15,7 @@ from kapi.machinery.meters import Counter
 from kapi.server.connection_errors import ConnectionErrors
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
+from kapi.server.http2_sending import Sending
 from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
@@ -45,7 +46,7 @@ class Negotiator(protocol.Protocol):
         owner = self.owner
         channel: Any
         if chosen == b"h2":
-            channel = Http2(owner.runner.reactor)
+            channel = Http2(Sending(owner.runner.reactor, self.transport))
         else:
             channel = Channel()
         channel.owner = owner

@@ -10,8 +10,8 @@ from typing import Any
 
 from twisted.internet.defer import maybeDeferred
 
+from kapi.flowcontrol.rounds import Rounds
 from kapi.server.http import Connections
-from kapi.server.rounds import Rounds
 from kapi.server.tls import ServerContexts
 from kapi.server.tls_connection import TLSConnection
 

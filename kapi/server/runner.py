@@ -18,6 +18,8 @@ from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
+from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.shares import Flow
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.status import StatusError
 from kapi.registry.metadata import new_uid
@@ -25,7 +27,6 @@ from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
 from kapi.request.response import Response, leaves_whole
 from kapi.server.outgoing import Answer, Outgoing
-from kapi.server.rounds import Rounds
 from kapi.server.slices import Slices, Suspended
 from kapi.server.waiting import Waiting
 
@@ -38,6 +39,21 @@ async def _as_coroutine(answer: Awaitable[Response]) -> Response:
 Begun = tuple[Coroutine[Any, Any, Response], Any]
 _WAITING = "waiting"  # in ``ctx.extra``: the answer that is waited for
 _READS = frozenset(["GET", "HEAD", "OPTIONS"])
+
+
+class _Arrival:
+    """A request that came with others, after they had used up their connection's turn."""
+
+    __slots__ = ("_http", "_runner", "flow")
+
+    def __init__(self, runner: RequestRunner, http: Any, flow: Flow) -> None:
+        self._runner = runner
+        self._http = http
+        self.flow: Flow | None = flow
+
+    def take_turn(self) -> None:
+        if not self._http._disconnected:
+            self._runner.answer(self._http)
 
 
 class RequestRunner:
@@ -64,7 +80,14 @@ class RequestRunner:
         self.watches: set[Any] = set()  # streams to be ended when the server stops
 
     def serve(self, http: Any) -> None:
-        """Answers a twisted.web request whose body has been read."""
+        """Answers a twisted.web request whose body has been read, in its connection's turn."""
+        rounds = self._rounds
+        if rounds is not None and rounds.late():
+            rounds.wait(_Arrival(self, http, rounds.first(http.transport.flows)))
+        else:
+            self.answer(http)
+
+    def answer(self, http: Any) -> None:
         ctx = RequestContext(http, http.method.decode("latin-1"), "", {})
         ctx.extra["reactor"] = self.reactor
         ctx.extra["watches"] = self.watches
@@ -179,12 +202,22 @@ class RequestRunner:
         events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
         if events:
             complete(events)
+        rounds = self._rounds
+        measured = rounds is not None and rounds.shared()
         for ctx, response in answers:
             ctx.resume()
-            try:
-                self._send(ctx, response)
-            except Exception:
-                self._lost(Failure(), ctx)
+            if measured and ctx.flow is not None:
+                before = rounds.begin(ctx.flow)  # type: ignore[union-attr]
+                self._send_safely(ctx, response)
+                rounds.end(before)  # type: ignore[union-attr]
+            else:
+                self._send_safely(ctx, response)
+
+    def _send_safely(self, ctx: RequestContext, response: Response) -> None:
+        try:
+            self._send(ctx, response)
+        except Exception:
+            self._lost(Failure(), ctx)
 
     def _send(self, ctx: RequestContext, response: Response) -> None:
         try:

@@ -17,6 +17,7 @@ from greenlet import getcurrent, greenlet
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from kapi.flowcontrol.shares import Flow
 from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import Interrupted
 
@@ -39,7 +40,7 @@ class Computation(Protocol):
 class Owner(Protocol):
     """Who waits for the end of a suspended computation."""
 
-    flow: int | None  # as priority and fairness has found
+    flow: Flow | None  # as priority and fairness has found
 
     def suspended(self) -> None:
         """Another slice is used up."""
@@ -128,7 +129,7 @@ class Slices:
         self._length = length
         self._turn = turn
         self._idle: list[Worker] = []
-        self._ready: dict[int | None, deque[Suspended]] = {}  # the flow that was served last is at the end
+        self._ready: dict[Flow | None, deque[Suspended]] = {}  # the flow that was served last is at the end
         self._used = 0.0  # seconds of this turn
         self._scheduled = False
 
@@ -221,7 +222,7 @@ class Slices:
 class _Call:
     """A function's way through its slices."""
 
-    flow: int | None = None
+    flow: Flow | None = None
 
     def __init__(self) -> None:
         self.done: Deferred[Any] = Deferred(self._cancel)

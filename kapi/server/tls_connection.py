@@ -19,7 +19,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
-from kapi.server.rounds import Rounds
+from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.shares import Flow
 
 log = Logger()
 
@@ -27,6 +28,19 @@ _LINGER = 5.0  # seconds in which the client may take in the last bytes before t
 #: what Go's server tells a client that speaks HTTP without TLS
 _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _SILENT = (-1, "Unexpected EOF")
+
+
+class _Write:
+    """A connection's turn to write."""
+
+    __slots__ = ("_connection", "flow")
+
+    def __init__(self, connection: TLSConnection, flow: Flow) -> None:
+        self._connection = connection
+        self.flow: Flow | None = flow
+
+    def take_turn(self) -> None:
+        self._connection.write_now()
 
 
 def _is_plain_http(error: SSL.Error) -> bool:
@@ -44,11 +58,14 @@ class TLSConnection(TLSWriting, tcp.Server):
 
     create: Callable[[socket.socket], SSL.Connection]
     rounds: Rounds | None = None
-    #: that its last request was of, as priority and fairness has found; None before
-    flow: int | None = None
     #: what was wrong with the handshake; None also for a client that left without a word, as those do that look for a port
     problem: SSL.Error | None = None
+    #: what its last requests were of, as priority and fairness has found; before that a newcomer's
+    flows: tuple[Flow, ...] = ()
+    flow: Flow | None = None  # the one that it is read for
     _awaits_turn = False  # there is something to read, and it is not this connection's turn: the socket is not watched
+    _awaited_write: _Write | None = None  # the same for writing
+    _multiplexed = False
     _reading = False
     _closing: Any = None  # the timer that ends the wait for the client's end
 
@@ -56,6 +73,8 @@ class TLSConnection(TLSWriting, tcp.Server):
         self._tlsConnection = self.create(sock)
         self._tlsConnection.set_accept_state()
         super().__init__(sock, *arguments)
+        if self.rounds is not None:
+            self.flows = (self.rounds.newcomer(str(self.client[0])),)
 
     @property
     def wrappedProtocol(self) -> Any:
@@ -89,13 +108,25 @@ class TLSConnection(TLSWriting, tcp.Server):
     def doRead(self) -> Any:
         if self._closing is not None:
             return self._drain()
-        if self.flow is not None and self.rounds is not None and self.rounds.shared():
-            self.reactor.removeReader(self)
-            if not self._awaits_turn:
-                self._awaits_turn = True
-                self.rounds.wait(self)
-            return None
-        return self._read()
+        rounds = self.rounds
+        if rounds is None:
+            return self._read()
+        if not self._established:
+            rounds.met(self.flows[0])
+        if not rounds.shared():
+            return self._read()
+        if not rounds.busy():
+            before = rounds.begin_turn(rounds.first(self.flows))
+            try:
+                return self._read()
+            finally:
+                rounds.end_turn(before)
+        self.reactor.removeReader(self)
+        if not self._awaits_turn:
+            self._awaits_turn = True
+            self.flow = rounds.first(self.flows)
+            rounds.wait(self)
+        return None
 
     def take_turn(self) -> None:
         """Reads what was put off, as the reactor would."""
@@ -112,19 +143,24 @@ class TLSConnection(TLSWriting, tcp.Server):
         elif self._reading and self.connected:
             self.reactor.addReader(self)
 
+    def _may_go_on(self) -> bool:
+        """Whether it is worth looking for more than is known to be there: of a connection with several requests at once."""
+        rounds = self.rounds
+        return rounds is not None and self._multiplexed and rounds.shared() and not rounds.over()
+
     def _read(self) -> Any:
         tls = self._tlsConnection
         try:
             if not self._established:
                 tls.do_handshake()
                 self._established = True
+                self._multiplexed = self.negotiatedProtocol == b"h2"
                 return None
             for _ in range(READS):
                 data = tls.recv(RECORD)
                 self.protocol.dataReceived(data)
-                if (
-                    len(data) < RECORD or not self._reading
-                ):  # a record is never read in part: nothing is left in OpenSSL
+                # a record is never read in part: nothing is left in OpenSSL
+                if not self._reading or (len(data) < RECORD and not self._may_go_on()):
                     break
         except SSL.WantReadError:
             return None
@@ -146,6 +182,36 @@ class TLSConnection(TLSWriting, tcp.Server):
         return None
 
     # -- writing
+
+    def doWrite(self) -> Any:
+        rounds = self.rounds
+        if rounds is None or not rounds.shared():
+            return super().doWrite()
+        if self._awaited_write is None and not rounds.busy():
+            before = rounds.begin(self.flows[0])
+            try:
+                return super().doWrite()
+            finally:
+                rounds.end(before)
+        self.reactor.removeWriter(self)
+        if self._awaited_write is None:
+            self._awaited_write = _Write(self, self.flows[0])
+            rounds.wait(self._awaited_write)
+        return None
+
+    def write_now(self) -> None:
+        """Writes what was put off, as the reactor would."""
+        self._awaited_write = None
+        if not self.connected:
+            return
+        self.reactor.addWriter(self)
+        try:
+            why = super().doWrite()
+        except Exception as error:
+            log.failure("a connection was lost by a fault of the server's")
+            why = error
+        if why:
+            self.connectionLost(Failure(why))
 
     def write(self, data: bytes) -> None:
         if self._established and not self._writeDisconnected:

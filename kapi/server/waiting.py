@@ -13,11 +13,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
+from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.shares import Flow
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.rounds import Rounds
 from kapi.server.slices import Slices, Suspended
 
 _TEXT = "request did not complete within the allotted timeout"
@@ -48,7 +49,7 @@ class Waiting:
         slices: Slices | None = None,
     ) -> None:
         self._failure: Failure | None = None
-        self.flow: int | None = getattr(ctx.http.transport, "flow", None)
+        self.flow: Flow | None = None  # known once the request is classified
         self._rounds = rounds
         self._slices = slices
         self._ctx = ctx
@@ -78,8 +79,10 @@ class Waiting:
     def _come(self, result: Any) -> Any:
         """What was waited for: the coroutine takes a result from the Deferred itself; a failure it is given."""
         failure = self._failure = result if isinstance(result, Failure) else None
-        if self.flow is not None and self._rounds is not None and self._rounds.shared():
-            self._rounds.wait(self)
+        flow, rounds = self._ctx.flow, self._rounds
+        if flow is not None and rounds is not None and rounds.shared():
+            self.flow = flow
+            rounds.run(self)
         else:
             self.take_turn()
         return result if failure is None else None
@@ -133,6 +136,7 @@ class Waiting:
         assert self._slices is not None
         self._ctx.pause()
         self.computing = True
+        self.flow = self._ctx.flow
         self._slices.wait(suspended, self)
 
     def resumed(self) -> None:

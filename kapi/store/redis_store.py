@@ -20,14 +20,14 @@ from twisted.logger import Logger
 
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Pending, PendingWrite
+from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
+from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
 from kapi.store.entries import OBJECTS, Skipped, read_halves, read_value
 from kapi.store.errors import (
     OutcomeUnknown,
     StoreError,
     StoreLoading,
     StoreUnavailable,
-    UnsuitableStore,
 )
 from kapi.store.failover import Sentinels
 from kapi.store.feed import HistoryCheck, StreamReader, written
@@ -36,14 +36,12 @@ from kapi.store.loading import Progress, scan, synchronize
 from kapi.store.repair import repair
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
-from kapi.store.suitability import check, refusal, tells_disk
+from kapi.store.suitability import check, tells_disk
 from kapi.store.sweeper import Due, Sweeper
 from kapi.store.writing import RECONNECT, Writing, explain, load_scripts, refusal_of
 
 log = Logger()
 
-REPLY_TIMEOUT = 8.0  # seconds without any reply while one is owed; longer than any command blocks
-LOOK = 1.0  # seconds between looks at the connections
 LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _FAIL_OVER = 0.5  # seconds between attempts at most, where Sentinels choose a primary
@@ -70,10 +68,9 @@ class RedisStore:
         self._reactor = reactor
         self._keys = Keys.under(prefix)
         self._connection: Connection | None = None  # the one that commands go through; None while away
-        self._connections: list[Connection] = []
+        self._connections = Connections(address, reactor)
         self._why = f"{address}: not connected yet"
         self._progress: Progress | None = None
-        self._primary: tuple[str, int] = ("", 0)  # the place that Sentinels named
         self._sentinels = Sentinels(reactor, address, self._named) if address.master else None
         self._confirmation: Confirmation | None = None
         if min_replicas:
@@ -91,10 +88,9 @@ class RedisStore:
         #: called with the operation, the key and the seconds it took: for metrics
         self.on_request: Callable[[str, str, float], None] | None = None
         self._sweeper = Sweeper(self, reactor, clock)
-        self._watchdog = LoopingCall(self._watch_connections)
+        self._watchdog = LoopingCall(self._look)
         self._watchdog.clock = reactor
         self._writing = Writing(self._keys)
-        self._silent: dict[Connection, tuple[int, int]] = {}  # replies so far, and looks since the last one
 
     @property
     def available(self) -> bool:
@@ -165,8 +161,7 @@ class RedisStore:
         self._why = f"{self.address}: stopped"
         if self._pause is not None:
             self._pause.cancel()
-        connections = list(self._connections)
-        for connection in connections:
+        for connection in list(self._connections.open):
             if connection.pending and connection is self._connection:
                 continue  # let what is on its way be answered
             connection.transport.loseConnection()
@@ -204,9 +199,8 @@ class RedisStore:
                     log.failure("connecting to the store failed")
                     continue
                 log.info("store available again: {where}", where=str(self.address))
-            ended = [connection.lost for connection in self._connections]
             since = self._reactor.seconds()
-            gone, _ = await defer.DeferredList(ended, fireOnOneCallback=True)
+            gone = await self._connections.any_lost()
             if self._reactor.seconds() - since > _STABLE:
                 self._attempts = 0
             self._drop()
@@ -217,17 +211,15 @@ class RedisStore:
     def _drop(self) -> None:
         """Ends all connections; what waits for them fails with StoreUnavailable."""
         self._connection = None
-        connections, self._connections = self._connections, []
-        for connection in connections:
-            connection.abort()
-        self._silent.clear()
+        self._connections.drop()
         if self._confirmation is not None:
             self._confirmation.detach(f"{self.address}: the connection was lost")
 
     def _named(self, place: tuple[str, int]) -> None:
         """A Sentinel says which server is the primary."""
-        if place != self._primary and self._primary[0] and not self._stopping:
-            self._primary = place
+        known = self._connections.place
+        if known[0] and place != known and not self._stopping:
+            self._connections.place = place
             self._why = f"{self.address}: the primary is another one now: {place[0]}:{place[1]}"
             self._attempts = 0
             self._drop()
@@ -239,19 +231,19 @@ class RedisStore:
 
     async def _connect(self) -> None:
         if self.address.master:
-            self._primary = await find_primary(self._reactor, self.address)
-        connection = await self._open()
+            self._connections.place = await find_primary(self._reactor, self.address)
+        connection = await self._connections.connect()
         try:
             info = await check(connection, str(self.address), bool(self.address.master))
             await load_scripts(connection)
             if self.exclusive and self._started:
                 # nothing that an earlier connection left unread may be executed after we have caught up
                 await connection.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-            reader = connection if self.exclusive else await self._open()
+            reader = connection if self.exclusive else await self._connections.connect()
             if self._progress is not None:
                 await synchronize(reader, self._keys, self._progress, str(self.address))
             if self._confirmation is not None:
-                fence, asker = await self._open(), await self._open()
+                fence, asker = await self._connections.connect(), await self._connections.connect()
                 revision = self._progress.revision if self._progress is not None else 0
                 await self._confirmation.attach(connection, fence, asker, revision, tells_disk(info))
         except (ConnectionGone, txredisapi.ResponseError) as error:
@@ -264,45 +256,16 @@ class RedisStore:
             confirmed = self._confirmation.reached if self._confirmation is not None else None
             StreamReader(reader, self._keys, self._progress, confirmed).start()
 
-    async def _open(self) -> Connection:
-        """A connection that is logged in.  Raises StoreUnavailable, UnsuitableStore."""
-        address = self.address
-        try:
-            endpoint = address.endpoint(self._reactor, *self._primary)
-            connection: Connection = await endpoint.connect(ConnectionFactory())
-        except defer.CancelledError:
-            raise
-        except UnsuitableStore:
-            raise
-        except Exception as error:
-            raise StoreUnavailable(f"{address}: cannot connect: {error or type(error).__name__}") from None
-        self._connections.append(connection)
-        try:
-            await log_in(connection, address)
-        except txredisapi.ResponseError as error:
-            raise refusal(str(address), error) from None
-        except ConnectionGone as error:
-            raise StoreUnavailable(f"{address}: {error}") from None
-        return connection
-
-    def _watch_connections(self) -> None:
-        """Ends a connection that owes a reply and says nothing: a stopped server, a dead network.
-
-        Looks are counted, not seconds: when this process itself was held up, the reply may be waiting to be read.
-        """
+    def _look(self) -> None:
+        """Once a second: what nobody else would notice."""
         if self._confirmation is not None:
             self._confirmation.look()
         if self._connection is not None:
             self._writing.probe(self._connection)
             if not self._connection.pending:
                 self._connection.execute_command("PING").addErrback(lambda _: None)
-        for connection in self._connections:
-            heard, silent = self._silent.get(connection, (-1, 0))
-            silent = silent + 1 if heard == connection.heard and connection.pending else 0
-            self._silent[connection] = (connection.heard, silent)
-            if silent * LOOK >= REPLY_TIMEOUT:
-                self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
-                connection.abort()
+        if self._connections.end_silent():
+            self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
 
     # -- replies
 
@@ -514,13 +477,3 @@ class RedisStore:
             return await connection.execute_command(*args)
         except ConnectionGone as error:
             raise StoreUnavailable(f"{self.address}: {error}") from None
-
-
-async def log_in(connection: Connection, address: Address) -> None:
-    """AUTH and SELECT as the address says."""
-    if address.username:
-        await connection.execute_command("AUTH", address.username, address.password)
-    elif address.password:
-        await connection.execute_command("AUTH", address.password)
-    if address.database:
-        await connection.execute_command("SELECT", address.database)

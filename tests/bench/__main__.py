@@ -23,6 +23,7 @@ from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
 from tests.bench.fairness import fairness
 from tests.bench.load import Connection, Target
+from tests.bench.shares import shares
 from tests.bench.stalls import stalls
 
 _TOKEN = "bench-token"
@@ -156,6 +157,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
             if "custom" in wanted:
                 compare(bench)
             if "fairness" in wanted:
+                shares(bench)
                 fairness(bench)
             if "stalls" in wanted:
                 stalls(bench, options.case)

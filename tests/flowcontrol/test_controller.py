@@ -17,6 +17,8 @@ from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.estimator import Work, estimate
 from kapi.flowcontrol.metrics import Meter
+from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.shares import Flow
 from kapi.machinery.gvk import GroupResource
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
@@ -188,17 +190,102 @@ def test_the_filter_names_schema_and_level_and_frees_the_seat() -> None:
     assert queues.idle
 
 
-def test_the_filter_tells_the_connection_whose_it_is() -> None:
+def with_rounds() -> tuple[FlowController, Rounds, list[float]]:
+    """A controller whose thread works as long as the test says."""
+    worked = [0.0]
     made = controller()
+    rounds = made.rounds = Rounds(made._reactor, timer=lambda: worked[0], budget=0.001)
+    return made, rounds, worked
+
+
+def test_the_filter_tells_for_whom_the_thread_works_and_whose_the_connection_is() -> None:
+    made, rounds, _ = with_rounds()
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    transport = SimpleNamespace(flows=(rounds.newcomer("10.0.0.1"),))
     flows = []
     for user in (ALICE, NODE, ALICE):
         ctx = request("/api/v1/namespaces/x/pods/p", user=user)
-        ctx.http.transport = SimpleNamespace(flow=None)
+        ctx.http.transport = transport
         assert check(ctx) is None
-        flows.append(ctx.http.transport.flow)
-    assert None not in flows
-    assert flows[0] == flows[2] != flows[1]
+        flows.append(ctx.flow)
+        assert transport.flows[0] is ctx.flow
+    assert flows[0] is flows[2] is not flows[1]
+    assert transport.flows == (flows[0], flows[1])
+    assert [flow.level.name for flow in flows[:2]] == ["global-default", "system"]
+
+
+def test_the_thread_is_shared_by_seats_and_the_exempt_come_first() -> None:
+    made, *_ = with_rounds()
+    weights = {name: level.share.weight for name, level in made.levels.items()}
+    nominal = {name: level.nominal for name, level in made.levels.items() if not level.exempt}
+    assert {name: weights[name] for name in nominal} == nominal
+    assert weights["exempt"] >= 3 * sum(nominal.values()) * 0.95
+
+
+def test_reads_and_writes_of_a_user_are_two_flows_and_so_are_exempt_users() -> None:
+    made, *_ = with_rounds()
+    root, other = (UserInfo(name, groups=("system:masters",)) for name in ("root", "other"))
+
+    def flow(user: UserInfo, method: str = "GET", uri: str = "/api/v1/namespaces/x/pods/p") -> Any:
+        ctx = request(uri, method, user=user)
+        assert ctx.info is not None
+        return made.classify(ctx.info, user).time
+
+    assert flow(ALICE) is flow(ALICE, uri="/api/v1/namespaces/y/secrets?watch=1")
+    assert flow(ALICE) is not flow(ALICE, "POST", "/api/v1/namespaces/x/pods")
+    assert flow(ALICE, "POST", "/api/v1/namespaces/x/pods") is flow(ALICE, "DELETE")
+    assert flow(root).level is flow(other).level
+    assert flow(root) is not flow(other)
+
+
+def test_a_request_of_a_flow_that_had_its_share_waits_though_its_connection_was_read_for_another() -> None:
+    """Leases and writes of a controller on one connection: it is read early for the leases, not for the writes."""
+    made, rounds, _ = with_rounds()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    lease, write = (
+        request(uri, "PUT", user=MANAGER)
+        for uri in ("/apis/coordination.k8s.io/v1/namespaces/x/leases/l", "/api/v1/namespaces/x/pods/p")
+    )
+    flows = []
+    for ctx in (lease, write):
+        assert ctx.info is not None
+        flows.append(made.classify(ctx.info, MANAGER).time)
+    rounds.charge(flows[1], 0.05)
+    order: list[str] = []
+
+    class Reading:
+        flow: Any = flows[0]
+
+        def take_turn(self) -> None:
+            for name, ctx in (("lease", lease), ("write", write)):
+                answer = check(ctx)
+                if answer is None:
+                    order.append(name)
+                else:
+                    assert isinstance(answer, Deferred)
+                    answer.addCallback(lambda _, name=name: order.append(name))
+
+    class Other:
+        flow: Any = Flow(made.levels["global-default"].share)
+
+        def take_turn(self) -> None:
+            order.append("other")
+
+    rounds.wait(Reading())
+    rounds.wait(Other())
+    made._reactor.advance(0)
+    assert order == ["lease", "other", "write"]
+
+
+def test_the_watchers_that_a_write_has_count_for_the_writer() -> None:
+    made, rounds, _ = with_rounds()
+    check = priority_and_fairness(made, lambda resource: FakeCache(0, 0, 1000), made._reactor)
+    ctx = request("/api/v1/namespaces/x/pods", "POST", user=ALICE)
+    rounds.met(Flow(made.levels["system"].share))
+    assert check(ctx) is None
+    before = ctx.flow.time
+    ctx.finishers[0](ctx, 201)
+    assert 0.005 <= ctx.flow.time - before <= 0.05, "seconds"
 
 
 def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:

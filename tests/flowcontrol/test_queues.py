@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import deque
 from typing import Any
 
 from hypothesis import given
@@ -16,17 +15,6 @@ from kapi.flowcontrol.allocation import Claim, allocate
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues, Request
 from kapi.flowcontrol.sharding import deal, flow_hash
-from kapi.flowcontrol.turn import Turn
-
-
-class OneByOne:
-    """Calls that are due at once come with the next second of a clock."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    def callLater(self, delay: float, function: Any) -> Any:
-        return self._clock.callLater(1, function)
 
 
 class Queues(SynchronousTestCase):
@@ -217,37 +205,21 @@ class Queues(SynchronousTestCase):
         self.assertLess(abs(served["a"] / served["b"] - 1), 0.1)
 
     def test_waiting_for_the_store_is_held_against_nobody_while_seats_are_free(self) -> None:
-        """A quiet client's writes take long and work little: a flood of short reads does not get ahead by that."""
-        now, turns = [0.0], Clock()
-        turn = Turn(OneByOne(turns), 0.001, lambda: now[0])
-        queues = FairQueues(self.clock, 100, 16, 1, 5000, turn)
-        turn.on_turn = queues.dispatch
-        reads: list[int] = []
-
-        def read(why: str = "") -> None:
-            now[0] += 0.0002
-            reads.append(1)
-            queues.finish(flood.popleft(), 0.0002)
-
-        flood: deque[Request] = deque()
-        for _ in range(4000):
-            request = Request("s", flow_hash("s", "noisy"), 1)
-            flood.append(request)
-            outcome = queues.admit(request, 600)
-            if isinstance(outcome, Deferred):
-                outcome.addCallback(read)
-            else:
-                read()
-        for _ in range(20):
-            write = Request("s", flow_hash("s", "quiet"), 1)
-            before = len(reads)
-            outcome = queues.admit(write, 600)
-            while isinstance(outcome, Deferred) and not outcome.called:
-                turns.advance(1)
-            self.assertLessEqual(len(reads) - before, 10, "reads that went before the write")
-            self.clock.advance(0.05)  # the store
+        queues = self.make(limit=4, queues=16, hand=1, length=50)
+        for _ in range(10):
+            write = self.request("quiet")
+            queues.admit(write, 60)
+            self.clock.advance(1.0)
             queues.finish(write, 0.0003)
-        self.assertGreater(len(flood), 0, "it was a flood all the time")
+        noisy = [self.request("noisy") for _ in range(20)]
+        outcomes = [queues.admit(request, 60) for request in noisy]
+        self.assertEqual(outcomes.count(""), 4)
+        late = queues.admit(self.request("quiet"), 60)
+        assert isinstance(late, Deferred)
+        for request in noisy[:2]:
+            self.clock.advance(0.01)
+            queues.finish(request, 0.001)
+        self.assertEqual(self.successResultOf(late), "")
 
     def test_while_seats_are_scarce_a_request_counts_for_as_long_as_it_has_one(self) -> None:
         """A client whose requests hold the only seat for a second each lets the other one go ten times between."""
@@ -314,21 +286,6 @@ class Queues(SynchronousTestCase):
             queues.finish(request)
         self.assertEqual(self.successResultOf(wide), "")
 
-    def test_who_comes_while_others_wait_for_a_new_turn_goes_at_once(self) -> None:
-        now = [0.0]
-        turn = Turn(self.clock, 0.001, lambda: now[0])
-        queues = FairQueues(self.clock, 4, 16, 1, 50, turn)
-        turn.on_turn = queues.dispatch
-        for _ in range(20):
-            request = Request("s", flow_hash("s", "noisy"), 1)
-            if not queues.admit(request, 60):
-                now[0] += 0.0004
-                queues.finish(request, 0.0004)
-        self.assertGreater(queues.waiting, 0)
-        quiet = Request("s", flow_hash("s", "quiet"), 1)
-        self.assertEqual(queues.admit(quiet, 60), "")
-        self.assertIsInstance(queues.admit(Request("s", flow_hash("s", "quiet"), 1), 60), Deferred)
-
 
 class Parts(SynchronousTestCase):
     def test_retry_after_grows_with_rejections_and_falls_again(self) -> None:
@@ -371,66 +328,3 @@ def test_allocation_keeps_the_bounds_and_is_fair(problem: tuple[float, list[Clai
         assert claim.lower - 1e-9 <= seat <= claim.upper + 1e-9
         if low < total < high and claim.lower + 1e-6 < seat < claim.upper - 1e-6:
             assert abs(seat - fraction * max(claim.target, 0.001)) < 1e-6
-
-
-class Turns(SynchronousTestCase):
-    def test_a_turn_takes_no_more_than_its_budget_and_the_next_is_fair(self) -> None:
-        """A client sends a hundred requests at once, another one later: it is among the first of the next turn."""
-        clock, now = Clock(), [0.0]
-        turn = Turn(clock, 0.002, lambda: now[0])
-        queues = FairQueues(clock, 100, 16, 1, 200, turn)
-        order: list[str] = []
-        turns: list[int] = []
-
-        def next_turn() -> bool:
-            turns.append(len(order))
-            return queues.dispatch()
-
-        turn.on_turn = next_turn
-
-        def send(flow: str) -> None:
-            request = Request("s", flow_hash("s", flow), 1)
-
-            def run(why: str) -> None:
-                order.append(flow)
-                now[0] += 0.0005  # the work
-                queues.finish(request)
-
-            outcome = queues.admit(request, 60)
-            if isinstance(outcome, Deferred):
-                outcome.addCallback(run)
-            else:
-                run(outcome)
-
-        for _ in range(100):
-            send("noisy")
-        self.assertLessEqual(len(order), 6, "the budget is spent")
-        before = len(order)
-        send("quiet")
-        clock.advance(0)
-        self.assertIn("quiet", order[before : before + 3])
-        self.assertEqual(len(order), 101)
-        self.assertLessEqual(max(after - first for first, after in zip(turns, turns[1:], strict=False)), 6)
-        self.assertTrue(queues.idle)
-        self.assertEqual(clock.getDelayedCalls(), [], "nothing goes on turning when nobody waits")
-
-    def test_the_requests_of_one_flow_alone_are_not_bounded_until_another_one_comes(self) -> None:
-        clock, now = Clock(), [0.0]
-        turn = Turn(clock, 0.001, lambda: now[0])
-
-        def turn_takes(seconds: float) -> bool:
-            turn.spent()
-            now[0] += seconds
-            return turn.spent()
-
-        turn.met(1)
-        self.assertFalse(turn_takes(5.0))
-        self.assertEqual(clock.getDelayedCalls(), [])
-        turn.met(2)
-        self.assertTrue(turn_takes(0.002))
-        turn.met(1)
-        clock.advance(0.9)
-        self.assertTrue(turn_takes(0.002), "the other one may come again")
-        clock.advance(0.2)
-        turn.met(1)
-        self.assertFalse(turn_takes(5.0), "it has not")

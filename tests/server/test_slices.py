@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from time import perf_counter
-from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -12,6 +11,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.filters.chain import FilterChain
+from kapi.flowcontrol.shares import Flow, Level
 from kapi.machinery.checkpoint import Interrupted, checkpoint, commit, in_slices, steps
 from kapi.machinery.status import Timeout
 from kapi.request.context import RequestContext
@@ -295,17 +295,20 @@ class Requests(Turns):
         self.assertEqual((self.order, self.answers), (["a0", "a1", "a2"], [200]))
 
     def test_flows_share(self) -> None:
-        def ask(name: str, flow: int) -> None:
+        noisy, quiet = (Flow(Level("workload-low")) for _ in range(2))
+
+        def ask(name: str, flow: Flow) -> None:
             async def handler(ctx: RequestContext) -> Response:
+                ctx.flow = flow
                 self.work(name, 3)
                 return Response(200)
 
-            request = MemoryRequest("POST", "/", transport=SimpleNamespace(flow=flow))
+            request = MemoryRequest("POST", "/")
             RequestRunner(FilterChain([], handler), self.clock, slices=self.slices).serve(request)
 
         for number in range(5):
-            ask(f"noisy{number}-", 1)
-        ask("quiet-", 2)
+            ask(f"noisy{number}-", noisy)
+        ask("quiet-", quiet)
         self.order.clear()
         for _ in range(4):
             self.turn()

@@ -11,12 +11,22 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.shares import Flow, Level
 from kapi.machinery.status import NotFound, Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.rounds import Rounds
 from kapi.server.waiting import Waiting
 from tests.filters.requests import request
+
+
+class Piece:
+    """Work of the same flow that is there before."""
+
+    def __init__(self, flow: Flow | None) -> None:
+        self.flow = flow
+
+    def take_turn(self) -> None: ...
 
 
 class Answers(SynchronousTestCase):
@@ -69,21 +79,27 @@ class Answers(SynchronousTestCase):
 
     def test_it_goes_on_when_it_is_its_flows_turn(self) -> None:
         order: list[str] = []
-        spent = [False]
-        rounds = Rounds(self.clock, lambda: True, lambda: spent[0])
+        worked = [0.0]
+        rounds = Rounds(self.clock, timer=lambda: worked[0], budget=0.001)
+        level = Level("workload-low", 100)
+        noisy, quiet = Flow(level), Flow(level)
+        rounds.met(noisy)
+        rounds.met(quiet)
 
-        def begin(name: str, flow: int | None) -> tuple[Deferred[str], Deferred[str]]:
+        def begin(name: str, flow: Flow | None) -> tuple[Deferred[str], Deferred[str]]:
             first: Deferred[str] = Deferred()
             second: Deferred[str] = Deferred()
             ctx = request()
-            ctx.http.transport = SimpleNamespace(flow=flow)
+            ctx.flow = flow
 
             async def work() -> Response:
                 order.append(name + await first)
+                worked[0] += 0.002
                 try:
                     await second
                 except NotFound as error:
                     order.append(name + error.message)
+                    worked[0] += 0.002
                 return Response(200)
 
             coroutine = work()
@@ -97,27 +113,27 @@ class Answers(SynchronousTestCase):
             )
             return first, second
 
-        noisy = [begin(f"noisy{number}", 1) for number in range(3)]
-        quiet, unknown = begin("quiet", 2), begin("unknown", None)
-        for waiting in (*noisy, quiet, unknown):
-            waiting[0].callback("-a")
-        self.assertEqual(order, ["unknown-a"], "nobody knows whose turn it would be")
-        self.clock.advance(0)
-        self.assertEqual(order[1:], ["noisy0-a", "quiet-a", "noisy1-a", "noisy2-a"])
+        waiting = [begin(f"noisy{number}", noisy) for number in range(3)]
+        waiting += [begin("quiet", quiet), begin("unknown", None)]
+        for first, _ in waiting:
+            first.callback("-a")
+        self.assertEqual(order, ["noisy0-a", "unknown-a"], "nobody waited; nobody knows whose turn it would be")
+        for _ in range(4):
+            self.clock.advance(0)
+        self.assertEqual(order[2:], ["quiet-a", "noisy1-a", "noisy2-a"])
         order.clear()
-        spent[0] = True
-        for waiting in (*noisy, quiet):
-            waiting[1].errback(NotFound("-b"))
-        (later,) = self.clock.getDelayedCalls()
-        later.func()
-        self.assertEqual(order, ["noisy0-b"], "the rest is for the next turn")
         self.clock.advance(0)
+        for _, second in waiting[:4]:
+            second.errback(NotFound("-b"))
+        self.assertEqual(order, ["noisy0-b"])
+        for _ in range(4):
+            self.clock.advance(0)
         self.assertEqual(order, ["noisy0-b", "quiet-b", "noisy1-b", "noisy2-b"])
         self.assertEqual([outcome.status for outcome in self.outcomes], [200] * 4)
 
     def test_the_deadline_holds_while_it_waits_for_its_turn(self) -> None:
         self.ctx.deadline = self.clock.seconds() + 5
-        self.ctx.http.transport = SimpleNamespace(flow=1)
+        self.ctx.flow = Flow(Level("workload-low"))
         waiting: Deferred[None] = Deferred()
         ended: list[bool] = []
 
@@ -127,11 +143,13 @@ class Answers(SynchronousTestCase):
             return Response(200)
 
         coroutine = work()
-        rounds = Rounds(SimpleNamespace(callLater=lambda *_: None), lambda: True, lambda: False)
+        rounds = Rounds(SimpleNamespace(callLater=lambda *_: None, seconds=lambda: 0.0))
+        rounds.wait(Piece(self.ctx.flow))
         Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, self.clock, rounds)
         waiting.callback(None)
         self.clock.advance(5)
         self.assertIsInstance(self.outcomes[0].value, Timeout)
+        self.assertEqual(ended, [])
         rounds._serve()
         self.assertEqual((ended, len(self.outcomes)), ([True], 1))
 

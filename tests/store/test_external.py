@@ -15,7 +15,7 @@ from twisted.internet import defer, protocol, reactor, ssl
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.store import redis_store
+from kapi.store import connections
 from kapi.store import sentinel as sentinel_module
 from kapi.store.address import parse
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
@@ -159,7 +159,7 @@ class Outage(ExternalCase):
     async def _disconnect(self, store: RedisStore) -> None:
         """Ends the connections and keeps the store from making new ones."""
         store._stopping = True
-        for connection in list(store._connections):
+        for connection in list(store._connections.open):
             connection.abort()
         await self._until(lambda: store._connection is None)
 
@@ -234,7 +234,7 @@ class Outage(ExternalCase):
             await store.stop()
 
     async def test_a_server_that_hangs(self) -> None:
-        self.patch(redis_store, "REPLY_TIMEOUT", 1.0)
+        self.patch(connections, "REPLY_TIMEOUT", 1.0)
         server = self.server()
         store = external_store(server.url, reactor)
         await store.start(Recorder())

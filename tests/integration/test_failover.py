@@ -1,0 +1,95 @@
+"""A kapi on a store with replicas and Sentinels, as its clients see it when servers go."""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kapi.testing.process import KapiProcess
+from tests.store.replicated import Replicated
+
+_TOKEN = "failover-token"
+
+
+class Cluster:
+    def __init__(self, directory: Path) -> None:
+        tokens = directory / "tokens.csv"
+        tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n")
+        self.servers = Replicated(1, 3)
+        try:
+            self.kapi = KapiProcess(
+                f"--redis-servers={self.servers.url}", f"--token-auth-file={tokens}", directory=directory
+            ).start()
+        except BaseException:
+            self.servers.stop()
+            raise
+        self._context = ssl.create_default_context(cafile=str(self.kapi.authority))
+
+    def stop(self) -> None:
+        self.kapi.stop()
+        self.servers.stop()
+
+    def ask(self, path: str, obj: object = None) -> tuple[int, str | None, str]:
+        """Status, Retry-After and body."""
+        body = None if obj is None else json.dumps(obj).encode()
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {_TOKEN}"}
+        request = urllib.request.Request(self.kapi.url + path, body, headers)
+        try:
+            with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
+                return answer.status, answer.headers["Retry-After"], answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers["Retry-After"], error.read().decode()
+
+    def create(self, name: str) -> tuple[int, str | None, str]:
+        return self.ask("/api/v1/namespaces/default/configmaps", {"metadata": {"name": name}})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.stop()
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_replicas_go_and_come_back(cluster: Cluster) -> None:
+    assert cluster.create("before")[0] == 201
+    assert cluster.ask("/readyz/store-replicas")[0] == 200
+    cluster.servers.cut_off(*cluster.servers.replicas)
+    code, retry, body = cluster.create("unknown")
+    assert (code, retry) == (504, None), body
+    assert "the outcome of the write is unknown" in body
+    started = time.monotonic()
+    code, retry, body = cluster.create("refused")
+    assert (code, retry) == (503, "1"), body
+    assert time.monotonic() - started < 2
+    assert cluster.ask("/readyz/store-replicas")[0] == 500
+    assert "[-]store-replicas failed" in cluster.ask("/readyz?verbose")[2]
+    for replica in cluster.servers.replicas:
+        cluster.servers.signal(replica, signal.SIGCONT)
+    _within(15, lambda: cluster.ask("/readyz/store-replicas")[0] == 200)
+    assert cluster.create("refused")[0] == 201, "nothing was written when it was refused"
+
+
+def test_the_primary_is_killed(cluster: Cluster) -> None:
+    assert cluster.create("before")[0] == 201
+    cluster.servers.primary.process.kill()
+    _within(20, lambda: '"before"' in cluster.ask("/api/v1/namespaces/default/configmaps")[2])
+    # one server is left, and nobody to confirm what it writes
+    code, retry, _ = cluster.create("after")
+    assert (code, retry) in [(504, None), (503, "1")]
+    assert cluster.ask("/readyz/store-sentinels")[0] == 200
