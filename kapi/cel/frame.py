@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kapi.cel.errors import BudgetExceeded, TimeExceeded
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, engage
 
 Step = Callable[["Frame"], Any]
 
@@ -25,6 +25,7 @@ class Frame:
     __slots__ = ("globals", "slots", "cost", "limit", "deadline", "allocated")
 
     def __init__(self, variables: Mapping[str, Any], slots: int, limit: int, deadline: float) -> None:
+        engage()  # a short expression may loop for long
         self.globals = variables
         self.slots: list[Any] = [None] * slots
         self.cost = 0

@@ -15,6 +15,8 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery.checkpoint import checkpoint, steps
+
 _LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
@@ -85,9 +87,11 @@ def count_keys(tree: Any) -> int:
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
+            checkpoint()
             keys += len(node)
             stack.extend(node.values())
         elif isinstance(node, list):
+            checkpoint()
             stack.extend(node)
     return keys
 
@@ -103,12 +107,12 @@ def loads_exactly(data: bytes) -> Any:
 def duplicates(tree: Any, path: str = "") -> Iterator[str]:
     """The paths of keys that come again, in the order of the text: ``spec.replicas``, ``[0].op``."""
     if isinstance(tree, list):
-        for position, item in enumerate(tree):
+        for position, item in enumerate(steps(tree)):
             yield from duplicates(item, f"{path}[{position}]")
     elif isinstance(tree, dict):
         pairs = tree.pairs if isinstance(tree, Duplicated) else tree.items()
         seen = set()
-        for key, value in pairs:
+        for key, value in steps(pairs):
             below = f"{path}.{key}" if path else key
             if key in seen:
                 yield below
@@ -117,6 +121,7 @@ def duplicates(tree: Any, path: str = "") -> Iterator[str]:
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    checkpoint()
     tree = dict(pairs)
     return tree if len(tree) == len(pairs) else Duplicated(pairs)
 
@@ -180,10 +185,10 @@ def _without_surrogates(node: Any, mapping: Callable[[list[tuple[str, Any]]], An
     if isinstance(node, dict):
         pairs = node.pairs if isinstance(node, Duplicated) else node.items()
         return mapping(
-            [(_without_surrogates(key, mapping), _without_surrogates(value, mapping)) for key, value in pairs]
+            [(_without_surrogates(key, mapping), _without_surrogates(value, mapping)) for key, value in steps(pairs)]
         )
     if isinstance(node, list):
-        return [_without_surrogates(value, mapping) for value in node]
+        return [_without_surrogates(value, mapping) for value in steps(node)]
     return node
 
 

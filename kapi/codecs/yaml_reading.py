@@ -28,6 +28,7 @@ from yaml.events import (
 )
 
 from kapi.codecs.json_reading import count_keys, may_have_duplicates
+from kapi.machinery.checkpoint import checkpoint, engage, steps
 
 MAX_DEPTH = 240
 #: scalars, lists and mappings in a document: a megabyte of them is no object, but seconds of work
@@ -62,6 +63,7 @@ def loads(data: bytes) -> tuple[Any, list[str]]:
             return _from_json(data), []
         except (ValueError, RecursionError):
             pass
+    engage()  # a short text may become a large tree
     parser = _yaml.CParser(data)
     try:
         return _Builder(parser).document()
@@ -89,9 +91,9 @@ def _as_read(node: Any, depth: int) -> Any:
         raise RecursionError
     kind = type(node)
     if kind is dict:
-        return {key: _as_read(node[key], depth + 1) for key in sorted(node)}
+        return {key: _as_read(node[key], depth + 1) for key in steps(sorted(node))}
     if kind is list:
-        return [_as_read(item, depth + 1) for item in node]
+        return [_as_read(item, depth + 1) for item in steps(node)]
     return _json_number(node) if kind is float else node
 
 
@@ -132,6 +134,7 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise YAMLError(f"yaml: exceeded max depth of {MAX_DEPTH}")
         self.nodes += 1
+        checkpoint()
         if isinstance(event, AliasEvent):
             return self.alias(event)
         if self.nodes - self.aliased > MAX_NODES:

@@ -10,6 +10,7 @@ from kapi.codecs.negotiation import PROTOBUF, input_media_type
 from kapi.codecs.reading import DecodingError, Document, read_body
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.checkpoint import LARGE, engage
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.request.context import RequestContext
 from kapi.schema import protobuf
@@ -33,6 +34,8 @@ def raw_body(ctx: RequestContext) -> bytes:
     content = ctx.http.content
     content.seek(0)
     data: bytes = content.read()
+    if len(data) >= LARGE:
+        engage()
     return data
 
 

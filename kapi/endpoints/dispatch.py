@@ -19,6 +19,7 @@ from kapi.endpoints.scope import RequestScope
 from kapi.endpoints.update import update_object
 from kapi.endpoints.watch import watch_objects
 from kapi.machinery import status
+from kapi.machinery.checkpoint import engage
 from kapi.machinery.gvk import GroupVersion
 from kapi.registry.conversion import converting
 from kapi.registry.resource_store import ResourceStore
@@ -171,6 +172,7 @@ class ResourceTable:
 
     def _handle_custom(self, ctx: RequestContext, scope: RequestScope) -> Awaitable[Response] | None:
         """One whose versions a webhook converts is tried again when the webhook has answered."""
+        engage()  # its schema may be as large, or set defaults as large, as it likes
         converter = scope.resource.converter
         if converter is None:
             return self._custom(ctx, scope)

@@ -33,9 +33,15 @@ class Slice(Protocol):
     def commit(self) -> None:
         """See ``commit``."""
 
+    def engage(self) -> bool:
+        """See ``engage``.  False on another thread."""
 
-#: the slice that runs now; set by the driver alone
+
+#: the slice that runs now, set by the driver alone, and the same when its computation is one that may take long: small ones
+#: pay for no more than a look at ``running``
+current: Slice | None = None
 running: Slice | None = None
+LARGE = 16 * 1024  # bytes of a body or a stored object that make a computation one that may take long
 
 
 def checkpoint() -> None:
@@ -44,13 +50,20 @@ def checkpoint() -> None:
         running.pause()
 
 
+def engage() -> None:
+    """This computation may take long: from here on its checkpoints count."""
+    global running
+    if running is None and current is not None and current.engage():
+        running = current
+
+
 def commit() -> None:
     """From here on the computation changes what others see: it may still be suspended, but not ended.
 
     Raises Interrupted when it is too late already.
     """
-    if running is not None:
-        running.commit()
+    if current is not None:
+        current.commit()
 
 
 def steps(items: Collection[Item]) -> Iterable[Item]:

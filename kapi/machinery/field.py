@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery import checkpoint
+
 
 class Path:
     """A field path kept as a linked list: ``spec.containers[0].name``; text is made only when asked for."""
@@ -29,11 +31,15 @@ class Path:
         return path
 
     def index(self, i: int) -> Path:
-        """The path of a list element."""
+        """The path of a list element: whoever looks at one after the other comes this way."""
+        if checkpoint.running is not None:
+            checkpoint.checkpoint()
         return Path(f"[{i}]", self)
 
     def key(self, key: str) -> Path:
         """The path of a map entry: ``data[a.b]``."""
+        if checkpoint.running is not None:
+            checkpoint.checkpoint()
         return Path(f"[{key}]", self)
 
     def __str__(self) -> str:
@@ -71,6 +77,8 @@ class FieldError:
     __slots__ = ("type", "field", "value", "detail", "origin")
 
     def __init__(self, type: ErrorType, field: Path | str, value: Any, detail: str, origin: str = "") -> None:
+        if checkpoint.running is not None:
+            checkpoint.checkpoint()
         self.type = type
         self.field = str(field)
         self.value = value
@@ -79,6 +87,8 @@ class FieldError:
 
     def body(self) -> str:
         """The cause's message: ``Invalid value: "x": must be ...``."""
+        if checkpoint.running is not None:
+            checkpoint.checkpoint()
         words = self.type.value[1]
         if self.type in _VALUELESS or self.value is _OMIT:
             text = words

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import TypeVar
 
+from kapi.machinery import checkpoint
+
 R = TypeVar("R")
 _LONGEST = 512  # characters: what a client makes up at length must not fill the memory
 
@@ -18,6 +20,8 @@ def remember(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
 
         @wraps(function)
         def bounded(text: str) -> R:
+            if checkpoint.running is not None:
+                checkpoint.checkpoint()
             return cached(text) if len(text) <= _LONGEST else function(text)
 
         return bounded

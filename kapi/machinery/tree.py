@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
+
 
 def copy(value: Any) -> Any:
     """A deep copy of a JSON tree; several times faster than ``copy.deepcopy``."""
     kind = type(value)
     if kind is dict:
-        return {key: copy(item) if type(item) in (dict, list) else item for key, item in value.items()}
+        return {key: copy(item) if type(item) in (dict, list) else item for key, item in steps(value.items())}
     if kind is list:
-        return [copy(item) if type(item) in (dict, list) else item for item in value]
+        return [copy(item) if type(item) in (dict, list) else item for item in steps(value)]
     return value
 
 

@@ -7,6 +7,7 @@ import secrets
 from typing import Any
 
 from kapi.machinery import status
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupResource, GroupVersionResource
 from kapi.machinery.names import path_segment
@@ -79,7 +80,7 @@ def dedup_owner_references(obj: Object, after_admission: bool) -> str:
         return ""
     kept: list[Object] = []
     duplicates: list[str] = []
-    for reference in references:
+    for reference in steps(references):
         if reference in kept:
             uid = reference.get("uid", "")
             if uid not in duplicates:

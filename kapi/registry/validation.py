@@ -24,7 +24,7 @@ async def validated(
     context: StrategyContext, validate: Callable[..., list[FieldError]], *objects: Any
 ) -> list[FieldError]:
     """The errors that a strategy's method finds.  Raises Timeout."""
-    if checkpoint.running is not None:
+    if checkpoint.current is not None:
         context.patience = 0.0  # until the request's deadline
         return validate(*objects, context)
     context.patience = _PATIENCE

@@ -34,6 +34,7 @@ class RequestContext:
         "warnings",
         "received",
         "deadline",
+        "engaged",
         "committed",
         "interrupt",
         "flow",
@@ -59,6 +60,7 @@ class RequestContext:
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
+        self.engaged = False  # its computation may take long
         self.committed = False  # it has changed what others see, and runs to its end
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
         self.flow: Any = None  # for whom the thread works (kapi.flowcontrol), once priority and fairness has found it

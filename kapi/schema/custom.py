@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
@@ -28,7 +29,7 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
     problems: list[str] = []
     keys = count(tree, raw)
     if strict and raw is not None and may_have_duplicates(raw, keys):
-        problems = [f'duplicate field "{path}"' for path in dict.fromkeys(duplicates(loads_exactly(raw)))]
+        problems = [f'duplicate field "{path}"' for path in steps(dict.fromkeys(duplicates(loads_exactly(raw))))]
     decoder = ExactDecoder()
     result = dict(tree)
     meta = decode_metadata(tree.get("metadata"), decoder)
@@ -45,9 +46,11 @@ def count(tree: Any, raw: bytes | None) -> int:
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
+            checkpoint()
             keys += len(node)
             stack.extend(node.values())
         elif isinstance(node, list):
+            checkpoint()
             stack.extend(node)
         elif node.__class__ is float and node in (math.inf, -math.inf):
             raise ValueError(f"json: cannot unmarshal number {_literal(raw)} into Go value of type float64")
@@ -87,20 +90,20 @@ def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool =
     if isinstance(node, list):
         if type_.elem is None:
             return node
-        return [prune(item, type_.elem, f"{path}[{i}]", unknown) for i, item in enumerate(node)]
+        return [prune(item, type_.elem, f"{path}[{i}]", unknown) for i, item in enumerate(steps(node))]
     if not isinstance(node, dict):
         return node
     if type_.kind is Kind.MAP and type_.elem is not None:
         elem = type_.elem
-        return {key: prune(item, elem, f"{path}.{key}" if path else key, unknown) for key, item in node.items()}
+        return {key: prune(item, elem, f"{path}.{key}" if path else key, unknown) for key, item in steps(node.items())}
     if type_.kind in _NO_OBJECT:
-        unknown.extend(f'unknown field "{path}.{key}"' for key in node)
+        unknown.extend(f'unknown field "{path}.{key}"' for key in steps(node))
         return {}
     if type_.kind is not Kind.STRUCT:
         return node
     result: Object = {}
     spared = _TYPE_META if root or type_.embedded_resource else ()
-    for key, item in node.items():
+    for key, item in steps(node.items()):
         below = f"{path}.{key}" if path else key
         field = type_.fields.get(key)
         if key == "metadata" and type_.embedded_resource and not root:
@@ -123,5 +126,5 @@ def _embedded_metadata(item: Any, path: str, unknown: list[str]) -> Any:
     except ValueError as error:
         shown = json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
         raise ValueError(f"{path}: Invalid value: {shown}: {error}") from None
-    unknown.extend(text.replace('unknown field "', f'unknown field "{path}.', 1) for text in decoder.problems)
+    unknown.extend(text.replace('unknown field "', f'unknown field "{path}.', 1) for text in steps(decoder.problems))
     return result

@@ -12,6 +12,7 @@ from typing import Any
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
+from kapi.machinery.checkpoint import steps
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
 
@@ -67,14 +68,14 @@ class ExactDecoder:
                 raise self._mismatch(value, type_, names, struct)
             assert type_.elem is not None
             elem = type_.elem
-            return [self._value(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(value)]
+            return [self._value(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(steps(value))]
         return self._scalar(value, type_, names, struct)
 
     def _struct(self, value: dict[str, Any], type_: Type, path: str, names: tuple[str, ...]) -> dict[str, Any]:
         out: dict[str, Any] = {}
         given: set[str] = set()
         raw: dict[str, Any] = {}
-        for key, item in value.pairs if isinstance(value, Duplicated) else value.items():
+        for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             field = type_.fields.get(key)
             if field is None:
@@ -101,7 +102,7 @@ class ExactDecoder:
             raise self._mismatch(value, type_, names, struct)
         assert type_.elem is not None
         out: dict[str, Any] = {}
-        for key, item in value.pairs if isinstance(value, Duplicated) else value.items():
+        for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             if key in out:
                 self._problem(f'duplicate field "{below}"')
@@ -143,7 +144,7 @@ class ExactDecoder:
             if isinstance(value, dict):
                 return ExactDecoder().decode(value, schema)
             if isinstance(value, list) and type_.name == "JSONSchemaPropsOrArray":
-                return [ExactDecoder().decode(item, schema) for item in value]
+                return [ExactDecoder().decode(item, schema) for item in steps(value)]
             if isinstance(value, bool) and type_.name == "JSONSchemaPropsOrBool":
                 return value
             if type_.name == "JSONSchemaPropsOrStringArray" and isinstance(value, list):
@@ -157,9 +158,9 @@ class ExactDecoder:
 def _plain(value: Any) -> Any:
     """Raw JSON without the marks of exact reading."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in steps(value.items())}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in steps(value)]
     return float(value) if isinstance(value, Literal) else value
 
 

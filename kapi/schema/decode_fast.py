@@ -11,6 +11,7 @@ from typing import Any
 
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
+from kapi.machinery.checkpoint import steps
 from kapi.schema.decode_exact import base64_text
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty
@@ -218,10 +219,10 @@ def _count(value: Any, keys: list[int]) -> None:
         if type(value) is not dict:
             raise Unusual
         keys[0] += len(value)
-        for item in value.values():
+        for item in steps(value.values()):
             _count(item, keys)
     elif isinstance(value, list):
-        for item in value:
+        for item in steps(value):
             _count(item, keys)
 
 
@@ -236,7 +237,7 @@ def _map(type_: Type) -> Shape:
 
         def walk_strings(value: Any, keys: list[int]) -> Any:
             keys[0] += len(value)
-            for item in value.values():
+            for item in steps(value.values()):
                 if type(item) is not str:
                     raise Unusual
             return value
@@ -246,7 +247,7 @@ def _map(type_: Type) -> Shape:
 
     def walk(value: Any, keys: list[int]) -> Any:
         keys[0] += len(value)
-        return {key: walk_elem(item, keys) for key, item in value.items()}
+        return {key: walk_elem(item, keys) for key, item in steps(value.items())}
 
     return dict, walk
 
@@ -257,7 +258,7 @@ def _list(type_: Type) -> Shape:
     if elem.kind is Kind.STRING:
 
         def walk_strings(value: Any, keys: list[int]) -> Any:
-            for item in value:
+            for item in steps(value):
                 if type(item) is not str:
                     raise Unusual
             return value
@@ -266,7 +267,7 @@ def _list(type_: Type) -> Shape:
     walk_elem = walk_of(elem)
 
     def walk(value: Any, keys: list[int]) -> Any:
-        return [walk_elem(item, keys) for item in value]
+        return [walk_elem(item, keys) for item in steps(value)]
 
     return list, walk
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.schema.types import Kind, Type
 
 #: per struct: (field, whether it is such a list itself, the kind of what holds more below or None, the type below)
@@ -16,7 +17,7 @@ _plans: dict[Type, _Plan] = {}
 
 def nil_empty_lists(obj: dict[str, Any], type_: Type) -> None:
     """Changes ``obj`` in place."""
-    for name, own, kind, below in _plan(type_):
+    for name, own, kind, below in steps(_plan(type_)):
         value = obj.get(name)
         if own and value is not None and not value:
             obj[name] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 
 
@@ -20,9 +21,9 @@ def text(value: Any) -> str:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{text(value[key])}" for key in sorted(value)) + "]"
+        return "map[" + " ".join(f"{key}:{text(value[key])}" for key in steps(sorted(value))) + "]"
     if isinstance(value, list):
-        return "[" + " ".join(text(item) for item in value) + "]"
+        return "[" + " ".join(text(item) for item in steps(value)) + "]"
     return str(value)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.schema import gotext
@@ -45,7 +46,7 @@ def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]
     item = "handlers.jsonPatchOp" if strict else "jsonpatch.Operation"
     unknown: list[str] = []
     operations: list[dict[str, Any]] = []
-    for i, operation in enumerate(value):
+    for i, operation in enumerate(steps(value)):
         if operation is None:
             operations.append({})
             continue
@@ -54,7 +55,7 @@ def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]
                 f"{prefix}json: cannot unmarshal {gotext.json_kind(operation)} into Go value of type {item}"
             )
         if strict:
-            for key, part in operation.items():
+            for key, part in steps(operation.items()):
                 if key not in _OPERATION_FIELDS:
                     unknown.append(f'json patch unknown field "[{i}].{key}"')
                 elif _OPERATION_FIELDS[key] and part is not None and not isinstance(part, str):
@@ -90,7 +91,7 @@ def apply(document: Any, operations: list[dict[str, Any]], *, max_copied: int = 
 def patched(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
     """Like ``apply`` but raises PatchError with the library's text."""
     run = _Run(tree.copy(document), max_copied)
-    for operation in operations:
+    for operation in steps(operations):
         run.one(operation)
     return run.document
 
@@ -207,6 +208,7 @@ class _Run:
         if container is None:
             raise PatchError(f"copy operation does not apply: doc is missing destination path: {path}: missing value")
         if value is not None:
+            engage()  # a few of them make a large document
             self.copied += len(orjson.dumps(value))
         if 0 < self.max_copied < self.copied:
             raise PatchError(
@@ -231,7 +233,9 @@ def same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return len(one) == len(other) and all(key in other and same(item, other[key]) for key, item in one.items())
+        return len(one) == len(other) and all(
+            key in other and same(item, other[key]) for key, item in steps(one.items())
+        )
     if isinstance(one, list):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)

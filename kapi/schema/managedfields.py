@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.schema.apply import fieldset, lastapplied, typed
@@ -101,7 +102,7 @@ def decode(entries: Any) -> tuple[Managers, Times]:
     """Reads ``managedFields``.  Raises InvalidManagedFields as upstream's decoder fails."""
     managers: Managers = {}
     times: Times = {}
-    for i, entry in enumerate(entries or ()):
+    for i, entry in enumerate(steps(entries or ())):
         operation = entry.get("operation")
         if operation not in ("Apply", "Update"):
             raise InvalidManagedFields("operation must be `Apply` or `Update`")
@@ -131,13 +132,13 @@ def decode(entries: Any) -> tuple[Managers, Times]:
 def encode(managers: Managers, times: Times) -> list[Object]:
     """``managedFields`` in upstream's order: operation, time, manager, version, subresource."""
     entries = []
-    for manager, owned in managers.items():
+    for manager, owned in steps(managers.items()):
         time = times.get(manager, "")
         entry = _entry(manager, owned, time, fieldset.canonical(owned.fields))
         entries.append(((entry["operation"], time, manager.name, owned.api_version, manager.subresource), entry))
     if len(entries) > 1:
         entries.sort(key=lambda pair: pair[0])
-    return [entry for _, entry in entries]
+    return [entry for _, entry in steps(entries)]
 
 
 def _entry(manager: Manager, owned: Owned, time: str, canonical: Set) -> Object:
@@ -421,14 +422,14 @@ def _without_managed_fields(obj: Object) -> Object:
 
 def _capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
     """Merges the oldest updates of a version into one bucket while there are more than ten."""
-    updaters = [manager for manager, owned in managers.items() if not owned.applied]
+    updaters = [manager for manager, owned in steps(managers.items()) if not owned.applied]
     if len(updaters) <= MAX_UPDATE_MANAGERS:
         return managers, times
     managers, times = dict(managers), dict(times)
     updaters.sort(key=lambda manager: (times.get(manager, ""), manager.identifier))
     first_of: dict[str, Manager] = {}
     count = len(updaters)
-    for manager in updaters:
+    for manager in steps(updaters):
         if count <= MAX_UPDATE_MANAGERS:
             break
         owned = managers[manager]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import BadRequest
 from kapi.schema import gotext
 
@@ -30,7 +31,7 @@ def apply(document: Any, change: Any) -> Any:
     if not isinstance(document, dict):
         return without_nulls(change)
     merged = dict(document)
-    for key, value in change.items():
+    for key, value in steps(change.items()):
         if value is None:
             merged.pop(key, None)
         elif merged.get(key) is None:
@@ -49,16 +50,16 @@ def _merge(document: Any, change: Any) -> Any:
 def without_nulls(value: Any) -> Any:
     """A copy without members that are null, however deep; elements of lists stay."""
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in steps(value.items()) if item is not None}
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        return [without_nulls(item) for item in steps(value)]
     return value
 
 
 def difference(before: Any, after: Any) -> dict[str, Any]:
     """The merge patch that turns one object into the other."""
     change: dict[str, Any] = {}
-    for key, value in after.items():
+    for key, value in steps(after.items()):
         if key not in before:
             change[key] = tree.copy(value)
         elif isinstance(value, dict) and isinstance(before[key], dict):
@@ -67,7 +68,7 @@ def difference(before: Any, after: Any) -> dict[str, Any]:
                 change[key] = inner
         elif type(value) is not type(before[key]) or value != before[key]:
             change[key] = tree.copy(value)
-    for key in before:
+    for key in steps(before):
         if key not in after:
             change[key] = None
     return change

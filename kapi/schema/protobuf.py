@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kapi.codecs import json_reading
 from kapi.machinery import time
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.schema.builtin import definitions, names_by_kind
 
@@ -78,6 +79,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
             value, position = data[position:end], end
         else:
             raise ProtobufError(f"illegal wireType {wire}")
+        checkpoint()
         yield number, wire, value
 
 

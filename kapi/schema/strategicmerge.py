@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.schema import gotext
 from kapi.schema.types import Field, Kind, Type
@@ -122,7 +123,7 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
     original = {} if original is None else original
     _retain_keys(original, change)
     _element_orders(original, change, type_)
-    for key, value in change.items():
+    for key, value in steps(change.items()):
         deletion = key.startswith(DELETE_FROM)
         if deletion:
             key = _after_slash(key, DELETE_FROM, _PRIMITIVE_FORMAT)
@@ -162,19 +163,21 @@ def _without_directives(value: Any) -> Any:
     if isinstance(value, dict):
         return {
             key: _without_directives(item)
-            for key, item in value.items()
+            for key, item in steps(value.items())
             if not (isinstance(item, dict) and DIRECTIVE in item)
         }
     if isinstance(value, list):
-        return [_without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)]
+        return [
+            _without_directives(item) for item in steps(value) if not (isinstance(item, dict) and DIRECTIVE in item)
+        ]
     return value
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _without_nulls(item) for key, item in steps(value.items()) if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_without_nulls(item) for item in steps(value)]
     return value
 
 
@@ -201,10 +204,10 @@ def _retain_keys(original: Object, change: Object) -> None:
     listed = change.pop(RETAIN_KEYS)
     if not isinstance(listed, list):
         raise BadFormat(_RETAIN_FORMAT)
-    for key, value in change.items():
+    for key, value in steps(change.items()):
         if value is not None and not key.startswith((DELETE_FROM, ELEMENT_ORDER)) and key not in listed:
             raise BadFormat(_RETAIN_FORMAT)
-    for key in list(original):
+    for key in steps(list(original)):
         if key not in listed:
             del original[key]
 
@@ -214,7 +217,7 @@ def _retain_keys(original: Object, change: Object) -> None:
 
 def _element_orders(original: Object, change: Object, type_: Type | None) -> None:
     """Merges each list that has a ``$setElementOrder`` and puts it in that order; such lists leave the patch."""
-    for directive in [key for key in change if key.startswith(ELEMENT_ORDER)]:
+    for directive in [key for key in steps(change) if key.startswith(ELEMENT_ORDER)]:
         wanted = change.pop(directive)
         if not isinstance(wanted, list):
             raise PatchError(f"expected a []interface {{}}, but received a {_received(wanted)}")
@@ -251,13 +254,13 @@ def _check_order(new: list[Any], wanted: list[Any], merge_key: str) -> None:
     """The items of a patch list must all be in its order list, and in that order; deletions do not count."""
     if not wanted or not new:
         return
-    items = [item for item in new if not (isinstance(item, dict) and DIRECTIVE in item)] if merge_key else new
+    items = [item for item in steps(new) if not (isinstance(item, dict) and DIRECTIVE in item)] if merge_key else new
     if merge_key:
-        for item in new:
+        for item in steps(new):
             if not isinstance(item, dict):
                 raise PatchError(f"expected a map[string]interface {{}}, but received a {_received(item)}")
     position = 0
-    for expected in wanted:
+    for expected in steps(wanted):
         if position >= len(items):
             break
         if _merge_value(items[position], merge_key) == _merge_value(expected, merge_key):
@@ -286,7 +289,7 @@ def _partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[An
     """Items that are in another list, and the others."""
     inside: list[Any] = []
     outside: list[Any] = []
-    for item in items:
+    for item in steps(items):
         if merge_key:
             value = _merge_value(item, merge_key)
             found = _find(by, merge_key, value) >= 0
@@ -310,22 +313,22 @@ def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: lis
 
     def place(order: list[Any], item: Any) -> int:
         value = item.get(merge_key) if merge_key and isinstance(item, dict) else item
-        for i, other in enumerate(order):
+        for i, other in enumerate(steps(order)):
             if (other.get(merge_key) if merge_key and isinstance(other, dict) else other) == value:
                 return i
         return -1
 
     def arranged(items: list[Any], order: list[Any]) -> list[Any]:
-        placed = [(place(order, item), item) for item in items]
-        if all(at >= 0 for at, _ in placed) or len(placed) > _SMALL:
-            return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
+        placed = [(place(order, item), item) for item in steps(items)]
+        if all(at >= 0 for at, _ in steps(placed)) or len(placed) > _SMALL:
+            return [item for _, item in steps(sorted(placed, key=lambda pair: pair[0]))]
         # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
         for i in range(1, len(placed)):
             j = i
             while j > 0 and (min(placed[j][0], placed[j - 1][0]) < 0 or placed[j][0] < placed[j - 1][0]):
                 placed[j], placed[j - 1] = placed[j - 1], placed[j]
                 j -= 1
-        return [item for _, item in placed]
+        return [item for _, item in steps(placed)]
 
     right = arranged(patched, wanted)
     left = arranged(others, live)
@@ -359,7 +362,7 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
     merge_key = field.patch_merge_key if field is not None else ""
     if not isinstance(sample, dict):
         if deletion:
-            return [item for item in original if item not in new]
+            return [item for item in steps(original) if item not in new]
         merged: list[Any] = []
         for item in [*original, *new]:
             if item not in merged:
@@ -372,7 +375,7 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
     original, new = _list_directives(original, new, merge_key)
     item_type = _item_type(field)
     result = list(original)
-    for item in new:
+    for item in steps(new):
         if merge_key not in item:
             raise _no_merge_key(item, merge_key)
         at = _find(result, merge_key, item[merge_key])
@@ -394,7 +397,7 @@ def _list_directives(original: list[Any], new: list[Any], merge_key: str) -> tup
     """Obeys items that are directives: deletions of items, replacement of the list."""
     plain: list[Any] = []
     replaced = False
-    for item in new:
+    for item in steps(new):
         if DIRECTIVE not in item:
             plain.append(item)
             continue
@@ -417,8 +420,8 @@ def _same_kinds(*lists: list[Any]) -> Any:
     """An item, all of which must be of one JSON type.  Raises PatchError."""
     sample: Any = None
     first = True
-    for items in lists:
-        for item in items:
+    for items in steps(lists):
+        for item in steps(items):
             if first:
                 if isinstance(item, list):
                     raise ListOfLists()

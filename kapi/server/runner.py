@@ -100,6 +100,7 @@ class RequestRunner:
             outcome = self._first(ctx)
             if type(outcome) is tuple and outcome[1] is in_slices:
                 begun = ctx, outcome[0]
+                ctx.engaged = True
                 outcome = self._on(begun) if slices is None else slices.run(self._on, begun, ctx)
         if isinstance(outcome, Response):  # most answers come from memory: without waiting, and without a timer
             self._write(ctx, outcome)

@@ -1,6 +1,7 @@
 """Long computations in slices, so that none holds the reactor (ADR 18).
 
-A request's code runs in a greenlet of a small pool.  Most of it ends before anybody notices; what comes to a checkpoint
+A request's code runs in a greenlet of a small pool.  Most of it ends before anybody notices; what may take long (it says so by
+``engage``) and comes to a checkpoint
 (``kapi/machinery/checkpoint.py``) after its slice is used up is suspended there, and goes on in a later turn of the reactor,
 one flow after the other.
 """
@@ -33,6 +34,7 @@ _IDLE = 16  # workers that are kept
 class Computation(Protocol):
     """Whose the work is, over all its slices."""
 
+    engaged: bool  # it may take long
     committed: bool  # others have seen something of it: it cannot be ended any more
     interrupt: BaseException | None  # why it is to end, until it has been told
 
@@ -55,7 +57,7 @@ class Owner(Protocol):
 class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
     """Runs jobs, one after the other; a job catches what it raises."""
 
-    until = 0.0  # seconds of perf_counter; 0 before the first checkpoint of a slice
+    until = 0.0  # seconds of perf_counter; 0 while the computation is none that may take long
     began = 0.0
     computation: Any = None
     result: Any = None  # of the last job, until it is taken
@@ -81,18 +83,24 @@ class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
         if get_ident() != self._thread or getcurrent() is not self:
             return
         self._end()
-        if not self.until:
-            self.began = perf_counter()
-            length = self._slices.length()
-            self.until = self.began + length
-            if length >= 0:
-                return
         self.parent.switch(_SUSPENDED)
         self._end()
 
     def commit(self) -> None:
         self._end()
         self.computation.committed = True
+
+    def engage(self) -> bool:
+        if get_ident() != self._thread:
+            return False
+        self.computation.engaged = True
+        self.measure()
+        return True
+
+    def measure(self) -> None:
+        """The slice begins now."""
+        self.began = perf_counter()
+        self.until = self.began + self._slices.length()
 
     def _end(self) -> None:
         computation = self.computation
@@ -161,14 +169,18 @@ class Slices:
 
     def _go(self, worker: Worker, value: Any) -> Any:
         """One slice."""
-        worker.until = 0.0  # not measured before the first checkpoint
+        computation = worker.computation
+        if computation.engaged:
+            worker.measure()
+        else:
+            worker.until = 0.0
         worker.parent = getcurrent()
-        before = checkpoint.running
-        checkpoint.running = worker
+        before = checkpoint.current, checkpoint.running
+        checkpoint.current, checkpoint.running = worker, worker if computation.engaged else None
         try:
             switched = worker.switch(*value)
         finally:
-            checkpoint.running = before
+            checkpoint.current, checkpoint.running = before
         if worker.until:
             used = perf_counter() - worker.began
             if used > _COUNTED:
@@ -226,6 +238,7 @@ class _Call:
 
     def __init__(self) -> None:
         self.done: Deferred[Any] = Deferred(self._cancel)
+        self.engaged = True
         self.committed = False
         self.interrupt: BaseException | None = None
 

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.filters.chain import FilterChain
 from kapi.flowcontrol.shares import Flow, Level
-from kapi.machinery.checkpoint import Interrupted, checkpoint, commit, in_slices, steps
+from kapi.machinery.checkpoint import Interrupted, checkpoint, commit, engage, in_slices, steps
 from kapi.machinery.status import Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -163,6 +163,7 @@ class Requests(Turns):
     def ask(self, handler: Any, method: str = "POST") -> MemoryRequest:
         def limit(ctx: RequestContext) -> None:
             ctx.deadline = self.deadline
+            engage()
             ctx.finishers.append(lambda ctx, code: self.answers.append(code))
 
         request = MemoryRequest(method, "/")
@@ -179,6 +180,11 @@ class Requests(Turns):
         for _ in range(3):
             self.turn()
         self.assertEqual((request.code, request.written), (200, b"answer"))
+
+    def test_a_small_one_is_not_suspended(self) -> None:
+        request = MemoryRequest("POST", "/")
+        RequestRunner(FilterChain([], self.answer), self.clock, slices=self.slices).serve(request)
+        self.assertEqual((request.finished, self.order), (True, ["a0", "a1", "a2"]))
 
     def test_a_read_does_when_it_says_so(self) -> None:
         self.assertTrue(self.ask(self.answer, "GET").finished)
@@ -300,6 +306,7 @@ class Requests(Turns):
         def ask(name: str, flow: Flow) -> None:
             async def handler(ctx: RequestContext) -> Response:
                 ctx.flow = flow
+                engage()
                 self.work(name, 3)
                 return Response(200)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.resources.shared.names import (
@@ -137,7 +138,7 @@ _IMMUTABLE_METADATA: tuple[tuple[str, Any], ...] = (
 
 
 def validate_labels(labels: Mapping[str, str], path: Path, errors: Errors) -> None:
-    for key, value in labels.items():
+    for key, value in steps(labels.items()):
         validate_label_name(key, path, errors)
         for text in is_label_value(value):
             errors.append(field.invalid(path, value, text, "format=k8s-label-value"))
@@ -150,7 +151,7 @@ def validate_label_name(name: str, path: Path, errors: Errors) -> None:
 
 def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Errors) -> None:
     size = 0
-    for key, value in annotations.items():
+    for key, value in steps(annotations.items()):
         for text in is_label_key(key.lower()):
             errors.append(field.invalid(path, key, text, "format=k8s-label-key"))
         size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))

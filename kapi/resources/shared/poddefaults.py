@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.resources.shared import quantities
 from kapi.resources.shared.claims import default_claim_spec
 from kapi.resources.shared.compute import aggregate, is_huge_page, is_pod_level, overcommit_allowed
@@ -26,7 +27,7 @@ def round_amounts(amounts: dict[str, str] | None) -> None:
     """Amounts finer than a thousandth are rounded up."""
     if not amounts:
         return
-    for name, quantity in amounts.items():
+    for name, quantity in steps(amounts.items()):
         rounded = quantities.rounded_to_milli(quantity)
         if rounded is not quantity:
             amounts[name] = rounded
@@ -70,10 +71,10 @@ def default_container(container: Object) -> None:
         container["terminationMessagePath"] = "/dev/termination-log"
     if not get("terminationMessagePolicy"):
         container["terminationMessagePolicy"] = "File"
-    for port in get("ports") or ():
+    for port in steps(get("ports") or ()):
         if not port.get("protocol"):
             port["protocol"] = "TCP"
-    for variable in get("env") or ():
+    for variable in steps(get("env") or ()):
         source = variable.get("valueFrom")
         if source is not None:
             _default_field_ref(source)
@@ -104,7 +105,7 @@ def _default_field_ref(owner: Object) -> None:
 
 
 def _default_items(source: Object) -> None:
-    for item in source.get("items") or ():
+    for item in steps(source.get("items") or ()):
         _default_field_ref(item)
 
 
@@ -122,7 +123,7 @@ def _default_projected(source: Object) -> None:
     _default_mode(source)
     if not source.get("sources"):
         source["sources"] = None
-    for part in source.get("sources") or ():
+    for part in steps(source.get("sources") or ()):
         downward = part.get("downwardAPI")
         if downward is not None:
             _default_items(downward)
@@ -187,7 +188,7 @@ _VOLUMES = {
 
 def default_volume(volume: Object) -> None:
     found = False
-    for kind, source in list(volume.items()):
+    for kind, source in steps(list(volume.items())):
         if kind == "name" or source is None:
             continue
         found = True
@@ -211,10 +212,10 @@ def default_pod_spec(spec: Object) -> None:
         spec["terminationGracePeriodSeconds"] = 30
     if not get("schedulerName"):
         spec["schedulerName"] = "default-scheduler"
-    for volume in get("volumes") or ():
+    for volume in steps(get("volumes") or ()):
         default_volume(volume)
     for part in ("initContainers", "containers", "ephemeralContainers"):
-        for container in get(part) or ():
+        for container in steps(get(part) or ()):
             default_container(container)
     round_amounts(get("overhead"))
     resources = get("resources")
@@ -236,7 +237,7 @@ def name_service_account(spec: Object) -> None:
 def drop_old_init_annotations(metadata: Object) -> None:
     annotations = metadata.get("annotations")
     if annotations and not _OLD_INIT_ANNOTATIONS.isdisjoint(annotations):
-        kept = {key: value for key, value in annotations.items() if key not in _OLD_INIT_ANNOTATIONS}
+        kept = {key: value for key, value in steps(annotations.items()) if key not in _OLD_INIT_ANNOTATIONS}
         metadata["annotations"] = kept
 
 
@@ -248,22 +249,22 @@ def default_pod_template(template: Object) -> None:
 
 
 def _limits_as_requests(containers: list[Object] | None) -> None:
-    for container in containers or ():
+    for container in steps(containers or ()):
         resources = container.get("resources")
         limits = resources.get("limits") if resources else None
         if limits is not None and resources is not None:
             requests = resources.get("requests")
             if requests is None:
                 requests = {}
-            for name, quantity in limits.items():
+            for name, quantity in steps(limits.items()):
                 requests.setdefault(name, quantity)
             if requests:
                 resources["requests"] = requests
 
 
 def _host_ports(containers: list[Object] | None) -> None:
-    for container in containers or ():
-        for port in container.get("ports") or ():
+    for container in steps(containers or ()):
+        for port in steps(container.get("ports") or ()):
             if not port.get("hostPort") and port.get("containerPort"):
                 port["hostPort"] = port["containerPort"]
 
@@ -275,17 +276,17 @@ def _pod_level_amounts(spec: Object) -> None:
         return
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     if limits or requests:
-        for name, quantity in aggregate(spec, "limits").items():
+        for name, quantity in steps(aggregate(spec, "limits").items()):
             if is_huge_page(name) and name not in requests:
                 limits.setdefault(name, quantity)
         if limits:
             resources["limits"] = limits
     if not limits:
         return
-    for name, quantity in aggregate(spec, "requests").items():
+    for name, quantity in steps(aggregate(spec, "requests").items()):
         if is_pod_level(name) and overcommit_allowed(name):
             requests.setdefault(name, quantity)
-    for name, quantity in limits.items():
+    for name, quantity in steps(limits.items()):
         if is_pod_level(name):
             requests.setdefault(name, quantity)
     if requests:
@@ -313,7 +314,7 @@ def default_pod(pod: Object) -> None:
 
 def default_pod_status(status: Object) -> None:
     for part in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
-        for entry in status.get(part) or ():
+        for entry in steps(status.get(part) or ()):
             round_amounts(entry.get("allocatedResources"))
             round_resources(entry.get("resources"))
     round_amounts(status.get("allocatedResources"))

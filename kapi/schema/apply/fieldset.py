@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.memo import remember
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.schema import gotext
@@ -62,7 +63,7 @@ def union(one: Set, other: Set) -> Set:
     if not other:
         return one
     merged = dict(one)
-    for element, node in other.items():
+    for element, node in steps(other.items()):
         if element == ".":
             merged["."] = _MEMBER
             continue
@@ -86,7 +87,7 @@ def intersection(one: Set, other: Set) -> Set:
     common: Set = {}
     if not one or not other:
         return common
-    for element, node in one.items():
+    for element, node in steps(one.items()):
         if element == ".":
             continue
         theirs = other.get(element)
@@ -102,9 +103,9 @@ def intersection(one: Set, other: Set) -> Set:
 def difference(one: Set, other: Set) -> Set:
     """Paths of the first set that the second does not name; a parent and its child are different paths."""
     if not one or not other:
-        return {key: node for key, node in one.items() if key != "."} if "." in one else one
+        return {key: node for key, node in steps(one.items()) if key != "."} if "." in one else one
     left: Set = {}
-    for element, node in one.items():
+    for element, node in steps(one.items()):
         if element == ".":
             continue
         theirs = other.get(element)
@@ -120,9 +121,9 @@ def difference(one: Set, other: Set) -> Set:
 def recursive_difference(one: Set, other: Set) -> Set:
     """Paths of the first set that neither are in the second nor lie below one of its members."""
     if not one or not other:
-        return {key: node for key, node in one.items() if key != "."} if "." in one else one
+        return {key: node for key, node in steps(one.items()) if key != "."} if "." in one else one
     left: Set = {}
-    for element, node in one.items():
+    for element, node in steps(one.items()):
         if element == ".":
             continue
         theirs = other.get(element)
@@ -138,7 +139,7 @@ def recursive_difference(one: Set, other: Set) -> Set:
 def include_matches(one: Set, pattern: Set) -> Set:
     """Only the paths a pattern names or leads below: ``{}`` at a node of the pattern means everything below it."""
     left: Set = {}
-    for element, node in one.items():
+    for element, node in steps(one.items()):
         if element == "." or element not in pattern:
             continue
         below = pattern[element]
@@ -160,11 +161,11 @@ def has(fields: Set, path: Path) -> bool:
 
 def walk(fields: Set, prefix: Path = ()) -> Iterator[Path]:
     """Every path, in upstream's order: at each level first the members, then what lies below each of them."""
-    elements = sorted((element for element in fields if element != "."), key=order)
-    for element in elements:
+    elements = sorted((element for element in steps(fields) if element != "."), key=order)
+    for element in steps(elements):
         if is_member(fields[element]):
             yield (*prefix, element)
-    for element in elements:
+    for element in steps(elements):
         if fields[element]:
             yield from walk(fields[element], (*prefix, element))
 
@@ -233,8 +234,10 @@ def canonical(fields: Set) -> Set:
         return _MEMBER
     elements = sorted(fields)
     if elements[-1] >= "g":  # others than fields and ".": their order is not that of the text
-        elements = [e for e in elements if e == "."] + sorted((e for e in elements if e != "."), key=order)
-    return {element: canonical(node) if (node := fields[element]) else _MEMBER for element in elements}
+        elements = [e for e in steps(elements) if e == "."] + sorted(
+            (e for e in steps(elements) if e != "."), key=order
+        )
+    return {element: canonical(node) if (node := fields[element]) else _MEMBER for element in steps(elements)}
 
 
 def decode(stored: Any) -> Set:
@@ -251,7 +254,7 @@ def decode(stored: Any) -> Set:
 
 def _decode(stored: dict[str, Any]) -> Set:
     fields: Set = {}
-    for text, below in stored.items():
+    for text, below in steps(stored.items()):
         if text == ".":
             continue
         element = parse_element(text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.schema import gotext
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set, key_element, show_element, value_element
@@ -71,7 +72,7 @@ def item_element(shape: Shape, item: Any) -> str:
 def _elements(shape: Shape, items: list[Any]) -> dict[str, list[Any]]:
     """Items by path element, in order of appearance; items that have none are left out."""
     found: dict[str, list[Any]] = {}
-    for item in items:
+    for item in steps(items):
         try:
             found.setdefault(item_element(shape, item), []).append(item)
         except _BadItem:
@@ -102,7 +103,7 @@ def _validate(shape: Shape, value: Any, path: str, duplicates: bool, errors: lis
         if not isinstance(value, dict):
             errors.append((path, f"expected map, got {_boxed(value)}"))
             return
-        for name, entry in value.items():
+        for name, entry in steps(value.items()):
             child = shape.child(name)
             if child is None:
                 errors.append((f"{path}.{name}", "field not declared in schema"))
@@ -119,7 +120,7 @@ def _validate(shape: Shape, value: Any, path: str, duplicates: bool, errors: lis
 def _validate_items(shape: Shape, items: list[Any], path: str, duplicates: bool, errors: list[tuple[str, str]]) -> None:
     child = shape.item
     seen: set[str] = set()
-    for i, item in enumerate(items):
+    for i, item in enumerate(steps(items)):
         if shape.list_atomic:
             shown = f"[{i}]"
         else:
@@ -192,7 +193,7 @@ def _fields(shape: Shape, value: Any) -> tuple[bool, Set]:
             return True, below
         if not isinstance(value, dict):
             return False, below
-        for name, entry in value.items():
+        for name, entry in steps(value.items()):
             child = shape.child(name)
             if child is None:
                 continue
@@ -207,7 +208,7 @@ def _fields(shape: Shape, value: Any) -> tuple[bool, Set]:
     if shape.list_atomic:
         return True, below
     if isinstance(value, list):
-        for element, items in _elements(shape, value).items():
+        for element, items in steps(_elements(shape, value).items()):
             if len(items) > 1:
                 below[element] = _MEMBER
             else:
@@ -284,7 +285,7 @@ def _compare_as(shape: Shape, form: int, old: Any, new: Any, out: Comparison) ->
 
 
 def _compare_maps(shape: Shape, old: dict[str, Any], new: dict[str, Any], out: Comparison) -> None:
-    for name, after in new.items():
+    for name, after in steps(new.items()):
         before = old.get(name, ABSENT)
         if before is ABSENT:
             child = shape.child(name)
@@ -294,7 +295,7 @@ def _compare_maps(shape: Shape, old: dict[str, Any], new: dict[str, Any], out: C
             child = shape.child(name)
             if child is not None:
                 _descend(child, "f:" + name, before, after, out)
-    for name, before in old.items():
+    for name, before in steps(old.items()):
         if name not in new:
             child = shape.child(name)
             if child is not None:
@@ -315,7 +316,7 @@ def _descend(shape: Shape, element: str, old: Any, new: Any, out: Comparison) ->
 def _compare_lists(shape: Shape, old: list[Any], new: list[Any], out: Comparison) -> None:
     before, after = _elements(shape, old), _elements(shape, new)
     child = shape.item
-    for element, items in before.items():
+    for element, items in steps(before.items()):
         others = after.get(element, ())
         if len(items) == 1 and len(others) == 1:
             if items[0] != others[0]:
@@ -331,7 +332,7 @@ def _compare_lists(shape: Shape, old: list[Any], new: list[Any], out: Comparison
             out.removed[element] = _whole(child, items[0])
             if others:
                 out.added[element] = _MEMBER
-    for element, items in after.items():
+    for element, items in steps(after.items()):
         if element not in before:
             out.added[element] = _whole(child, items[0]) if len(items) == 1 else _MEMBER
 
@@ -341,7 +342,7 @@ def _whole(shape: Shape, value: Any) -> Set:
     form = shape.form(value)
     if form == MAP and not shape.map_atomic and value and isinstance(value, dict):
         node: Set = {".": _MEMBER}
-        for name, entry in value.items():
+        for name, entry in steps(value.items()):
             child = shape.child(name)
             if child is not None:
                 if entry and type(entry) in _CONTAINERS:
@@ -351,7 +352,7 @@ def _whole(shape: Shape, value: Any) -> Set:
         return node
     if form == LIST and not shape.list_atomic and value and isinstance(value, list):
         node = {".": _MEMBER}
-        for element, items in _elements(shape, value).items():
+        for element, items in steps(_elements(shape, value).items()):
             node[element] = _whole(shape.item, items[0]) if len(items) == 1 else _MEMBER
         return node
     return _MEMBER
@@ -387,7 +388,7 @@ def _merge(shape: Shape, live: Any, config: Any, path: str, errors: list[tuple[s
         if not base and not change:
             return config
         merged = dict(base)
-        for name, value in change.items():
+        for name, value in steps(change.items()):
             child = shape.child(name)
             if child is None:
                 errors.append((f"{path}.{name}", "schema error: no type found matching: inlined type"))
@@ -408,7 +409,7 @@ def _merge(shape: Shape, live: Any, config: Any, path: str, errors: list[tuple[s
 def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, errors: list[tuple[str, str]]) -> Any:
     """Items of both; items of the configuration keep its order, those of the live list go where they stood."""
     wanted: dict[str, Any] = {}
-    for i, item in enumerate(config):
+    for i, item in enumerate(steps(config)):
         try:
             element = item_element(shape, item)
         except _BadItem as error:
@@ -420,7 +421,7 @@ def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, er
         wanted[element] = item
     there: list[str] = []
     current: dict[str, Any] = {}
-    for i, item in enumerate(live):
+    for i, item in enumerate(steps(live)):
         try:
             element = item_element(shape, item)
         except _BadItem as error:
@@ -433,7 +434,7 @@ def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, er
         return ABSENT
 
     order = list(wanted)
-    shared = iter([element for element in order if element in current])
+    shared = iter([element for element in steps(order) if element in current])
     next_shared = next(shared, None)
     child = shape.item
     merged: list[Any] = []
@@ -488,7 +489,7 @@ def remove(shape: Shape, value: Any, fields: Set) -> Any:
         if not isinstance(value, list) or not value or shape.list_atomic:
             return None
         kept: list[Any] = []
-        for item in value:
+        for item in steps(value):
             try:
                 node = fields.get(item_element(shape, item))
             except _BadItem:
@@ -501,7 +502,7 @@ def remove(shape: Shape, value: Any, fields: Set) -> Any:
     if not isinstance(value, dict) or not value or shape.map_atomic:
         return None
     left: dict[str, Any] = {}
-    for name, entry in value.items():
+    for name, entry in steps(value.items()):
         node = fields.get("f:" + name)
         if node is None:
             left[name] = entry
@@ -517,7 +518,7 @@ def remove(shape: Shape, value: Any, fields: Set) -> Any:
 def with_named_fields(shape: Shape | None, fields: Set) -> Set:
     """The set with every declared field that leads to a member made a member too."""
     grown: Set = {}
-    for element, node in fields.items():
+    for element, node in steps(fields.items()):
         if element == "." or not node:
             grown[element] = node
             continue
@@ -543,7 +544,7 @@ def reconcile(shape: Shape, fields: Set) -> Set:
 def _reconcile(shape: Shape, fields: Set) -> Set | None:
     """The new set of children, or None when nothing changes."""
     result: Set | None = None
-    for element, node in fields.items():
+    for element, node in steps(fields.items()):
         if element == "." or not node:
             continue
         if shape.first == MAP:

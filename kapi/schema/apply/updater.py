@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.schema.apply import fieldset, typed
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
@@ -90,7 +91,7 @@ class Updater:
         differences: dict[str, typed.Comparison] = {self.api_version: own}
         left: Managers = {}
         conflicts: list[Conflict] = []
-        for manager, owned in managers.items():
+        for manager, owned in steps(managers.items()):
             if manager == writer:
                 if owned.fields:
                     left[manager] = owned
@@ -124,7 +125,7 @@ class Updater:
     def reconciled(self, live: Object, managers: Managers) -> Managers:
         """Drops entries of versions that are gone and follows lists and maps that became atomic."""
         result: Managers = {}
-        for manager, owned in managers.items():
+        for manager, owned in steps(managers.items()):
             shape = self._shape(owned.api_version)
             if shape is None:
                 if self.strict:
@@ -170,9 +171,9 @@ class Updater:
 
     def _add_back_owned(self, merged: Any, pruned: Any, pruned_version: str, managers: Managers) -> Any:
         by_version: dict[str, Set] = {pruned_version: {}}
-        for owned in managers.values():
+        for owned in steps(managers.values()):
             by_version[owned.api_version] = fieldset.union(by_version.get(owned.api_version, {}), owned.fields)
-        for version, fields in by_version.items():
+        for version, fields in steps(by_version.items()):
             shape = self._shape(version)
             if shape is None or (not fields and version == pruned_version and len(by_version) > 1):
                 continue

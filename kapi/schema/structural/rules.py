@@ -22,6 +22,7 @@ from kapi.cel import types as t
 from kapi.cel.frame import Frame
 from kapi.cel.syntax import idents
 from kapi.cel.values import NONE, Optional
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import (
     _OMIT as OMITTED,
 )
@@ -268,7 +269,7 @@ class RuleValidator:
         if isinstance(value, list):
             if self.items is not None:
                 before = old_items(old, self.schema)
-                for index, item in enumerate(value):
+                for index, item in enumerate(steps(value)):
                     earlier = old_item(before, self.schema, item)
                     self.items._walk(
                         path.index(index), item, earlier, ratchet.below(item, earlier), budget, warn, errors
@@ -277,7 +278,7 @@ class RuleValidator:
                         return
         elif isinstance(value, dict):
             known = old if isinstance(old, dict) else {}
-            for name, item in value.items():
+            for name, item in steps(value.items()):
                 earlier = known.get(name, ABSENT)
                 if self.extra is not None and name not in (self.schema.get("properties") or {}):
                     self.extra._walk(path.key(name), item, earlier, ratchet.below(item, earlier), budget, warn, errors)
