@@ -92,7 +92,7 @@ class FailOver(ReplicatedCase):
         self.assertEqual(len(revisions), len(set(revisions)), "a revision was given twice")
         lost = [key for key, revision in writers.acknowledged if self._stored(recorder, key) != revision]
         self.assertEqual(lost, [], f"of {len(revisions)} acknowledged writes these are lost")
-        self.assertNotEqual(store._primary, ("127.0.0.1", servers.primary.port))
+        self.assertNotEqual(store._connections.place, ("127.0.0.1", servers.primary.port))
         return servers, store, recorder
 
     def _stored(self, recorder: Recorder, key: str) -> int:
@@ -104,10 +104,10 @@ class FailOver(ReplicatedCase):
 
     async def test_a_primary_that_is_stopped_and_comes_back(self) -> None:
         servers, store, _ = await self._fails_over(lambda servers: servers.signal(servers.primary, signal.SIGSTOP))
-        place = store._primary
+        place = store._connections.place
         servers.signal(servers.primary, signal.SIGCONT)
         await until(lambda: b"role:slave" in ask(servers.primary.port, "INFO", "replication"))
-        self.assertEqual(store._primary, place)
+        self.assertEqual(store._connections.place, place)
         await store.create("core/things/ns/after", HEAD, TAIL)
 
     async def test_a_fail_over_that_the_operator_wants(self) -> None:
