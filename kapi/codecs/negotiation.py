@@ -27,6 +27,7 @@ class MediaType(NamedTuple):
     as_version: str = ""  # of meta.k8s.io
     content_type: bytes = b"application/json"
     plain: bool = True
+    protobuf: bool = False
 
 
 class _Clause(NamedTuple):
@@ -72,12 +73,12 @@ def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
 _REMEMBERED = 512  # characters: longer headers are read anew
 
 
-def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True) -> MediaType:
+def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True, protobuf: bool = True) -> MediaType:
     read = _read_remembered if len(accept) <= _REMEMBERED else _read
-    return read(accept, verb, pretty, transforms)
+    return read(accept, verb, pretty, transforms, protobuf)
 
 
-def _read(accept: str, verb: str, pretty: bool, transforms: bool) -> MediaType:
+def _read(accept: str, verb: str, pretty: bool, transforms: bool, protobuf: bool) -> MediaType:
     if accept.strip() == "":
         accept = "*/*"
     names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
@@ -85,7 +86,7 @@ def _read(accept: str, verb: str, pretty: bool, transforms: bool) -> MediaType:
         raise _not_on_route(verb)
     watching = verb == "watch"
     for clause in _clauses(accept):
-        if clause.media not in (JSON, YAML, "*/*", "application/*") or watching and clause.media == YAML:
+        if clause.media not in (*_SUPPORTED, "*/*", "application/*") or watching and clause.media == YAML:
             continue
         kind = clause.parameters.get("as", "")
         version = clause.parameters.get("v", "")
@@ -97,11 +98,20 @@ def _read(accept: str, verb: str, pretty: bool, transforms: bool) -> MediaType:
                 or clause.parameters.get("g") != "meta.k8s.io"
             ):
                 continue
+        if clause.media == PROTOBUF:
+            if kind == "Table" or not (kind or protobuf):
+                continue
+            return _as_protobuf(kind, version, watching)
         yaml = clause.media == YAML
         fancy = pretty or clause.parameters.get("pretty", "") in _TRUE
         content_type = b"application/yaml" if yaml else b"application/json"
         return MediaType(yaml, fancy, kind, version if kind else "", content_type, not (yaml or fancy or kind))
     raise not_accepted(_STREAMS if watching else _SUPPORTED)
+
+
+def _as_protobuf(kind: str, version: str, watching: bool) -> MediaType:
+    content_type = PROTOBUF + (";stream=watch" if watching else "")
+    return MediaType(False, False, kind, version if kind else "", content_type.encode(), False, True)
 
 
 _read_remembered = lru_cache(1024)(_read)
@@ -111,7 +121,8 @@ _PLAIN = MediaType()
 def output_media_type(ctx: Any, verb: str, transforms: bool = True) -> MediaType:
     """What to answer.  ``verb`` is the API verb: lists and watches have more representations.
 
-    ``transforms``: whether the kind has tables and partial forms.  Raises NotAcceptable.
+    ``transforms``: whether the kind has tables and partial forms.  ``ctx.no_protobuf`` says that objects of the kind have no
+    protobuf form; their metadata alone have.  Raises NotAcceptable.
     """
     accept = ctx.header("accept")
     wanted = ctx.query.get("pretty") if ctx.query else None
@@ -124,7 +135,7 @@ def output_media_type(ctx: Any, verb: str, transforms: bool = True) -> MediaType
         pretty = verb != "watch" and _for_eyes(ctx.header("user-agent") or "")
     else:
         pretty = wanted[0] in _TRUE and verb != "watch"
-    return _negotiate(accept or "*/*", verb, pretty, transforms)
+    return _negotiate(accept or "*/*", verb, pretty, transforms, not ctx.no_protobuf)
 
 
 def _for_eyes(agent: str) -> bool:
@@ -133,11 +144,13 @@ def _for_eyes(agent: str) -> bool:
 
 
 def error_media_type(accept: str) -> MediaType:
-    """The form of a Status: YAML for whom accepts only that, JSON for everybody else."""
+    """The form of a Status: YAML or protobuf for whom likes that best, JSON for everybody else."""
     try:
         media = _negotiate(accept, "get", False)
     except status.StatusError:
         return _PLAIN
+    if media.protobuf:
+        return _as_protobuf("", "", False)
     return MediaType(True, content_type=b"application/yaml", plain=False) if media.yaml else _PLAIN
 
 

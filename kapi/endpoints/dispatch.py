@@ -123,6 +123,7 @@ class ResourceTable:
         if info.verb == "proxy":  # the paths of the deprecated prefix are authorized by their verb, but served no more
             raise status.no_such_resource()
         if resource.typed_items:
+            ctx.no_protobuf = True
             return self._handle_custom(ctx, scope)
         if info.subresource:
             return self._handle_subresource(ctx, info.subresource)

@@ -6,25 +6,42 @@ from typing import Any
 
 import orjson
 
-from kapi.codecs.negotiation import MediaType
+from kapi.codecs.negotiation import PROTOBUF, MediaType
 from kapi.codecs.yaml_writing import dump_yaml
 from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.gvk import GroupVersionKind
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
+from kapi.schema import protobuf_writing
+from kapi.watchcache.entry import Entry
 
 Object = dict[str, Any]
+PROTOBUF_TYPE = PROTOBUF.encode()
 
 
 def encode(tree: Any, media: MediaType) -> bytes:
-    """A tree as JSON (one line, or pretty) or YAML."""
+    """A tree as JSON (one line, or pretty), YAML or protobuf."""
+    if media.protobuf:
+        return protobuf_writing.encode_tree(tree)
     if media.yaml:
         return dump_yaml(tree)
     if media.pretty:
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2) + b"\n"
     return orjson.dumps(tree) + b"\n"
+
+
+def message_of_entry(scope: RequestScope, entry: Entry) -> bytes:
+    """A cached object's protobuf message in the version asked for."""
+    write = protobuf_writing.message_of(scope.kind)
+    return entry.message(write) if scope.same_version else write(scope.from_storage(entry.object))
+
+
+def respond_message(code: int, kind: GroupVersionKind, message: bytes) -> Response:
+    """An object whose protobuf message is made already."""
+    return Response(code, protobuf_writing.envelope(kind, message), PROTOBUF_TYPE)
 
 
 def respond_tree(code: int, tree: Any, media: MediaType) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.codecs.negotiation import output_media_type
-from kapi.endpoints.encoding import respond_object
+from kapi.endpoints.encoding import message_of_entry, respond_message, respond_object
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status
 from kapi.registry import read
@@ -21,6 +21,8 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     namespace = info.namespace if scope.resource.namespaced else ""
     version = ctx.first("resourceVersion") if ctx.query else ""
     entry = await read.get(scope.store, namespace, request_name(ctx), version)
+    if media.protobuf and not media.as_kind:
+        return respond_message(200, scope.kind, message_of_entry(scope, entry))
     if scope.same_version or media.plain:
         return respond_object(ctx, scope, 200, None, scope.served(entry), media)
     return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media, entry.object)

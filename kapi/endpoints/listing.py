@@ -8,14 +8,16 @@ import orjson
 
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
-from kapi.endpoints.encoding import go_type, respond_tree
+from kapi.endpoints.encoding import go_type, message_of_entry, respond_tree
 from kapi.endpoints.options import ListOptions, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.machinery import status
+from kapi.machinery.checkpoint import in_slices, steps
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.schema import protobuf_writing
 from kapi.watchcache.unreadable import Unreadable
 
 Object = dict[str, Any]
@@ -41,6 +43,8 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
             limit=options.limit,
             token=options.continue_,
         )
+        if media.protobuf and page.entries:
+            await in_slices  # what nobody has asked for before has to be encoded
         try:
             if cache.unreadable:
                 _tell_unreadable(ctx, cache.unreadable_in(namespace))
@@ -72,6 +76,8 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
         meta = {"continue": "", **meta}
     if media.plain and (scope.same_version or resource.typed_items):
         return Response(200, joined(scope, page, meta), media.content_type)
+    if media.protobuf and not media.as_kind:
+        return Response(200, list_message(scope, page, meta), media.content_type)
     objects = [scope.from_storage(entry.object) for entry in page.entries]
     if media.as_kind == "Table":
         include = ctx.first("includeObject", "Metadata")
@@ -117,6 +123,18 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
         slices.append((between if start else opening) + part)
     slices.append(b"]}\n")
     return slices
+
+
+def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
+    """The list in protobuf, as slices of bytes; what has been asked for before is joined as it is."""
+    raw = [protobuf_writing.list_head(meta)]
+    for entry in steps(page.entries):
+        message = message_of_entry(scope, entry)
+        raw += (b"\x12", protobuf_writing.varint(len(message)), message)
+    kind = scope.kind._replace(kind=scope.resource.list_kind)
+    head, tail = protobuf_writing.envelope_parts(kind, sum(map(len, raw)))
+    parts = 3 * _PER_SLICE
+    return [head, *(b"".join(raw[start : start + parts]) for start in range(0, len(raw), parts)), tail]
 
 
 def item_prefix(kind: str, version: str) -> bytes:

@@ -19,6 +19,7 @@ from zope.interface import implementer
 
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
+from kapi.endpoints.encoding import message_of_entry
 from kapi.endpoints.errors import to_status
 from kapi.endpoints.options import ListOptions, list_options
 from kapi.endpoints.scope import RequestScope, path_name
@@ -29,6 +30,7 @@ from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
+from kapi.schema import protobuf_writing
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch, WatchEvent
 
@@ -111,6 +113,7 @@ class Form:
             media.as_kind,
             media.as_version,
             self.include if self.table else "",
+            media.protobuf,
         )
         self.chunk_key = (*self.key, "chunk")
 
@@ -127,6 +130,10 @@ class Form:
             return event.json
         if self.plain:
             return self._line(event, self.scope.served(event.entry))
+        if self.media.protobuf and not self.media.as_kind:
+            kind = self.scope.kind
+            message = protobuf_writing.envelope(kind, message_of_entry(self.scope, event.entry))
+            return protobuf_writing.watch_frame(event.type, message)
         obj = self.scope.from_storage(event.entry.object)
         if self.table:
             meta = {"resourceVersion": str(event.revision)}
@@ -143,6 +150,10 @@ class Form:
         else:
             tree = obj
         return self._frame(event.type, tree)
+
+    def error(self, error: Exception) -> bytes:
+        """What ends a stream that cannot go on."""
+        return self._frame("ERROR", to_status(error).status)
 
     @staticmethod
     def _line(event: WatchEvent, data: bytes) -> bytes:
@@ -177,8 +188,9 @@ class Form:
             )
         return obj
 
-    @staticmethod
-    def _frame(kind: str, tree: Object) -> bytes:
+    def _frame(self, kind: str, tree: Object) -> bytes:
+        if self.media.protobuf:
+            return protobuf_writing.watch_frame(kind, protobuf_writing.encode_tree(tree))
         return b'{"type":"' + kind.encode() + b'","object":' + orjson.dumps(tree) + b"}\n"
 
 
@@ -302,7 +314,7 @@ class WatchStream:
     def _write_error(self, error: Exception) -> None:
         if isinstance(error, Compacted):
             error = status.expired(str(error))
-        self._http.write(Form._frame("ERROR", to_status(error).status))
+        self._http.write(self._form.error(error))
 
     def end(self) -> None:
         """Ends the stream properly: the server is shutting down."""

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from kapi.machinery.field import quote
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+#: nanoseconds
+_UNITS = {
+    "ns": 1, "us": 1_000, "\u00b5s": 1_000, "\u03bcs": 1_000, "ms": 1_000_000,
+    "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000,
+}  # fmt: skip
 _TERM = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
 def parse_duration(text: str) -> float:
     """Seconds.  Raises ValueError with Go's message."""
-    rest, sign = text, 1.0
+    return nanoseconds(text) / 1e9
+
+
+def nanoseconds(text: str) -> int:
+    """A duration to the nanosecond; what is less is cut off.  Raises ValueError with Go's message."""
+    rest, sign = text, 1
     if rest[:1] in ("-", "+"):
-        sign = -1.0 if rest[0] == "-" else 1.0
+        sign = -1 if rest[0] == "-" else 1
         rest = rest[1:]
     if rest == "0":
-        return 0.0
+        return 0
     if not rest:
         raise ValueError(f"time: invalid duration {quote(text)}")
-    total = 0.0
+    total = 0
     while rest:
         match = _TERM.match(rest)
         assert match is not None
@@ -31,8 +41,8 @@ def parse_duration(text: str) -> float:
             raise ValueError(f"time: missing unit in duration {quote(text)}")
         if unit not in _UNITS:
             raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
-        total += float((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit]
+        total += int(Fraction((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit])
         rest = rest[match.end() :]
-    if total * 1e9 >= 1 << 63:
+    if total >= 1 << 63:
         raise ValueError(f"time: invalid duration {quote(text)}")
     return sign * total

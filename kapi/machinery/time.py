@@ -41,6 +41,13 @@ def of_unix(seconds: int) -> str:
     return shown + clock.strftime("-%m-%dT%H:%M:%S", moment)
 
 
+@remember(4096)
+def unix_of(text: str) -> tuple[int, int]:
+    """Unix seconds and microseconds of a time as it is stored: ``2006-01-02T15:04:05[.000000]Z``."""
+    parts = (int(text[start:end]) for start, end in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19)))
+    return calendar.timegm(tuple(parts)), int(text[20:-1]) if text[19:20] == "." else 0
+
+
 def stamp(seconds: float) -> str:
     """Unix seconds as an RFC 3339 time in UTC, whole seconds."""
     return clock.strftime("%Y-%m-%dT%H:%M:%SZ", clock.gmtime(seconds))

@@ -38,6 +38,7 @@ class RequestContext:
         "committed",
         "interrupt",
         "flow",
+        "no_protobuf",
         "_worked",
         "_resumed",
         "response_headers",
@@ -64,6 +65,7 @@ class RequestContext:
         self.committed = False  # it has changed what others see, and runs to its end
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
         self.flow: Any = None  # for whom the thread works (kapi.flowcontrol), once priority and fairness has found it
+        self.no_protobuf = False  # the resource is a custom one
         self._worked = 0.0
         self._resumed = perf_counter()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers

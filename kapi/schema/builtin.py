@@ -92,12 +92,12 @@ def _build(name: str) -> Type:
     short = name.rsplit(".", 1)[1]
     special = _SPECIAL.get(name)
     if special is not None:
-        result = Type(special, name=short, go_type=_go_name(name))
+        result = Type(special, name=short, definition=name, go_type=_go_name(name))
         _types[name] = result
         if short.startswith("JSONSchemaPropsOr"):
             result.unions = (definition(_CRD + "JSONSchemaProps"),)
         return result
-    result = Type(Kind.STRUCT, name=short, go_type=_go_name(name))
+    result = Type(Kind.STRUCT, name=short, definition=name, go_type=_go_name(name))
     result.map_type = schema.get("x-kubernetes-map-type", "granular")
     _types[name] = result  # before the fields: JSONSchemaProps contains itself
     required = schema.get("required", ())

@@ -1,8 +1,8 @@
 """Request bodies in protobuf: client-go's typed clients (and so ``kubectl create``) send nothing else for built-in types.
 
 A message is read into the JSON tree that the same object has; what follows (defaults, validation, strictness) does not know the
-difference.  Answers are JSON, which every client that sends protobuf accepts.  Field numbers are facts kept in
-``proto_numbers.txt``; everything else follows from the OpenAPI definitions.
+difference (``protobuf_writing.py`` is the way back).  Field numbers are facts kept in ``proto_numbers.txt``; everything else
+follows from the OpenAPI definitions.
 Upstream: apimachinery ``runtime/serializer/protobuf``; https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -136,14 +136,14 @@ def decode(data: bytes, wanted: GroupVersionKind) -> Object:
             raise ProtobufError("the enclosed JSON is no object")
     else:
         name = names_by_kind().get(kind)
-        if name is None or name not in _numbers():
+        if name is None or name not in numbers():
             raise ProtobufError(f"no protobuf form of kind {kind.kind!r} in {kind.group_version}")
         tree = _message(name, body.raw, _DEPTH)
     return {"kind": kind.kind, "apiVersion": str(kind.group_version), **tree}
 
 
 @functools.cache
-def _numbers() -> dict[str, dict[str, int]]:
+def numbers() -> dict[str, dict[str, int]]:
     """Definition -> field (or >message) -> number."""
     found: dict[str, dict[str, int]] = {}
     package = ""
@@ -163,18 +163,17 @@ def _numbers() -> dict[str, dict[str, int]]:
 @functools.cache
 def _slots(name: str) -> dict[int, Slot]:
     """The fields of a message, by number."""
-    numbers = _numbers()[name]
     properties: Object = definitions().get(name, {}).get("properties", {})
-    return _make_slots(name, numbers, properties)
+    return _make_slots(name, numbers()[name], properties)
 
 
-def _make_slots(name: str, numbers: dict[str, int], properties: Object) -> dict[int, Slot]:
+def _make_slots(name: str, known: dict[str, int], properties: Object) -> dict[int, Slot]:
     slots = {}
     package = name.rpartition(".")[0]
-    for field, number in numbers.items():
+    for field, number in known.items():
         if field.startswith(">"):
             inner = field[1:] if "." in field else f"{package}.{field[1:]}"
-            made = _make_slots(inner, _numbers()[inner], properties)
+            made = _make_slots(inner, numbers()[inner], properties)
             slots[number] = Slot("", _inline_reader(made, inner), "inline")
         elif field in properties:
             slots[number] = _slot(field, properties[field])

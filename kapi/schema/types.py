@@ -38,6 +38,7 @@ class Type:
 
     kind: Kind
     name: str = ""  # definition name without package: "PodSpec"; "" for anonymous ones
+    definition: str = ""  # of a built-in STRUCT or special type: "io.k8s.api.core.v1.PodSpec"
     go_type: str = ""  # how Go's messages name it: "v1.PodSpec", "map[string]string", "int32", "string"
     fields: dict[str, Field] = field(default_factory=dict)
     elem: Type | None = None  # element of LIST, value of MAP

@@ -23,7 +23,7 @@ from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
 from kapi.store.interface import DELETED as GONE
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.entry import Decoded, Entry, Fields, Scope
+from kapi.watchcache.entry import Entry, Fields, Kept, Scope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
 from kapi.watchcache.freshness import Freshness
 from kapi.watchcache.reload import Reload
@@ -44,6 +44,10 @@ class _Logged(msgspec.Struct, eq=False, gc=False):
 
     cache: Cache
     event: CacheEvent
+
+
+DECODED_BYTES = 8_000_000  # of JSON; trees take about eight times that
+ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
 
 
 class Caches:
@@ -69,7 +73,8 @@ class Caches:
         self._age = history_age
         self._limit = history_bytes
         self._caches: dict[tuple[str, str], Cache] = {}
-        self._decoded = Decoded()
+        self._decoded = Kept(DECODED_BYTES, Entry.forget_object)
+        self._encoded = Kept(ENCODED_BYTES, Entry.forget_message)
         self._log: deque[_Logged] = deque()
         self._log_size = 0
         self._times: deque[tuple[float, int]] = deque()
@@ -288,7 +293,7 @@ class Caches:
         cache = self._caches.get((group, resource))
         if cache is None:
             known = GroupResource("" if group == "core" else group, resource)
-            cache = self._caches[group, resource] = Cache(self, known, Scope(self._decoded, {}, True))
+            cache = self._caches[group, resource] = Cache(self, known, Scope(self._decoded, self._encoded, {}, True))
         return cache
 
     def _flush(self) -> None:

@@ -27,11 +27,15 @@ class _Labelled(msgspec.Struct):
 _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 
-class Decoded:
-    """Bounds how much is kept decoded: the oldest trees go first.  Bytes of JSON; trees take about eight times that."""
+class Kept:
+    """Bounds how much is kept beside the JSON, in bytes of JSON: the oldest goes first.
 
-    def __init__(self, limit: int = 8_000_000) -> None:
+    ``forget`` lets go what an entry has.
+    """
+
+    def __init__(self, limit: int, forget: Callable[[Entry], None]) -> None:
         self._limit = limit
+        self._forget = forget
         self._kept: deque[Entry] = deque()
         self._size = 0
 
@@ -41,16 +45,17 @@ class Decoded:
         while self._size > self._limit and len(self._kept) > 1:
             oldest = self._kept.popleft()
             self._size -= len(oldest.data)
-            oldest._object = None
+            self._forget(oldest)
 
 
 class Scope:
     """What the entries of one resource share."""
 
-    __slots__ = ("decoded", "fields", "namespaced", "set_aside")
+    __slots__ = ("decoded", "encoded", "fields", "namespaced", "set_aside")
 
-    def __init__(self, decoded: Decoded, fields: Fields, namespaced: bool) -> None:
+    def __init__(self, decoded: Kept, encoded: Kept, fields: Fields, namespaced: bool) -> None:
         self.decoded = decoded
+        self.encoded = encoded
         self.fields = fields
         self.namespaced = namespaced
         #: called with an entry that turns out not to be readable, and why; answers what to raise
@@ -77,6 +82,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     _object: Object | None = None
     _labels: Mapping[str, str] | None = None
     _fields: dict[str, str] | None = None
+    _message: bytes | None = None
 
     @property
     def object(self) -> Object:
@@ -126,6 +132,17 @@ class Entry(msgspec.Struct, eq=False, gc=False):
                     raise self._unreadable(error) from None
             self._fields = fields
         return self._fields
+
+    def message(self, write: Callable[[Object], bytes]) -> bytes:
+        """The object's protobuf message in the storage version, made once by ``write``.  Raises Unreadable."""
+        if self._message is None:
+            self._message = write(self._object if self._object is not None else self._decode())
+            self._scope.encoded.add(self)
+        return self._message
+
+    def forget_message(self) -> None:
+        """Others are asked for more often."""
+        self._message = None
 
     def forget_object(self) -> None:
         """Nobody is likely to look inside again."""
