@@ -45,7 +45,7 @@ class Delegate(Protocol):
 
     def serves_group_version(self, group: str, version: str) -> bool: ...
 
-    def serves_resource(self, group: str, version: str, plural: str) -> bool: ...
+    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool: ...
 
 
 class NotFound:
@@ -71,7 +71,7 @@ class NotFound:
     def serves_group_version(self, group: str, version: str) -> bool:
         return False
 
-    def serves_resource(self, group: str, version: str, plural: str) -> bool:
+    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool:
         return False
 
 
@@ -193,7 +193,7 @@ class GenericServer:
     def serves_group_version(self, group: str, version: str) -> bool:
         return self.table.serves_group_version(group, version) or self.delegate.serves_group_version(group, version)
 
-    def serves_resource(self, group: str, version: str, plural: str) -> bool:
-        return self.table.scope(group, version, plural) is not None or self.delegate.serves_resource(
-            group, version, plural
+    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool:
+        return self.table.scope(group, version, plural, subresource) is not None or self.delegate.serves_resource(
+            group, version, plural, subresource
         )

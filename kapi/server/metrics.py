@@ -184,8 +184,8 @@ class Metrics:
         """Adds families over foreign state."""
         self.registry.register(FunctionCollector(make))
 
-    def filter(self, known: Callable[[str, str, str], bool]) -> Callable[[Any], None]:
-        """The filter that counts every request; ``known`` says which resources may be label values."""
+    def filter(self, known: Callable[[str, str, str, str], bool]) -> Callable[[Any], None]:
+        """The filter that counts every request; ``known`` says which (sub)resources may be label values."""
         requests = self.requests
 
         def count(ctx: Any) -> None:
@@ -222,11 +222,11 @@ class _Sink:
     def register(self, collector: Any) -> None: ...
 
 
-def request_key(ctx: Any, known: Callable[[str, str, str], bool]) -> Key:
+def request_key(ctx: Any, known: Callable[[str, str, str, str], bool]) -> Key:
     """The bounded labels of a request."""
     info = ctx.info
     method = ctx.method if ctx.method in _METHODS else "other"
-    if info is None or not info.is_resource or not known(info.group, info.version, info.resource):
+    if info is None or not info.is_resource or not known(info.group, info.version, info.resource, info.subresource):
         return (method, "", "", "", "", "")
     verb = {"list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION", "proxy": "CONNECT"}.get(
         info.verb, method
