@@ -94,7 +94,7 @@ def _too_deep(body: Object) -> bool:
     for _ in range(_ENCODER_DEPTH - MAX_DEPTH):
         tree = [tree]
     try:
-        orjson.dumps(tree)
+        orjson.dumps(tree, default=float)  # numbers of a patch may be Literal
     except TypeError as error:
         return "Recursion limit" in str(error)
     return False

@@ -79,11 +79,17 @@ async def position(connection: Connection, keys: Keys) -> tuple[int, bytes]:
 
 
 async def continues(connection: Connection, keys: Keys, revision: int, newest: Change | None) -> bool:
-    """Whether the stream has, at the revision, the change that we know; nothing to compare is True."""
+    """Whether the store's history can be the one whose change at ``revision`` we know; nothing to compare is True.
+
+    A change that was compacted tells nothing: if more than that one is gone, the gap will be seen.
+    """
     if newest is None:
         return True
     at = f"{revision}-0"
     entries = await connection.execute_command("XRANGE", keys.stream, at, at)
+    if not entries:
+        oldest = await connection.execute_command("XRANGE", keys.stream, "-", "+", "COUNT", 1)
+        return bool(oldest) and identifier_of(oldest[0])[0] > revision
     return Skipped().changes(entries) == [newest]
 
 

@@ -111,6 +111,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             else:
                 try:
                     self._labels = _labels_of(self.data).metadata.labels or _NO_LABELS
+                except RecursionError:  # a deep object, and a deep stack already
+                    self._labels = self.object["metadata"].get("labels") or _NO_LABELS
                 except msgspec.DecodeError as error:
                     raise self._unreadable(error) from None
         return self._labels

@@ -6,6 +6,7 @@ Upstream: apiserver ``storage/errors.go`` (NewCorruptObjError), KEP-3926.
 from __future__ import annotations
 
 import msgspec
+import orjson
 
 from kapi.machinery.status import InternalError
 
@@ -64,9 +65,12 @@ def problem_of(data: bytes, revision: int, name: str) -> str:
     if not data.startswith(b'{"kind":') or data.find(b'"metadata":{"resourceVersion":"%d"' % revision, 0, _HEAD) < 0:
         return "not in the form that is stored"
     try:
-        metadata = _decode(data).metadata
-        if not data.isascii():
-            data.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        try:
+            metadata = _decode(data).metadata
+            if not data.isascii():
+                data.decode()
+        except RecursionError:  # msgspec counts the caller's frames, too; a tree has no such bound
+            metadata = msgspec.convert(orjson.loads(data), _Stored).metadata
+    except ValueError as error:
         return str(error)
     return "" if metadata.name == name else "it has another name"

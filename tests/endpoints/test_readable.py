@@ -52,6 +52,8 @@ OBJECTS = st.lists(st.tuples(STRINGS, VALUES), max_size=3).map(_object)
 
 def check_readable(api: MemoryAPI, uri: str, resource: GroupResource) -> None:
     """Every way to read answers, and a server that starts over the same store reads the same."""
+    unreadable = [error.why for error in api.caches.cache(resource).unreadable.values()]
+    assert not unreadable
     for name in [item["metadata"]["name"] for item in api.ask("GET", uri).json["items"]]:
         read = api.ask("GET", f"{uri}/{name}")
         assert read.code == 200
@@ -139,6 +141,33 @@ def test_what_a_patch_is_answered_200_for_can_be_read(shared: MemoryAPI, data: s
     assert answer.code in (200, 400, 409, 422), answer.written
     check_readable(shared, REVISIONS, GroupResource("apps", "controllerrevisions"))
     _end(shared, REVISIONS, watches)
+
+
+@_SETTINGS
+@given(OBJECTS, st.sampled_from(["yaml", "protobuf"]))
+def test_the_other_forms_of_a_body_are_no_way_around(shared: MemoryAPI, data: str, form: str) -> None:
+    head = '{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"a","labels":{"a":"b"}},"revision":1,"data":'
+    watches = _watching(shared, REVISIONS)
+    if form == "yaml":
+        answer = shared.ask("POST", REVISIONS, head + data + "}", type="application/yaml")
+    else:
+        meta = _field(1, b"a") + _field(11, _field(1, b"a") + _field(2, b"b"))
+        raw = _field(1, meta) + _field(2, _field(1, data.encode())) + b"\x18\x01"
+        kind = _field(1, _field(1, b"apps/v1") + _field(2, b"ControllerRevision"))
+        body = b"k8s\0" + kind + _field(2, raw)
+        answer = shared.ask("POST", REVISIONS, body, type="application/vnd.kubernetes.protobuf")
+    assert answer.code in (201, 400, 422), answer.written
+    check_readable(shared, REVISIONS, GroupResource("apps", "controllerrevisions"))
+    _end(shared, REVISIONS, watches)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of bytes in protobuf."""
+    size, length = len(content), b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
 def test_half_a_surrogate_pair_is_stored_as_the_replacement_character(api: MemoryAPI) -> None:

@@ -17,6 +17,7 @@ from kapi.store.entries import ForeignEntry, read_entry, read_halves, read_value
 from kapi.store.errors import KeyExists, OutcomeUnknown, StoreUnavailable, UnsuitableStore
 from kapi.store.factory import embedded_store, external_store
 from kapi.store.interface import Change, StoredObject
+from kapi.store.loading import continues
 from tests.store.contract import HEAD, TAIL, Recorder, data
 from tests.store.servers import Server
 
@@ -270,6 +271,20 @@ class SharedServer(FeedCase):
         await self.ask("EVAL", script, len(names), *names, *copies.values())
         await self.until(lambda: self.follower.resets == 2)
         self.assertEqual(self.names, ["a", "other"])
+
+    async def test_compaction_of_what_we_know_is_no_reason_to_load_anything(self) -> None:
+        await self.write("a", "b")
+        await self.until(lambda: self.follower.revision == 2)
+        progress = self.store._progress
+        assert progress is not None
+        connection = await self.store.address.endpoint(reactor).connect(ConnectionFactory())
+        self.addCleanup(connection.abort)
+        known = progress.newest
+        await self.write("c")
+        await self.ask("XTRIM", "{kapi}:changes", "MINID", "=", "3-0")
+        self.assertTrue(await continues(connection, self.store._keys, 2, known))
+        await self.ask("XDEL", "{kapi}:changes", "3-0")
+        self.assertFalse(await continues(connection, self.store._keys, 2, known))
 
     async def test_a_counter_that_was_lost_follows_the_changes(self) -> None:
         await self.write("a", "b", "c")

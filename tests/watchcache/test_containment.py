@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -104,6 +106,19 @@ class OneObject(CacheTest):
         self.assertEqual((self.keys(self.pods.list()[0]), self.caches.skipped.total), (["ns/a"], 1))
         self.open()
         self.assertEqual((self.keys(self.pods.list()[0]), self.caches.skipped.total), (["ns/a"], 1))
+
+    def test_a_deep_object_is_readable_from_a_deep_stack(self) -> None:
+        head, tail = halves("deep", a="b")
+        self.run_async(self.store.create("core/pods/ns/other", *halves("other")))
+
+        def down(frames: int) -> int:
+            if frames:
+                return down(frames - 1)
+            tree = b"[" * 230 + b"]" * 230
+            self.run_async(self.store.create("core/pods/ns/deep", head, tail[:-1] + b',"d":%s}' % tree))
+            return len(self.pods.list("ns", Predicate(parse_labels("a=b"), parse_fields("")))[0])
+
+        self.assertEqual(down(sys.getrecursionlimit() - len(inspect.stack()) - 150), 1)
 
     def test_the_stored_form_is_what_counts(self) -> None:
         head, tail = halves("a", labels="b")
