@@ -38,14 +38,10 @@ class TakenConnection:
         channel = http.channel
         transport = getattr(channel, "transport", None)
         owner = getattr(transport, "wrappedProtocol", None)
-        if transport is None or owner is None or not hasattr(channel, "setRawMode"):
+        if transport is None or owner is None or not hasattr(channel, "unread"):
             raise NotUpgradable("the connection cannot be upgraded")
         self.transport = transport
-        self._waiting = b"".join(getattr(channel, "_dataBuffer", ()))
-        channel.setTimeout(None)
-        deadline = getattr(channel, "_set_deadline", None)
-        if deadline is not None:
-            deadline(0)
+        self._waiting: bytes = channel.unread()
         transport.unregisterProducer()
         owner.channel = self
         owner.dataReceived = self.dataReceived

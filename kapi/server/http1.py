@@ -200,6 +200,10 @@ class Channel(http.HTTPChannel):
             self.owner.watched.add(self)
         super().requestDone(request)
 
+    def unread(self) -> bytes:
+        """What came behind the request in hand, for one who takes the connection over."""
+        return b"".join(self._dataBuffer)
+
     def getPeer(self) -> Any:
         """The client's address, asked of the socket once."""
         if self._peer is None:

@@ -52,7 +52,7 @@ class _Arrival:
         self.flow: Flow | None = flow
 
     def take_turn(self) -> None:
-        if not self._http._disconnected:
+        if not self._http.gone:
             self._runner.answer(self._http)
 
 

@@ -83,7 +83,7 @@ class Request(MemoryRequest):
         return IPv4Address("TCP", "192.0.2.7", 1234)
 
     def write_whole(self, fields: Any, body: bytes) -> None:
-        if body == b"broken" or getattr(self, "_disconnected", False):
+        if body == b"broken" or self.gone:
             raise RuntimeError("the transport is broken")
         self.order.append(self.uri.decode())
         super().write_whole(fields, body)
@@ -153,7 +153,6 @@ class Runner(SynchronousTestCase):
 
     def test_a_client_that_has_gone_meanwhile_is_finished_with(self) -> None:
         gone = self.ask("/plain")
-        gone._disconnected = True  # type: ignore[attr-defined]
         gone.disconnect()
         self.clock.advance(0)
         self.assertEqual(self.finished, [("/plain", 200)])

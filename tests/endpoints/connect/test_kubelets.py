@@ -87,11 +87,9 @@ class Channel:
         self.transport = StringTransport()
         self.transport.wrappedProtocol = Owner()  # type: ignore[attr-defined]
         self.transport.registerProducer(self, True)  # as twisted.web does for a request that is being answered
-        self._dataBuffer = [b"early"]
 
-    def setRawMode(self) -> None: ...
-
-    def setTimeout(self, seconds: float | None) -> None: ...
+    def unread(self) -> bytes:
+        return b"early"
 
 
 class ConnectTests(TestCase):
