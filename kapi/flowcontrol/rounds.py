@@ -22,6 +22,8 @@ from kapi.flowcontrol.shares import Flow, Level, Shares, Worker
 
 log = Logger()
 BUDGET = 0.001  # seconds of work in one turn of the reactor
+_ALONE = 0.05  # seconds after which a flow that nobody else was served beside is taken to be alone for now
+_LONGER = 5.0  # what a turn may take then, in budgets: more that is done together costs less
 NEWCOMERS = 60.0  # the weight of connections that have not made a request yet, beside the levels' seats
 _MEMORY = 1.0  # seconds for which the thread stays shared after the last change from one flow to another
 _FLOWS = 4  # that a connection is read for
@@ -48,6 +50,9 @@ class Rounds:
         self._in_turn = False
         self._used = 0.0  # seconds of this turn of the reactor, without the piece that is under way
         self._scheduled = False
+        self._served: Flow | None = None  # the flow that was served last
+        self._alone_from = 0.0  # reactor seconds
+        self._most = budget  # seconds of a turn of the reactor now
 
     # -- whether anybody competes
 
@@ -89,7 +94,7 @@ class Rounds:
 
     def busy(self) -> bool:
         """Whether what comes now has to wait."""
-        return bool(self._shares) or self._used > self._budget
+        return bool(self._shares) or self._used > self._most
 
     def wait(self, worker: Worker) -> None:
         """``worker`` has something to do for its flow, and takes its turn later."""
@@ -123,11 +128,12 @@ class Rounds:
         """One after the other until the budget is used up; at least one."""
         self._scheduled = False
         self._used = 0.0
+        self._most = most = self._budget * (_LONGER if self._reactor.seconds() > self._alone_from else 1.0)
         shares = self._shares
         while shares:
             worker, flow = shares.take()
             self._take(worker, flow)
-            if self._used > self._budget:
+            if self._used > most:
                 break
         if shares:
             self._come_back()
@@ -145,6 +151,10 @@ class Rounds:
         """As ``begin``, for one whose turn it is; ``end_turn`` follows."""
         before = self.begin(flow)
         if before is None:
+            if flow is not self._served:
+                self._served = flow
+                self._alone_from = self._reactor.seconds() + _ALONE
+                self._most = self._budget
             self._in_turn = True
             self._until_over = self._since + self._budget
         return before
@@ -161,7 +171,6 @@ class Rounds:
         before = self._for
         if before is None:
             self._since = self._timer()
-            self._come_back()  # a new turn, a new budget
         else:
             self._count(before)
         self._shares.wake(flow)

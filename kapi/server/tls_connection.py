@@ -111,10 +111,8 @@ class TLSConnection(TLSWriting, tcp.Server):
         rounds = self.rounds
         if rounds is None:
             return self._read()
-        if not self._established:
-            rounds.met(self.flows[0])
-        if not rounds.shared():
-            return self._read()
+        if self._established and not rounds.shared():
+            return self._read()  # handshakes always wait for one another: they take long
         if not rounds.busy():
             before = rounds.begin_turn(rounds.first(self.flows))
             try:

@@ -58,6 +58,19 @@ class Turns(SynchronousTestCase):
         self.turn()
         self.assertEqual(self.clock.getDelayedCalls(), [], "nothing goes on turning when nobody waits")
 
+    def test_a_flow_that_is_alone_for_now_may_take_longer(self) -> None:
+        def take(flow: Flow, pieces: int) -> int:
+            for _ in range(pieces):
+                self.rounds.wait(self.piece("a", flow))
+            return len(self.turn())
+
+        self.assertEqual(take(self.noisy, 20), 3)
+        self.clock.rightNow += 0.1
+        self.assertEqual(take(self.noisy, 0), 13)
+        self.rounds.wait(self.piece("b", self.quiet))
+        self.turn()
+        self.assertEqual(take(self.noisy, 20), 3)
+
     def test_one_is_served_in_each_turn_however_long_it_takes(self) -> None:
         for name in "ab":
             self.rounds.wait(self.piece(name, self.noisy, 5.0))
@@ -128,10 +141,10 @@ class Turns(SynchronousTestCase):
         self.worked += 0.002
         self.rounds.end(before)
         self.assertTrue(self.rounds.late())
-        self.turn()
-        self.assertFalse(self.rounds.late())
         self.rounds.wait(self.piece("waits", self.quiet))
         self.assertTrue(self.rounds.late())
+        self.turn()
+        self.assertFalse(self.rounds.late())
 
     def test_a_flow_may_wait_in_the_middle_of_its_work(self) -> None:
         self.rounds.turn(self.noisy).addCallback(lambda _: self.order.append("goes on"))
