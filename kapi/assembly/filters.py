@@ -52,7 +52,7 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
     reads, writes = generic.max_requests_inflight, generic.max_mutating_requests_inflight
     if not options.features.enable_priority_and_fairness or not reads + writes:
         return max_in_flight(reads, writes) if reads or writes else None
-    made.rounds = Rounds(reactor)
+    made.rounds = made.slices.rounds = Rounds(reactor)
     controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), made.rounds)
 
     async def follow() -> None:

@@ -18,6 +18,7 @@ from greenlet import getcurrent, greenlet
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
 from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import Interrupted
@@ -116,11 +117,17 @@ _SUSPENDED = object()
 class Suspended:
     """A computation between two slices.  Whoever got it says who waits for it."""
 
-    __slots__ = ("owner", "worker")
+    __slots__ = ("_slices", "flow", "owner", "worker")
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, slices: Slices) -> None:
         self.worker = worker
         self.owner: Owner
+        self.flow: Flow | None = None
+        self._slices = slices
+
+    def take_turn(self) -> None:
+        """The next slice, when it is its flow's turn."""
+        self._slices.resume(self)
 
 
 class Slices:
@@ -136,6 +143,8 @@ class Slices:
         self._reactor = reactor
         self._length = length
         self._turn = turn
+        #: whose turn it is while several flows compete; None when nothing tells them apart
+        self.rounds: Rounds | None = None
         self._idle: list[Worker] = []
         self._ready: dict[Flow | None, deque[Suspended]] = {}  # the flow that was served last is at the end
         self._used = 0.0  # seconds of this turn
@@ -151,6 +160,11 @@ class Slices:
         """``owner`` learns the result when the computation has come to its end."""
         suspended.owner = owner
         flow = owner.flow
+        rounds = self.rounds
+        if rounds is not None and flow is not None and rounds.shared():
+            suspended.flow = flow
+            rounds.wait(suspended)
+            return
         queue = self._ready.get(flow)
         if queue is None:
             queue = self._ready[flow] = deque()
@@ -187,7 +201,7 @@ class Slices:
                 self._used += used
                 self._come_back()
             if switched is _SUSPENDED:
-                return Suspended(worker)
+                return Suspended(worker, self)
         result, worker.result, worker.computation = worker.result, None, None
         if len(self._idle) < _IDLE:
             self._idle.append(worker)
@@ -214,13 +228,14 @@ class Slices:
             suspended = queue.popleft()
             if queue:
                 ready[flow] = queue
-            self._resume(suspended)
+            self.resume(suspended)
             if self._used >= self._turn or self._length < 0:
                 break
         if ready:
             self._come_back()
 
-    def _resume(self, suspended: Suspended) -> None:
+    def resume(self, suspended: Suspended) -> None:
+        """One slice of it."""
         owner = suspended.owner
         owner.resumed()
         result = self._go(suspended.worker, ())

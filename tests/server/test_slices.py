@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.filters.chain import FilterChain
+from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow, Level
 from kapi.machinery.checkpoint import Interrupted, checkpoint, commit, engage, in_slices, steps
 from kapi.machinery.status import Timeout
@@ -322,6 +323,41 @@ class Requests(Turns):
         self.assertEqual([name for name in self.order if name.startswith("quiet")], ["quiet-1", "quiet-2"])
         while self.clock.calls:
             self.turn()
+
+    def test_while_flows_compete_a_slice_waits_for_its_flows_turn(self) -> None:
+        """A long computation is no way around priority and fairness: it shares the thread with what others have to do."""
+        worked = [0.0]
+        rounds = self.slices.rounds = Rounds(self.clock, timer=lambda: worked[0], budget=0.001)
+        level = Level("workload-low")
+        long, short = Flow(level), Flow(level)
+        order: list[str] = []
+
+        class Short:
+            flow: Flow | None = short
+
+            def take_turn(self) -> None:
+                order.append("short")
+                worked[0] += 0.001
+
+        async def compute(ctx: RequestContext) -> Response:
+            ctx.flow = long
+            engage()
+            for _ in range(20):
+                checkpoint()
+                order.append("long")
+                worked[0] += 0.005
+            return Response(200)
+
+        rounds.met(long)
+        rounds.met(short)
+        for _ in range(60):
+            rounds.wait(Short())
+        RequestRunner(FilterChain([], compute), self.clock, slices=self.slices).serve(MemoryRequest("POST", "/"))
+        while self.clock.calls:
+            self.turn()
+        self.assertEqual(order.count("long"), 20)
+        self.assertLessEqual(order[:40].count("long"), 10, "a fifth, and a little ahead at first")
+        self.assertGreaterEqual(order[:40].count("long"), 4)
 
     def test_the_errors_have_their_tracebacks(self) -> None:
         async def broken(ctx: RequestContext) -> Response:
