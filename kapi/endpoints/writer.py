@@ -15,11 +15,11 @@ from twisted.internet.interfaces import IPullProducer
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
+from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.request.context import RequestContext
 from kapi.request.response import SLICE, HijackedResponse, Response, StreamResponse, leaves_whole
 
 GZIP_FROM = 128 * 1024  # bytes
-_WARNINGS_MAX = 4 * 1024  # characters in all warnings of an answer
 
 
 def warning_header(text: str) -> bytes:
@@ -57,7 +57,7 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
 
 
 def _warning_headers(warnings: list[str]) -> list[bytes]:
-    room = _WARNINGS_MAX
+    room = MAX_CHARACTERS
     values = []
     for text in warnings:
         if len(text) > room:

@@ -22,6 +22,8 @@ from typing import Any
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupResource
 
+MAX_CAUSES = 4 * 1024 * 1024  # characters of what a 422 says is wrong
+
 
 class StatusError(Exception):
     """An error with the Status that answers the request."""
@@ -193,7 +195,10 @@ def forbidden(resource: GroupResource, name: str, why: str) -> Forbidden:
 
 
 def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The 422 of a failed validation.  The message lists each distinct error once, in order."""
+    """The 422 of a failed validation.  The message lists each distinct error once, in order.
+
+    An error may quote a whole list for each entry that it finds wrong: what exceeds ``MAX_CAUSES`` is only counted.
+    """
     details: dict[str, Any] = {}
     if name:
         details["name"] = name
@@ -201,9 +206,21 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
         details["group"] = kind.group
     if kind.kind:
         details["kind"] = kind.kind
-    if errors:
-        details["causes"] = [error.cause() for error in errors]
-    texts = list(dict.fromkeys(str(error) for error in errors))
+    causes: list[dict[str, Any]] = []
+    distinct: dict[str, None] = {}
+    size = 0
+    for error in errors:
+        cause = error.cause()
+        text = f"{error.field}: {cause['message']}"
+        causes.append(cause)
+        distinct[text] = None
+        size += len(text)
+        if size > MAX_CAUSES and len(causes) < len(errors):
+            distinct[f"and {len(errors) - len(causes)} more errors"] = None
+            break
+    if causes:
+        details["causes"] = causes
+    texts = list(distinct)
     if not texts:
         summary = ""
     elif len(texts) == 1:

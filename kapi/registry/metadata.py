@@ -6,6 +6,8 @@ import os
 import secrets
 from typing import Any
 
+import orjson
+
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError
@@ -78,18 +80,14 @@ def dedup_owner_references(obj: Object, after_admission: bool) -> str:
     references = obj.get("metadata", {}).get("ownerReferences")
     if not references or len(references) < 2:
         return ""
-    kept: list[Object] = []
-    duplicates: list[str] = []
+    kept: dict[bytes, Object] = {}
+    duplicates: dict[str, None] = {}
     for reference in steps(references):
-        if reference in kept:
-            uid = reference.get("uid", "")
-            if uid not in duplicates:
-                duplicates.append(uid)
-        else:
-            kept.append(reference)
+        if kept.setdefault(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS), reference) is not reference:
+            duplicates[reference.get("uid", "")] = None
     if not duplicates:
         return ""
-    obj["metadata"]["ownerReferences"] = kept
+    obj["metadata"]["ownerReferences"] = list(kept.values())
     text = _OWNER_DUPLICATES_AFTER if after_admission else _OWNER_DUPLICATES
     return text.format(", ".join(duplicates))
 

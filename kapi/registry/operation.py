@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery import warnings
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.request.user import LOOPBACK_USER, UserInfo
@@ -55,8 +56,7 @@ class Operation:
         return GroupVersionKind(self.resource.group, self.resource.version, self.resource.kind)
 
     def warn(self, text: str) -> None:
-        if text and text not in self.warnings:
-            self.warnings.append(text)
+        warnings.add(self.warnings, text)
 
 
 class Stored:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from kapi.machinery import warnings
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -111,5 +112,4 @@ class RequestContext:
 
     def warn(self, text: str) -> None:
         """Adds a warning header, once per text."""
-        if text and text not in self.warnings:
-            self.warnings.append(text)
+        warnings.add(self.warnings, text)

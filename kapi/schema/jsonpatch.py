@@ -16,11 +16,16 @@ from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.schema import gotext
+from kapi.schema.longlist import LONG, LongList, plain
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 _OPERATION_FIELDS = {"op": "string", "path": "string", "from": "string", "value": ""}
+
+
+Container = dict[str, Any] | list[Any] | LongList
+_CONTAINERS = (dict, list, LongList)
 
 
 class PatchError(ValueError):
@@ -93,7 +98,7 @@ def patched(document: Any, operations: list[dict[str, Any]], *, max_copied: int 
     run = _Run(tree.copy(document), max_copied)
     for operation in steps(operations):
         run.one(operation)
-    return run.document
+    return plain(run.document) if run.long else run.document
 
 
 class _Run:
@@ -103,6 +108,7 @@ class _Run:
         self.document = document
         self.max_copied = max_copied
         self.copied = 0
+        self.long = False  # whether there are long lists in the document
 
     def one(self, operation: dict[str, Any]) -> None:
         kind = operation.get("op")
@@ -111,22 +117,38 @@ class _Run:
             raise PatchError(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
         action(self, operation)
 
-    def find(self, path: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
+    def find(self, path: str) -> tuple[Container | None, str]:
         """The container a path ends in and the last token; None where a step is missing or no container."""
         parts = path.split("/")
         if len(parts) < 2:
             return None, ""
-        node = self.document
+        node, parent, key = self.document, None, ""
         for part in parts[1:-1]:
+            parent, key = node, _unescape(part)
             try:
-                node = _get(node, _unescape(part))
+                node = _get(node, key)
             except PatchError:
                 return None, ""
-            if not isinstance(node, (dict, list)):
+            if not isinstance(node, _CONTAINERS):
                 return None, ""
-        if not isinstance(node, (dict, list)):
+        if not isinstance(node, _CONTAINERS):
             return None, ""
+        if type(node) is list and len(node) >= LONG:
+            node = self._lengthened(node, parent, key)
         return node, _unescape(parts[-1])
+
+    def _lengthened(self, items: list[Any], parent: Any, key: str) -> LongList:
+        """Puts a long list in the place of one that is about to be worked on."""
+        self.long = True
+        long = LongList(items)
+        if parent is None:
+            self.document = long
+        elif isinstance(parent, dict):
+            parent[key] = long
+        else:
+            index = _index(key)
+            parent[index + len(parent) if index < 0 else index] = long
+        return long
 
     def add(self, operation: dict[str, Any]) -> None:
         path = _member(operation, "path", "add operation failed to decode path: missing value")
@@ -159,10 +181,11 @@ class _Run:
             _get(container, key)
         except PatchError:
             raise PatchError(f"replace operation does not apply: doc is missing key: {path}: missing value") from None
-        if isinstance(container, list):
-            container[_index(key)] = value
-        else:
+        if isinstance(container, dict):
             container[key] = value
+        else:
+            index = _index(key)
+            container[index + len(container) if index < 0 else index] = value
 
     def move(self, operation: dict[str, Any]) -> None:
         source = _member(
@@ -207,6 +230,7 @@ class _Run:
         container, key = self.find(path)
         if container is None:
             raise PatchError(f"copy operation does not apply: doc is missing destination path: {path}: missing value")
+        value = plain(value) if self.long else tree.copy(value)
         if value is not None:
             engage()  # a few of them make a large document
             self.copied += len(orjson.dumps(value))
@@ -215,7 +239,7 @@ class _Run:
                 "Unable to complete the copy, the accumulated size increase of copy is "
                 f"{self.copied}, exceeding the limit {self.max_copied}"
             )
-        _wrapped("error while adding value during copy", _add, container, key, tree.copy(value))
+        _wrapped("error while adding value during copy", _add, container, key, value)
 
 
 _ACTIONS = {
@@ -230,14 +254,14 @@ _ACTIONS = {
 
 def same(one: Any, other: Any) -> bool:
     """Equality of JSON values as ``test`` sees it: ``1`` and ``1.0`` and ``true`` are three values."""
-    if type(one) is not type(other):
+    if type(one) is not type(other) and type(one) is not LongList:
         return False
     if isinstance(one, dict):
         return len(one) == len(other) and all(
             key in other and same(item, other[key]) for key, item in steps(one.items())
         )
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, (list, LongList)):
+        return type(other) is list and len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
 
 
@@ -275,12 +299,14 @@ def _bounded(index: int, low: int, high: int) -> int:
 def _get(container: Any, key: str) -> Any:
     if isinstance(container, dict):
         return container.get(key)
-    if not isinstance(container, list):
+    if not isinstance(container, (list, LongList)):
         raise PatchError("unknown object type")
-    return container[_bounded(_index(key), -len(container), len(container))]
+    size = len(container)
+    index = _bounded(_index(key), -size, size)
+    return container[index + size if index < 0 else index]
 
 
-def _add(container: dict[str, Any] | list[Any], key: str, value: Any) -> None:
+def _add(container: Container, key: str, value: Any) -> None:
     if isinstance(container, dict):
         container[key] = value
         return
@@ -296,10 +322,12 @@ def _add(container: dict[str, Any] | list[Any], key: str, value: Any) -> None:
     container.insert(index + size if index < 0 else index, value)
 
 
-def _remove(container: dict[str, Any] | list[Any], key: str) -> None:
+def _remove(container: Container, key: str) -> None:
     if isinstance(container, dict):
         if key not in container:
             raise PatchError(f"Unable to remove nonexistent key: {key}: missing value")
         del container[key]
         return
-    del container[_bounded(_index(key), -len(container), len(container))]
+    size = len(container)
+    index = _bounded(_index(key), -size, size)
+    del container[index + size if index < 0 else index]

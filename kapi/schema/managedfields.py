@@ -69,10 +69,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 def reset_set(fields: Iterable[str]) -> Set:
     """The set of a strategy's dotted reset fields."""
-    result: Set = {}
-    for path in fields:
-        result = fieldset.union(result, fieldset.path_set(tuple("f:" + part for part in path.split("."))))
-    return result
+    return fieldset.from_paths(tuple("f:" + part for part in path.split(".")) for path in fields)
 
 
 _REMEMBERED = 4096  # bytes of JSON: larger sets are worked out anew
@@ -428,6 +425,7 @@ def _capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
     managers, times = dict(managers), dict(times)
     updaters.sort(key=lambda manager: (times.get(manager, ""), manager.identifier))
     first_of: dict[str, Manager] = {}
+    merged: dict[Manager, list[Set]] = {}  # what each bucket is made of
     count = len(updaters)
     for manager in steps(updaters):
         if count <= MAX_UPDATE_MANAGERS:
@@ -441,9 +439,13 @@ def _capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
         bucket = Manager(ANCIENT, "Update", version)
         if bucket not in managers:
             managers[bucket] = managers.pop(first)
-        managers[bucket] = Owned(fieldset.union(owned.fields, managers[bucket].fields), version, owned.applied)
+        merged.setdefault(bucket, [managers[bucket].fields]).append(owned.fields)
         del managers[manager]
+        if manager == bucket:
+            del merged[bucket]
         count -= 1
         if manager in times:
             times[bucket] = times[manager]
+    for bucket, sets in merged.items():
+        managers[bucket] = Owned(fieldset.union_all(sets), bucket.api_version, False)
     return managers, times

@@ -12,6 +12,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.schema import gotext
+from kapi.schema.listindex import Index, PatchError, mark, typed_mark
 from kapi.schema.types import Field, Kind, Type
 
 DIRECTIVE = "$patch"
@@ -20,10 +21,6 @@ DELETE_FROM = "$deleteFromPrimitiveList"
 ELEMENT_ORDER = "$setElementOrder"
 
 Object = dict[str, Any]
-
-
-class PatchError(ValueError):
-    """A patch that does not apply; upstream answers with its text and 500."""
 
 
 class BadFormat(PatchError):
@@ -201,9 +198,10 @@ def _retain_keys(original: Object, change: Object) -> None:
     """Clears what ``$retainKeys`` does not list; the patch may only hold what it lists."""
     if RETAIN_KEYS not in change:
         return
-    listed = change.pop(RETAIN_KEYS)
-    if not isinstance(listed, list):
+    given = change.pop(RETAIN_KEYS)
+    if not isinstance(given, list):
         raise BadFormat(_RETAIN_FORMAT)
+    listed = {key for key in given if isinstance(key, str)}
     for key, value in steps(change.items()):
         if value is not None and not key.startswith((DELETE_FROM, ELEMENT_ORDER)) and key not in listed:
             raise BadFormat(_RETAIN_FORMAT)
@@ -289,37 +287,31 @@ def _partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[An
     """Items that are in another list, and the others."""
     inside: list[Any] = []
     outside: list[Any] = []
+    if merge_key:
+        index = Index(by, merge_key)
+        for item in steps(items):
+            (inside if index.find(_merge_value(item, merge_key)) >= 0 else outside).append(item)
+        return inside, outside
+    marks = set(map(mark, steps(by)))
     for item in steps(items):
-        if merge_key:
-            value = _merge_value(item, merge_key)
-            found = _find(by, merge_key, value) >= 0
-        else:
-            found = item in by
-        (inside if found else outside).append(item)
+        (inside if mark(item) in marks else outside).append(item)
     return inside, outside
-
-
-def _find(items: list[Any], merge_key: str, value: Any) -> int:
-    for i, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise PatchError(f"value for key {i} is not a map")
-        if merge_key in item and item[merge_key] == value and type(item[merge_key]) is type(value):
-            return i
-    return -1
 
 
 def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
     """Both lists in one: each keeps its own order, an item of the live list stands where the live order lets it."""
 
-    def place(order: list[Any], item: Any) -> int:
-        value = item.get(merge_key) if merge_key and isinstance(item, dict) else item
-        for i, other in enumerate(steps(order)):
-            if (other.get(merge_key) if merge_key and isinstance(other, dict) else other) == value:
-                return i
-        return -1
+    def address(item: Any) -> Any:
+        return mark(item.get(merge_key) if merge_key and isinstance(item, dict) else item)
 
-    def arranged(items: list[Any], order: list[Any]) -> list[Any]:
-        placed = [(place(order, item), item) for item in steps(items)]
+    def placed_by(order: list[Any]) -> dict[Any, int]:
+        places: dict[Any, int] = {}
+        for i, item in enumerate(steps(order)):
+            places.setdefault(address(item), i)
+        return places
+
+    def arranged(items: list[Any], places: dict[Any, int]) -> list[Any]:
+        placed = [(places.get(address(item), -1), item) for item in steps(items)]
         if all(at >= 0 for at, _ in steps(placed)) or len(placed) > _SMALL:
             return [item for _, item in steps(sorted(placed, key=lambda pair: pair[0]))]
         # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
@@ -330,8 +322,11 @@ def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: lis
                 j -= 1
         return [item for _, item in steps(placed)]
 
-    right = arranged(patched, wanted)
-    left = arranged(others, live)
+    in_live = placed_by(live)
+    right = arranged(patched, placed_by(wanted))
+    left = arranged(others, in_live)
+    left_places = [in_live.get(address(item), -1) for item in left]
+    right_places = [in_live.get(address(item), -1) for item in right]
     result: list[Any] = []
     i = j = 0
     while i < len(left) or j < len(right):
@@ -340,8 +335,7 @@ def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: lis
         elif j >= len(right):
             take_left = True
         else:
-            one, other = place(live, left[i]), place(live, right[j])
-            take_left = 0 <= one < other
+            take_left = 0 <= left_places[i] < right_places[j]
         if take_left:
             result.append(left[i])
             i += 1
@@ -362,11 +356,12 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
     merge_key = field.patch_merge_key if field is not None else ""
     if not isinstance(sample, dict):
         if deletion:
-            return [item for item in steps(original) if item not in new]
-        merged: list[Any] = []
-        for item in [*original, *new]:
-            if item not in merged:
-                merged.append(item)
+            gone = set(map(mark, steps(new)))
+            return [item for item in steps(original) if mark(item) not in gone]
+        distinct: dict[Any, Any] = {}
+        for item in steps((*original, *new)):
+            distinct.setdefault(mark(item), item)
+        merged = list(distinct.values())
         first, rest = _partition(merged, new, merge_key)
         return _ordered(first, rest, new, original, merge_key)
     if not merge_key:
@@ -375,14 +370,18 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
     original, new = _list_directives(original, new, merge_key)
     item_type = _item_type(field)
     result = list(original)
+    index = Index(result, merge_key)
     for item in steps(new):
         if merge_key not in item:
             raise _no_merge_key(item, merge_key)
-        at = _find(result, merge_key, item[merge_key])
+        value = item[merge_key]
+        at = index.find(value)
         if at >= 0:
             result[at] = _merge_maps(result[at], item, item_type)
+            index.check(at, value)
         else:
             result.append(item)
+            index.appended(item)
     if original is not given and original:
         # Upstream deletes in place: a caller that orders by the given list sees new items in the places that became
         # free, as long as they suffice, and what they should follow.  Clients see the resulting order.
@@ -396,6 +395,7 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
 def _list_directives(original: list[Any], new: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
     """Obeys items that are directives: deletions of items, replacement of the list."""
     plain: list[Any] = []
+    gone: set[Any] = set()
     replaced = False
     for item in steps(new):
         if DIRECTIVE not in item:
@@ -405,15 +405,20 @@ def _list_directives(original: list[Any], new: list[Any], merge_key: str) -> tup
         if directive == "delete":
             if merge_key not in item:
                 raise _no_merge_key(item, merge_key)
-            while (at := _find(original, merge_key, item[merge_key])) >= 0:
-                original = original[:at] + original[at + 1 :]
+            gone.add(typed_mark(item[merge_key]))
         elif directive == "replace":
             replaced = True
         elif directive == "merge":
             raise PatchError("merging lists cannot yet be specified in the patch")
         else:
             raise PatchError(f"unknown patch type: {_directive_text(directive)} in map: {gotext.text(item)}")
-    return (plain, []) if replaced else (original, plain)
+    if replaced:
+        return plain, []
+    if gone:
+        left = [item for item in steps(original) if merge_key not in item or typed_mark(item[merge_key]) not in gone]
+        if len(left) < len(original):
+            return left, plain
+    return original, plain
 
 
 def _same_kinds(*lists: list[Any]) -> Any:

@@ -20,6 +20,7 @@ from kapi.admission.webhook.matching import Invocation
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
+from kapi.machinery import warnings
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
 
 Object = dict[str, Any]
@@ -94,7 +95,8 @@ class WebhookPlugin(Plugin):
             raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
         for key, value in result.annotations.items():
             attributes.annotate(f"{hook.name}/{key}", value)
-        attributes.warnings.extend(text for text in result.warnings if text not in attributes.warnings)
+        for text in result.warnings:
+            warnings.add(attributes.warnings, text)
         return result
 
     def _seconds(self, given: int, attributes: Attributes) -> float:

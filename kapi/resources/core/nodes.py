@@ -124,12 +124,13 @@ def _validate_change(node: Object, old: Object, errors: Errors) -> None:
     validate_node_annotations(node, validate_taints, errors)
     _validate_resources(node, errors)
     _validate_features(node, errors)
-    seen: list[Object] = []
+    seen: set[tuple[tuple[str, str], ...]] = set()
     for i, address in enumerate(status.get("addresses") or []):
-        if address in seen:
+        key = tuple(sorted(address.items()))
+        if key in seen:
             shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
             errors.append(duplicate(_STATUS.child("addresses").index(i), shown))
-        seen.append(address)
+        seen.add(key)
     old_cidrs, cidrs = before.get("podCIDRs") or [], spec.get("podCIDRs") or []
     if old_cidrs and len(old_cidrs) != len(cidrs):
         errors.append(forbidden(_SPEC.child("podCIDRs"), _CIDR_FIXED))

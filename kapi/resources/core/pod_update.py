@@ -79,10 +79,12 @@ def _deadline(new: Object, old: Object, errors: Errors) -> bool:
 def _tolerations(new: list[Object], old: list[Object], errors: Errors, ctx: PodOptions) -> None:
     path = _SPEC.child("tolerations")
 
-    def bare(toleration: Object) -> Object:
-        return {key: value for key, value in toleration.items() if key != "tolerationSeconds" and value != ""}
+    def bare(toleration: Object) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (key, value) for key, value in toleration.items() if key != "tolerationSeconds" and value != ""
+        )
 
-    now = [bare(toleration) for toleration in new]
+    now = {bare(toleration) for toleration in new}
     if any(bare(toleration) not in now for toleration in old):
         text = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(field.forbidden(path, text))

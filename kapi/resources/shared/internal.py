@@ -19,6 +19,8 @@ _METADATA = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
     "managedFields",
 )  # fmt: skip
+_CONTEXT = 3  # lines around a change
+_MINIMAL = 1000  # lines of both values together of which the smallest change is found
 _FIELDS = (("matchLabels", "matchExpressions"), ("key", "operator", "values"))
 
 
@@ -61,8 +63,33 @@ def difference(kind: str, old: Object, new: Object) -> str:
         json.dumps(internal(kind, value), indent=1, ensure_ascii=False).splitlines(keepends=True)
         for value in (old, new)
     )
-    lines = list(difflib.unified_diff(_ended(before), _ended(after), n=3))
+    before, after = _ended(before), _ended(after)
+    if len(before) + len(after) > _MINIMAL:
+        return "".join(_long_difference(before, after))
+    lines = list(difflib.unified_diff(before, after, n=_CONTEXT))
     return "".join(lines[2:])  # without the names of the files
+
+
+def _long_difference(before: list[str], after: list[str]) -> list[str]:
+    """One change from the first line that differs to the last: finding the smallest change takes time squared."""
+    shorter = min(len(before), len(after))
+    first = next((i for i in range(shorter) if before[i] != after[i]), shorter)
+    rest = shorter - first
+    last = next((i for i in range(rest) if before[-1 - i] != after[-1 - i]), rest)
+    start, trailing = max(0, first - _CONTEXT), min(last, _CONTEXT)
+    removed, added = before[first : len(before) - last], after[first : len(after) - last]
+    if not removed and not added:
+        return []
+    sizes = [first - start + len(lines) + trailing for lines in (removed, added)]
+    head = f"@@ -{start + 1},{sizes[0]} +{start + 1},{sizes[1]} @@\n"
+    context = before[len(before) - last : len(before) - last + trailing]
+    return [
+        head,
+        *(" " + line for line in before[start:first]),
+        *("-" + line for line in removed),
+        *("+" + line for line in added),
+        *(" " + line for line in context),
+    ]
 
 
 def _ended(lines: list[str]) -> list[str]:

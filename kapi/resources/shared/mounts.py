@@ -40,6 +40,7 @@ def validate_volume_mounts(
 ) -> None:
     points = set()
     device_paths = {device.get("name", ""): device.get("devicePath", "") for device in devices}
+    taken = set(device_paths.values())
     for i, mount in enumerate(mounts):
         name, point = mount.get("name", ""), mount.get("mountPath", "")
         if not name:
@@ -55,7 +56,7 @@ def validate_volume_mounts(
             if name in device_paths:
                 text = "must not already exist in volumeDevices"
                 errors.append(field.invalid(path.index(i).child("name"), name, text))
-            if point in device_paths.values():
+            if point in taken:
                 text = "must not already exist as a path in volumeDevices"
                 errors.append(field.invalid(path.index(i).child("mountPath"), point, text))
         sub_path, expression = mount.get("subPath"), mount.get("subPathExpr")
@@ -78,6 +79,7 @@ def validate_volume_devices(
 ) -> None:
     seen_paths, seen_names = set(), set()
     mount_paths = {mount.get("name", ""): mount.get("mountPath", "") for mount in mounts}
+    taken = set(mount_paths.values())
     for i, device in enumerate(devices):
         here = path.index(i)
         name, device_path = device.get("name", ""), device.get("devicePath", "")
@@ -103,7 +105,7 @@ def validate_volume_devices(
         if name in mount_paths:
             text = "must not already exist in volumeMounts"
             errors.append(field.invalid(here.child("name"), name, text))
-        if device_path in mount_paths.values():
+        if device_path in taken:
             text = "must not already exist as a path in volumeMounts"
             errors.append(field.invalid(here.child("devicePath"), device_path, text))
         if name:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import Any
 
 from kapi.machinery.field import Path, quote
+from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import PREFERRED, REQUIRED
@@ -223,9 +225,32 @@ def _go_port(port: Object) -> str:
     )
 
 
+class _Definitions:
+    """Definitions of one container port, by where they are on the host."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[Path, str, int]] = []
+        self._by_host: dict[Any, list[int]] = {}  # port, or port and address, -> places in the list
+
+    def add(self, place: Path, ip: str, number: int) -> None:
+        for key in (number, (number, ip)):
+            self._by_host.setdefault(key, []).append(len(self._all))
+        self._all.append((place, ip, number))
+
+    def like(self, ip: str, number: int) -> Iterator[tuple[Path, str, int]]:
+        """Those that another one may be confused with, in order."""
+        if not number:
+            yield from self._all
+            return
+        keys = (0, (number, ""), (number, ip)) if ip else (0, number)
+        for at in heapq.merge(*(self._by_host.get(key, ()) for key in keys)):
+            yield self._all[at]
+
+
 def _ports(spec: Object, path: Path) -> list[str]:
     warnings: list[str] = []
-    seen: dict[tuple[int, str], list[tuple[Path, Object]]] = {}
+    size = 0  # of the warnings: what would not be sent is not looked for
+    seen: dict[tuple[int, str], _Definitions] = {}
     names: dict[str, Path] = {}
     named: list[str] = []
     for container, here in containers_with_paths(spec, path):
@@ -234,16 +259,19 @@ def _ports(spec: Object, path: Path) -> list[str]:
             ip, number = port.get("hostIP", ""), port.get("hostPort", 0)
             if ip and not number:
                 warnings.append(f"{place}: hostIP set without hostPort: {_go_port(port)}")
-            others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
-            for other, definition in others:
-                other_ip, other_number = definition.get("hostIP", ""), definition.get("hostPort", 0)
+            others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), _Definitions())
+            for other, other_ip, other_number in others.like(ip, number):
+                if size >= MAX_CHARACTERS:
+                    break
                 if ip == other_ip and number == other_number:
-                    warnings.append(f"{place}: duplicate port definition with {other}")
+                    kind = "duplicate"
                 elif not number or not other_number:
-                    warnings.append(f"{place}: overlapping port definition with {other}")
-                elif number == other_number and bool(ip) != bool(other_ip):
-                    warnings.append(f"{place}: dangerously ambiguous port definition with {other}")
-            others.append((place, port))
+                    kind = "overlapping"
+                else:
+                    kind = "dangerously ambiguous"
+                warnings.append(f"{place}: {kind} port definition with {other}")
+                size += len(warnings[-1])
+            others.add(place, ip, number)
             name = port.get("name")
             if name and name in names:
                 first = names[name]
@@ -266,14 +294,46 @@ def _shown(file: _File) -> str:
 
 
 def _collisions(files: list[_File]) -> Iterator[str]:
-    before: list[_File] = []
-    for path, source in files:
-        file = (path.rstrip("/"), source)
-        for other in before:
-            a, b = file[0] + "/", other[0] + "/"
-            if file[0] and other[0] and (a.startswith(b) or b.startswith(a)):
-                yield f"{_shown(file)} with {_shown(other)}"
-        before.append(file)
+    """Pairs of files one of which lies on or below the other, each once, until there are more than an answer carries."""
+    given = [(path.rstrip("/"), source) for path, source in files]
+    given = [file for file in given if file[0]]
+    parents = _parents(sorted({path + "/" for path, _ in given}))
+    there: dict[str, list[tuple[int, _File]]] = {path: [] for path in parents}  # with their numbers
+    below: dict[str, list[tuple[int, _File]]] = {path: [] for path in parents}  # and those of that very path
+    known: set[_File] = set()
+    texts: set[str] = set()
+    size = 0
+    for file in given:
+        way = [file[0] + "/"]
+        while parents[way[-1]]:
+            way.append(parents[way[-1]])
+        for _, other in heapq.merge(below[way[0]], *(there[path] for path in way[1:])):
+            text = f"{_shown(file)} with {_shown(other)}"
+            if text in texts:
+                continue
+            if size >= MAX_CHARACTERS:
+                return
+            texts.add(text)
+            size += len(text)
+            yield text
+        if file not in known:
+            entry = (len(known), file)
+            known.add(file)
+            there[way[0]].append(entry)
+            for path in way:
+                below[path].append(entry)
+
+
+def _parents(paths: list[str]) -> dict[str, str]:
+    """For each of some sorted paths the nearest other one that it lies below, or ""."""
+    parents: dict[str, str] = {}
+    open_ones: list[str] = []
+    for path in paths:
+        while open_ones and not path.startswith(open_ones[-1]):
+            open_ones.pop()
+        parents[path] = open_ones[-1] if open_ones else ""
+        open_ones.append(path)
+    return parents
 
 
 def _files(source: Object, name: str) -> list[_File]:

@@ -42,10 +42,7 @@ def make_node(member: bool, children: Set) -> Set | None:
 
 
 def from_paths(paths: Iterable[Path]) -> Set:
-    root: Set = {}
-    for path in paths:
-        root = union(root, path_set(path)) if path else root
-    return root
+    return union_all(path_set(path) for path in paths if path)
 
 
 def path_set(path: Path) -> Set:
@@ -70,6 +67,15 @@ def union(one: Set, other: Set) -> Set:
         mine = merged.get(element)
         merged[element] = node if mine is None else _union_nodes(mine, node)
     return merged
+
+
+def union_all(sets: Iterable[Set]) -> Set:
+    """Paths in any of the sets.  Pairs are joined first, so that no set is copied once for each of the others."""
+    left = list(sets)
+    while len(left) > 1:
+        pairs = [union(one, other) for one, other in zip(left[::2], left[1::2], strict=False)]
+        left = pairs + left[len(left) - len(left) % 2 :]
+    return left[0] if left else {}
 
 
 def _union_nodes(one: Set, other: Set) -> Set:

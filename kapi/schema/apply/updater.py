@@ -88,7 +88,7 @@ class Updater:
     ) -> tuple[typed.Comparison, Managers]:
         """Takes changed and removed fields away from everyone but the writer."""
         own = self.compare(old, new)
-        differences: dict[str, typed.Comparison] = {self.api_version: own}
+        differences: dict[str, tuple[Set, Set]] = {self.api_version: (own.changed, own.removed)}
         left: Managers = {}
         conflicts: list[Conflict] = []
         for manager, owned in steps(managers.items()):
@@ -104,18 +104,18 @@ class Updater:
                 there = version.from_hub(new)
                 if self.strict:
                     typed.validate(version.shape, there, allow_duplicates=True)
-                difference = typed.compare(version.shape, version.from_hub(old), there)
-                difference = differences[owned.api_version] = difference.without(self.reset)
+                compared = typed.compare(version.shape, version.from_hub(old), there).without(self.reset)
+                difference = differences[owned.api_version] = (compared.changed, compared.removed)
             fields = owned.fields
-            changed = difference.changed
+            changed, removed = difference
             if changed:
                 taken = fieldset.intersection(fields, changed)
                 if taken:
                     if not force:
                         conflicts.extend(Conflict(manager, path) for path in fieldset.walk(taken))
                     fields = fieldset.difference(fields, taken)
-            if difference.removed:
-                fields = fieldset.difference(fields, difference.removed)
+            if removed:
+                fields = fieldset.difference(fields, removed)
             if fields:
                 left[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
         if conflicts:
@@ -125,6 +125,7 @@ class Updater:
     def reconciled(self, live: Object, managers: Managers) -> Managers:
         """Drops entries of versions that are gone and follows lists and maps that became atomic."""
         result: Managers = {}
+        fitting: set[str] = set()  # versions that the object is known to fit
         for manager, owned in steps(managers.items()):
             shape = self._shape(owned.api_version)
             if shape is None:
@@ -132,8 +133,9 @@ class Updater:
                     text = f"request to convert CR to an invalid group/version: {owned.api_version}"
                     raise typed.SchemaError([("", text)])
                 continue
-            if self.strict and owned.api_version != self.api_version:
+            if self.strict and owned.api_version != self.api_version and owned.api_version not in fitting:
                 typed.validate(shape, self._to(owned.api_version, live), allow_duplicates=True)
+                fitting.add(owned.api_version)
             fields = typed.reconcile(shape, owned.fields)
             result[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
         return result
@@ -170,10 +172,11 @@ class Updater:
         return result
 
     def _add_back_owned(self, merged: Any, pruned: Any, pruned_version: str, managers: Managers) -> Any:
-        by_version: dict[str, Set] = {pruned_version: {}}
+        by_version: dict[str, list[Set]] = {pruned_version: []}
         for owned in steps(managers.values()):
-            by_version[owned.api_version] = fieldset.union(by_version.get(owned.api_version, {}), owned.fields)
-        for version, fields in steps(by_version.items()):
+            by_version.setdefault(owned.api_version, []).append(owned.fields)
+        for version, sets in steps(by_version.items()):
+            fields = fieldset.union_all(sets)
             shape = self._shape(version)
             if shape is None or (not fields and version == pruned_version and len(by_version) > 1):
                 continue

@@ -1,0 +1,78 @@
+"""A list of JSON values that takes insertions and removals anywhere without moving all that follows.
+
+A JSON patch may put ten thousand values at the front of a list of a million.  The list is kept in pieces of bounded
+length, so that each operation looks at the pieces' lengths and moves the items of one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+LONG = 4096  # items from which a list is worth it
+_PIECE = 2048  # items of a piece when made; twice as many are parted
+
+
+class LongList:
+    """The part of a list's behaviour that patches need; indices count from 0 and are within bounds."""
+
+    __slots__ = ("_length", "_pieces")
+
+    def __init__(self, items: list[Any]) -> None:
+        self._pieces = [items[start : start + _PIECE] for start in range(0, len(items), _PIECE)] or [[]]
+        self._length = len(items)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        for piece in self._pieces:
+            yield from piece
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """The piece and the place in it of an item; the list's end belongs to the last piece."""
+        for number, piece in enumerate(self._pieces):
+            if index < len(piece):
+                return number, index
+            index -= len(piece)
+        last = len(self._pieces) - 1
+        return last, len(self._pieces[last])
+
+    def __getitem__(self, index: int) -> Any:
+        number, place = self._place(index)
+        return self._pieces[number][place]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        number, place = self._place(index)
+        self._pieces[number][place] = value
+
+    def __delitem__(self, index: int) -> None:
+        number, place = self._place(index)
+        del self._pieces[number][place]
+        self._length -= 1
+        if not self._pieces[number] and len(self._pieces) > 1:
+            del self._pieces[number]
+
+    def insert(self, index: int, value: Any) -> None:
+        number, place = self._place(index)
+        piece = self._pieces[number]
+        piece.insert(place, value)
+        self._length += 1
+        if len(piece) > 2 * _PIECE:
+            self._pieces[number : number + 1] = [piece[:_PIECE], piece[_PIECE:]]
+
+    def append(self, value: Any) -> None:
+        self.insert(self._length, value)
+
+
+def plain(value: Any) -> Any:
+    """A deep copy of a tree in which there may be long lists, with lists in their place."""
+    kind = type(value)
+    if kind is dict:
+        return {key: plain(item) if type(item) in _CONTAINERS else item for key, item in value.items()}
+    if kind is list or kind is LongList:
+        return [plain(item) if type(item) in _CONTAINERS else item for item in value]
+    return value
+
+
+_CONTAINERS = frozenset((dict, list, LongList))
