@@ -27,7 +27,7 @@ def check_writes(history: History, journal: Journal, timeline: Timeline) -> list
         if timeline.known(write.start) >= state.revision:
             known = timeline.known(write.start)
             problems.append(f"{state.value} has revision {state.revision}, but {known} was known before it began")
-    dead = {state.value: state for state in history.dead if state.value}
+    dead = {state.value for state in history.dead.values() if state.value}
     for write in journal.writes:
         if not write.value:
             continue

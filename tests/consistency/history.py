@@ -58,12 +58,14 @@ def state_of(change: Change) -> State:
 
 
 class History:
-    """``dead`` are changes that a primary made and its successor does not know: no acknowledged write may be there."""
+    """``branches`` are changes that a primary made and its successor does not know: no acknowledged write may be there."""
 
-    def __init__(self, changes: Sequence[Change], dead: Sequence[Change] = ()) -> None:
+    def __init__(self, changes: Sequence[Change], branches: Sequence[Sequence[Change]] = ()) -> None:
         self.states: list[State] = []
-        self.dead = [state_of(change) for change in dead]
         self.first = changes[0].revision if changes else 1
+        #: each with what came before it
+        self.branches = [History([*changes[: branch[0].revision - self.first], *branch]) for branch in branches]
+        self.dead = {change.revision: state_of(change) for branch in branches for change in branch}
         self._of_key: dict[str, list[State]] = defaultdict(list)
         self._of_prefix: dict[str, list[State]] = defaultdict(list)
         self._keys: dict[str, dict[str, None]] = defaultdict(dict)

@@ -75,4 +75,5 @@ def stream(since: int | None, *events: tuple[str, str, int, str], selector: Sele
 
 
 def history(*changes: Change, dead: tuple[Change, ...] = ()) -> History:
-    return History(changes or HISTORY, dead)
+    """``dead`` is a branch that was given up."""
+    return History(changes or HISTORY, [dead] if dead else [])

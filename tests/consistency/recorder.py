@@ -75,7 +75,7 @@ class Recorder:
 
     def __init__(self, where: Callable[[], Awaitable[int | str | None]], gate: Path) -> None:
         self.changes: list[Change] = []
-        self.dead: list[Change] = []  # what a primary knew and its successor does not
+        self.branches: list[list[Change]] = []  # what a primary knew and its successor does not, of each fail-over
         self.problems: list[str] = []
         self._where = where
         self._gate = os.open(gate, os.O_RDWR | os.O_CREAT, 0o600)
@@ -171,7 +171,10 @@ class Recorder:
         for entry in await link.ask("XRANGE", KEYS.stream, "-", "+", timeout=10.0):
             change = read_entry(entry)
             known[change.revision] = change
+        branch: list[Change] = []
         while self.changes and known.get(self.revision) != self.changes[-1]:
             if known and self.revision < min(known):
                 break  # compacted: what is older is the same
-            self.dead.insert(0, self.changes.pop())
+            branch.insert(0, self.changes.pop())
+        if branch:
+            self.branches.append(branch)

@@ -154,6 +154,7 @@ class Journal:
         self.operations: Counter[str] = Counter()  # requests by verb
         self.statuses: Counter[int] = Counter()
         self.watch_events = 0
+        self.replaced: list[str] = []  # answers that only a primary explains that was replaced
         #: by server: the start of the newest acknowledged write
         self.newest_write: dict[int, float] = {}
 

@@ -51,6 +51,7 @@ class Result:
     statuses: Counter[int] = field(default_factory=Counter)
     recoveries: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # answers of replaced primaries
     told: list[str] = field(default_factory=list)  # the faults in order
 
     def summary(self) -> dict[str, Any]:
@@ -63,6 +64,7 @@ class Result:
             "verbs": dict(self.verbs),
             "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
             "recoveries": [round(seconds, 2) for seconds in self.recoveries],
+            "notes": self.notes,
             "violations": self.violations,
         }
 
@@ -221,9 +223,9 @@ class Round:
 
     def _history(self) -> History:
         """As far as it is noted."""
-        changes, dead = self.recorder.changes, self.recorder.dead
-        if self._noted is None or len(self._noted.dead) != len(dead):
-            self._noted = History(changes, dead)
+        changes, branches = self.recorder.changes, self.recorder.branches
+        if self._noted is None or len(self._noted.branches) != len(branches):
+            self._noted = History(changes, branches)
         else:
             self._noted.extend(changes[len(self._noted.states) :])
         return self._noted
@@ -232,8 +234,8 @@ class Round:
         result, journal = self.result, self.journal
         violations = result.violations
         violations += self.recorder.problems
-        if self.recorder.dead and not self.topology.forks:
-            violations.append(f"the store went back: {len(self.recorder.dead)} changes are gone")
+        if self.recorder.branches and not self.topology.forks:
+            violations.append(f"the store went back: {sum(map(len, self.recorder.branches))} changes are gone")
         if not any("accepts no write" in violation for violation in violations):
             violations += await self._caches_differ()
             violations += await self._unfinished_watches()
@@ -347,9 +349,11 @@ class Round:
                 "revisions": history.last,
                 "410 compacted": old,
                 "410 after a new beginning": len(journal.gone) - old,
-                "dead changes": len(self.recorder.dead),
+                "changes lost by fail-over": sum(map(len, self.recorder.branches)),
+                "answers of replaced primaries": len(journal.replaced),
             }
         )
+        result.notes = [text[:1000] for text in journal.replaced[:5]]
         result.totals.update(self.topology.counts)
         if isinstance(self.topology, SentinelTopology):
             result.totals["fail-overs"] = self.topology.failovers

@@ -50,9 +50,9 @@ class SentinelTopology(Topology):
             self.nodes.append(Valkey(f"store{number}", directory, self.counts, **settings))
         self.sentinels = [self._sentinel(number) for number in range(3)]
         self.stores = [*self.nodes, *self.sentinels]
+        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
         for number in range(2):
-            sentinel = self.sentinels[number]
-            server = self.kapi(number, f"--redis-servers=redis+sentinel://127.0.0.1:{sentinel.port}/{MASTER}")
+            server = self.kapi(number, f"--redis-servers=redis+sentinel://{hosts}/{MASTER}")
             server.come_from(f"127.0.0.{31 + number}")
             self.servers.append(server)
         sources = {f"store{n}": f"127.0.0.{11 + n}" for n in range(3)}

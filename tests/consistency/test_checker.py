@@ -87,6 +87,24 @@ def test_an_acknowledged_write_that_only_a_replaced_primary_knows() -> None:
     assert any("made by a primary that lost it" in problem for problem in found)
 
 
+def test_answers_of_a_primary_that_was_replaced() -> None:
+    """What was never acknowledged may be gone after a fail-over; whoever was told of it was told of that branch alone."""
+    made = journal()
+    made.writes.append(Write("update", f"{PREFIX}n0", "five", 2, 0, 5.0, 6.0, 504))
+    made.writes.append(Write("update", f"{PREFIX}n0", "six", 2, 0, 6.5, 6.9, 200, revision=5))
+    made.reads = [read("n0", 5, 6, 200, 5, "five")]
+    made.listings = [listing((5,), ("n0", 5, "five"))]
+    made.streams = [stream(4, ("MODIFIED", "n0", 5, "five"), ("BOOKMARK", "", 5, ""))]
+    kept, lost = change(5, "u", "n0", "six"), change(5, "u", "n0", "five")
+    assert problems(made, [*HISTORY, kept], dead=(lost,)) == []
+    assert len(made.replaced) == 3
+    made.streams = [stream(4, ("MODIFIED", "n0", 5, "five"), ("MODIFIED", "n0", 5, "six"))]  # both
+    assert len(problems(made, [*HISTORY, kept], dead=(lost,))) == 1
+    made.streams = []
+    made.listings = [listing((5,), ("n0", 2, "two"))]  # neither
+    assert len(problems(made, [*HISTORY, kept], dead=(lost,))) == 1
+
+
 def test_two_winners_of_one_version() -> None:
     made = journal()
     made.writes.append(Write("update", f"{PREFIX}n0", "five", 1, 0, 3.0, 5.0, 200, revision=5))

@@ -51,7 +51,7 @@ def test_it_follows_to_a_successor_and_notes_what_was_lost(servers: list[Server]
         current = servers[1]
         await recorder.catch_up()
         assert [change.key.rpartition("/")[2] for change in recorder.changes] == ["both1", "both2", "kept", "more"]
-        assert [change.key.rpartition("/")[2] for change in recorder.dead] == ["lost"]
+        assert [[change.key.rpartition("/")[2] for change in branch] for branch in recorder.branches] == [["lost"]]
         assert recorder.problems == []
         await write(servers[1], 6, "hole")
         await recorder.catch_up()

@@ -13,11 +13,12 @@ class Timeline:
 
     def __init__(self, history: History, journal: Journal) -> None:
         self._last = history.last
+        self.branches = [(branch, Timeline(branch, journal)) for branch in history.branches]
         self._moments: list[float] = []
         self._known: list[int] = []
         newest = 0
         # what a dead branch made is known to nobody afterwards
-        dead = {state.revision for state in history.dead}
+        dead = history.dead
         for moment, revision in sorted(journal.observed):
             if revision > newest and revision <= history.last and revision not in dead:
                 newest = revision
