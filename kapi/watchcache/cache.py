@@ -33,6 +33,7 @@ WatchEvents = list[WatchEvent]
 CacheEvents = list[CacheEvent]
 _key = attrgetter("key")
 _SNAPSHOTS = 8  # former states kept for the pages of lists that are being read
+_MAX_NAMED = 100  # unreadable objects at a time that the log names
 _BATCH_EVENTS = 500
 _BATCH_BYTES = 64_000
 
@@ -296,7 +297,8 @@ class Cache:
     def _note_unreadable(self, entry: Entry, problem: str) -> Unreadable:
         name = self.resource.resource if not self.resource.group else f"{self.resource.group}/{self.resource.resource}"
         error = self.unreadable[entry.key] = Unreadable(name, entry.key, entry.revision, problem)
-        log.error("an object cannot be read: {resource} {key}: {why}", resource=name, key=entry.key, why=problem)
+        if len(self.unreadable) <= _MAX_NAMED:
+            log.error("an object cannot be read: {resource} {key}: {why}", resource=name, key=entry.key, why=problem)
         return error
 
     def _set_aside(self, entry: Entry, problem: str) -> Unreadable:

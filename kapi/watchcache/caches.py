@@ -188,13 +188,15 @@ class Caches:
                 continue
             cache, namespace, name = located
             entry = cache.entry(namespace, name, change.revision, change.data)
-            if problem_of(entry.data, entry.revision, entry.name):
+            stored = entries.get(cache, {}).get(entry.key)
+            if stored is not None and stored.revision == change.revision:
+                entry, problem = stored, entry.key in cache.unreadable  # it was looked at when it was loaded
+            else:
+                problem = bool(problem_of(entry.data, entry.revision, entry.name))
+            if problem:
                 cache.remember_gap(change.revision)
                 previous.pop((cache, entry.key), None)
                 continue
-            stored = entries.get(cache, {}).get(entry.key)
-            if stored is not None and stored.revision == change.revision:
-                entry = stored
             kind = _TYPES[change.kind]
             event = CacheEvent(change.revision, kind, entry, previous.get((cache, entry.key)))
             previous[cache, entry.key] = None if kind == DELETED else entry

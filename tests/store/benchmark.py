@@ -17,12 +17,12 @@ from kapi.store.interface import Store
 from kapi.watchcache.caches import Caches
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"'
-TAIL = b'","x":"' + b"y" * 2600 + b'"}}'
+TAIL = b'","name":"p%d","x":"' + b"y" * 2600 + b'"}}'
 
 
 async def write_all(store: Store, names: Iterator[int]) -> None:
     for name in names:
-        await store.create(f"core/pods/default/p{name}", HEAD, TAIL)
+        await store.create(f"core/pods/default/p{name}", HEAD, TAIL % name)
 
 
 async def main() -> None:
