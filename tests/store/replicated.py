@@ -14,14 +14,23 @@ from tests.store.servers import Server
 
 NAME = "mymaster"
 DOWN_AFTER = 1000  # milliseconds
-_DURABLE = {"appendonly": "yes", "appendfsync": "always", "repl_diskless_sync_delay": "0"}
+LOGIN = "kapi:pw"
+_DURABLE = {
+    "appendonly": "yes",
+    "appendfsync": "always",
+    "repl_diskless_sync_delay": "0",
+    "user": "kapi on >pw ~* &* +@all",
+}
 
 
-def ask(port: int, *words: object) -> Any:
+def ask(port: int, *words: object, login: tuple[str, ...] = ()) -> Any:
     """One command on a connection of its own; an error is answered as one."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        connection.sendall(hiredis.pack_command(tuple(str(word) for word in words)))
         reader = hiredis.Reader()
+        if login:
+            connection.sendall(hiredis.pack_command(("AUTH", *login)))
+            assert connection.recv(100) == b"+OK\r\n"
+        connection.sendall(hiredis.pack_command(tuple(str(word) for word in words)))
         while (reply := reader.gets()) is False:
             data = connection.recv(65536)
             if not data:
@@ -55,7 +64,7 @@ class Replicated:
     def url(self) -> str:
         if not self.sentinels:
             return self.primary.url
-        return f"redis+sentinel://{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{NAME}"
+        return f"redis+sentinel://{LOGIN}@{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{NAME}"
 
     def stop(self) -> None:
         for server in (*self.sentinels, *self.servers):
@@ -63,6 +72,14 @@ class Replicated:
 
     def signal(self, server: Server, number: int) -> None:
         os.kill(server.process.pid, number)
+
+    def isolate(self) -> None:
+        """The primary is cut off from its replicas and the Sentinels, but not from who logs in as USER.
+
+        It goes on as a primary, and never hears that it was replaced.
+        """
+        for words in (("ACL", "SETUSER", "default", "off"), ("CLIENT", "KILL", "USER", "default", "SKIPME", "yes")):
+            ask(self.primary.port, *words, login=("kapi", "pw"))
 
     def cut_off(self, *replicas: Server) -> None:
         """The primary loses these replicas: they are stopped, so that they confirm nothing."""

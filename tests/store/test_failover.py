@@ -113,6 +113,12 @@ class FailOver(ReplicatedCase):
     async def test_a_fail_over_that_the_operator_wants(self) -> None:
         await self._fails_over(lambda servers: ask(servers.sentinels[0].port, "SENTINEL", "FAILOVER", "mymaster"), 1)
 
+    async def test_a_primary_that_is_cut_off_and_does_not_know(self) -> None:
+        """It goes on taking writes, and never hears that another one is the primary."""
+        servers, _, _ = await self._fails_over(lambda servers: servers.isolate())
+        role = ask(servers.primary.port, "INFO", "replication", login=("kapi", "pw"))
+        self.assertIn(b"role:master", role)
+
     async def test_a_primary_without_sentinels_in_sight_acknowledges_nothing(self) -> None:
         """It and its replicas may be on the wrong side of a partition, and be replaced on the other one."""
         servers = self.replicated(1)
