@@ -54,7 +54,8 @@ class Faults:
                 Faults.kill_sentinel: 1,
                 Faults.kill_kapi: 3,
                 Faults.failpoint: 2,
-                Faults.break_link: 1,
+                Faults.break_link: 2,
+                Faults.lose_sentinels: 2,
             }
         elif topology.links:
             self.table[Faults.break_link] = 30
@@ -283,6 +284,21 @@ class Faults:
         await self._hold(0.5, 3)
         await self._return(node)
         return f"isolate primary store{node} ({mode})" + ("" if done else ", no fail-over")
+
+    async def lose_sentinels(self) -> str:
+        """A server cannot reach its Sentinels; now and then the primary goes meanwhile."""
+        server = self._server()
+        links = [link for name, link in self.topology.links.items() if name.startswith(f"{server.name}-sentinel")]
+        lost = links if self.rng.random() < 0.7 else links[:1]
+        mode = self.rng.choice(("cut", "blackhole", "mute"))
+        for link in lost:
+            link.set(mode)
+        told = await self.kill_primary() if self.rng.random() < 0.5 else ""
+        seconds = await self._hold(0.2, 4.0)
+        for link in lost:
+            link.set("pass")
+            link.reset()
+        return f"{mode} {len(lost)} Sentinels of {server.name} for {seconds:.2f} s {told}".rstrip()
 
     async def ask_for_failover(self) -> str:
         topology, node = self._sentinel, self._sentinel.primary

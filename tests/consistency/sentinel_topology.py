@@ -50,11 +50,14 @@ class SentinelTopology(Topology):
             self.nodes.append(Valkey(f"store{number}", directory, self.counts, **settings))
         self.sentinels = [self._sentinel(number) for number in range(3)]
         self.stores = [*self.nodes, *self.sentinels]
-        hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        before = [Proxy(free_port(), to_port(sentinel.port)) for sentinel in self.sentinels]
+        hosts = ",".join(f"127.0.0.1:{proxy.port}" for proxy in before)
         for number in range(2):
             server = self.kapi(number, f"--redis-servers=redis+sentinel://{hosts}/{MASTER}")
             server.come_from(f"127.0.0.{31 + number}")
             self.servers.append(server)
+            for which, proxy in enumerate(before):
+                self.link(f"{server.name}-sentinel{which}", proxy, f"127.0.0.{31 + number}")
         sources = {f"store{n}": f"127.0.0.{11 + n}" for n in range(3)}
         sources |= {f"sentinel{n}": f"127.0.0.{21 + n}" for n in range(3)}
         sources |= {f"kapi{n}": f"127.0.0.{31 + n}" for n in range(2)}
