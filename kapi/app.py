@@ -28,7 +28,7 @@ from kapi.server import pki
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
 from kapi.server.lifecycle import GRACE, HookError, Hooks, bounded, end_watches, run_pre_shutdown
-from kapi.server.listening import ListenError, Port, bind, default_address
+from kapi.server.listening import ListenError, Port, bind, default_address, raise_file_limit
 from kapi.server.notify import notify
 from kapi.server.runner import RequestRunner
 from kapi.server.stalls import StallMonitor
@@ -69,6 +69,7 @@ class App(Service):
         """Raises ConfigError for whatever an operator has to put right."""
         directory, store = self._foundation.directory, self._foundation.store
         serving = self.options.serving
+        raise_file_limit()
         try:
             self._socket = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)
         except ListenError as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
+import resource
 import socket
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
@@ -23,6 +25,14 @@ KEEP_ALIVE = (180, 15, 9)
 
 class ListenError(Exception):
     """The address cannot be listened on; ``str(error)`` says why."""
+
+
+def raise_file_limit() -> None:
+    """As many connections as the system allows this process, as Go does at each start: shells often give 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):  # a system that does not like the number it names
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def bind(address: str, port: int, share: bool) -> socket.socket:

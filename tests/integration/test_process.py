@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -105,6 +106,18 @@ def said(server: ServerProcess) -> list[str]:
 
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_it_takes_as_many_connections_as_the_system_allows(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        server = ServerProcess(directory=tmp_path).start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert server.process is not None
+    assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    assert server.end() == 0
 
 
 def announcement(server: ServerProcess) -> list[str]:
