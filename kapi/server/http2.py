@@ -56,6 +56,34 @@ class Http2(H2Connection):
         self._bodies: dict[int, float] = {}
         super().connectionMade()
 
+    # -- sending
+
+    def remainingOutboundWindow(self, streamID: int) -> int:
+        """The base class asks after each frame.  A stream that needs its window opened is passed over until it is, or the loop
+        that sends would come back to it in each turn of the reactor."""
+        queue = self._outboundStreamQueues.get(streamID)
+        if queue and isinstance(queue[0], bytes) and self.conn.local_flow_control_window(streamID) <= 0:
+            self.priority.block(streamID)
+        remaining: int = super().remainingOutboundWindow(streamID)
+        return remaining
+
+    def _open_window(self, event: Any) -> None:
+        self._handleWindowUpdate(event)
+        self._send_on()
+
+    def _change_settings(self, event: Any) -> None:
+        """Which may have changed all windows."""
+        self._count_idle(event)
+        for stream, queue in self._outboundStreamQueues.items():
+            if queue:
+                self.priority.unblock(stream)
+        self._send_on()
+
+    def _send_on(self) -> None:
+        waiting, self._sendingDeferred = self._sendingDeferred, None
+        if waiting is not None:
+            waiting.callback(None)
+
     # -- receiving
 
     def dataReceived(self, data: bytes) -> None:
@@ -264,11 +292,11 @@ _HANDLERS: dict[type, Any] = {
     h2_events.DataReceived: Http2._receive_body,
     h2_events.StreamEnded: Http2._end_body,
     h2_events.StreamReset: Http2._reset_by_client,
-    h2_events.WindowUpdated: Http2._handleWindowUpdate,
+    h2_events.WindowUpdated: Http2._open_window,
     h2_events.ConnectionTerminated: Http2._client_leaves,
     h2_events.PingReceived: Http2._count_idle,
     h2_events.PingAckReceived: Http2._count_idle,
-    h2_events.RemoteSettingsChanged: Http2._count_idle,
+    h2_events.RemoteSettingsChanged: Http2._change_settings,
     h2_events.SettingsAcknowledged: Http2._count_idle,
     h2_events.UnknownFrameReceived: Http2._count_idle,
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import h2.events
 from twisted.internet import reactor
-from twisted.internet.task import Clock
+from twisted.internet.task import Clock, deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -197,6 +197,35 @@ class Competition(SocketCase):
 
     async def test_the_writes_of_an_exempt_user_come_first(self) -> None:
         self.assertLess(await self.reads_before_the_last_write("alice", "root"), 500)
+
+
+class Windows(SocketCase):
+    """Clients of HTTP/2 that do not open their windows."""
+
+    async def test_an_answer_that_is_not_taken_costs_nothing_until_it_is(self) -> None:
+        self.connections.runner.reactor = reactor
+        body = json.dumps({"metadata": {"name": "large"}, "data": {"k": "x" * 300_000}}).encode()
+        self.assertEqual((await ask(await self.client(), f"POST {MAPS}", body))[0], 201)
+        client = Client2(await self.client("h2"))
+        stream = client.begin("GET", f"{MAPS}/large")
+        received = 0
+        while received < 65_535:
+            received += len((await client.until(h2.events.DataReceived)).data)
+        steps: list[None] = []
+        take_turn = Sending.take_turn
+        self.patch(Sending, "take_turn", lambda sending: (steps.append(None), take_turn(sending)))
+        for _ in range(20):
+            await deferLater(reactor, 0)  # type: ignore[arg-type]
+        self.assertLessEqual(len(steps), 2, "nothing can be sent")
+        client.state.increment_flow_control_window(1 << 20)
+        client.flush()
+        other = client.begin("GET", f"{MAPS}/missing")
+        await client.until(h2.events.StreamEnded, other)
+        client.state.increment_flow_control_window(1 << 20, stream)
+        client.flush()
+        while received < 300_000:
+            received += len((await client.until(h2.events.DataReceived, stream)).data)
+        await client.until(h2.events.StreamEnded, stream)
 
 
 class Sendings(SynchronousTestCase):
