@@ -146,6 +146,14 @@ def format_value(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
+MAX_ERRORS = 100_000  # of one object: more than an answer names
+
+
+def repeat(errors: list[FieldError], error: FieldError, times: int) -> None:
+    """Appends an error that upstream reports as many times, as far as an answer may name them."""
+    errors.extend([error] * min(times, MAX_ERRORS - len(errors)))
+
+
 def required(path: Path | str, detail: str = "") -> FieldError:
     return FieldError(ErrorType.REQUIRED, path, "", detail)
 

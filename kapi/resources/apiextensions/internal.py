@@ -61,8 +61,10 @@ def is_true(crd: Object, name: str) -> bool:
     return found is not None and found.get("status") == "True"
 
 
-def version_schema(spec: Object, name: str) -> Object | None:
+def version_schemas(spec: Object) -> dict[str, Object | None]:
+    """The schema of each version; the first of a name counts."""
+    schemas: dict[str, Object | None] = {}
     for version in spec.get("versions") or ():
-        if version.get("name") == name:
-            return schema_of(version.get("schema"))
-    return None
+        if version.get("name", "") not in schemas:
+            schemas[version.get("name", "")] = schema_of(version.get("schema"))
+    return schemas

@@ -17,7 +17,7 @@ from kapi.machinery.names import dns_1035_label, dns_subdomain
 from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
 from kapi.resources.apiextensions.conversion_rules import bad_bundle, validate_conversion
 from kapi.resources.apiextensions.defaults_check import default_errors
-from kapi.resources.apiextensions.internal import internal_spec, is_true, schema_of, version_schema
+from kapi.resources.apiextensions.internal import internal_spec, is_true, schema_of, version_schemas
 from kapi.resources.apiextensions.root_schema import validate_schema
 from kapi.resources.apiextensions.schema_rules import (
     TYPES,
@@ -159,10 +159,11 @@ def _update_options(crd: Object, old: Object, before: Object) -> _Options:
         if not conversion_error(item)
     )
     new_spec, old_spec = crd.get("spec") or {}, old.get("spec") or {}
+    old_schemas = version_schemas(old_spec)
     unchanged = {
         version.get("name", "")
         for version in new_spec.get("versions") or ()
-        if version_schema(old_spec, version.get("name", "")) == schema_of(version.get("schema"))
+        if old_schemas.get(version.get("name", "")) == schema_of(version.get("schema"))
     }
     options.unchanged = frozenset(unchanged)
     options.any_ca_bundle = not options.immutable_names or bad_bundle(conversion)

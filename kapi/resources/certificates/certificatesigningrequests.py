@@ -161,17 +161,16 @@ class ApprovalStrategy(RequestStrategy):
 
 def fill_times(obj: Object, old: Object, now: str) -> None:
     """Sets missing times of conditions; the transition time stays where type and status stay."""
+    times: dict[tuple[Any, Any], str] = {}
+    for before in _conditions_of(old):
+        if before.get("lastTransitionTime"):
+            times.setdefault((before.get("type"), before.get("status")), before["lastTransitionTime"])
     for condition in _conditions_of(obj):
         if not condition.get("lastUpdateTime"):
             condition["lastUpdateTime"] = now
         if condition.get("lastTransitionTime"):
             continue
-        condition["lastTransitionTime"] = now
-        for before in _conditions_of(old):
-            alike = all(before.get(name) == condition.get(name) for name in ("type", "status"))
-            if alike and before.get("lastTransitionTime"):
-                condition["lastTransitionTime"] = before["lastTransitionTime"]
-                break
+        condition["lastTransitionTime"] = times.get((condition.get("type"), condition.get("status")), now)
 
 
 def request_error(encoded: str | None) -> str:
@@ -232,14 +231,18 @@ def _usages(spec: Object, old: Object, errors: Errors) -> None:
             if usage not in _USAGES:
                 errors.append(not_supported(here.index(index), usage, _USAGES))
     if len(set(before)) == len(before):
+        given: set[str] = set()
         for index, usage in enumerate(usages):
-            if usage in usages[:index]:
+            if usage in given:
                 errors.append(duplicate(here.index(index), usage))
+            given.add(usage)
 
 
 def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> None:
     """What the old object already did wrong stays allowed."""
-    before = [item.get("type", "") for item in old]
+    types = [item.get("type", "") for item in old]
+    before = set(types)
+    unique = len(before) == len(types)
     exclusive = not all(kind in before for kind in _APPROVAL)
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
@@ -253,7 +256,7 @@ def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> 
             errors.append(not_supported(here.child("status"), status, allowed))
         if exclusive and kind in _APPROVAL and (seen & set(_APPROVAL)) - {kind}:
             errors.append(invalid(_CONDITIONS, kind, "Approved and Denied conditions are mutually exclusive"))
-        if kind in seen and len(set(before)) == len(before):
+        if kind in seen and unique:
             errors.append(duplicate(here.child("type"), kind))
         seen.add(kind)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.field import Path, invalid, repeat, required
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE
@@ -52,16 +52,20 @@ def _amounts(amounts: Object | None, path: Path, errors: Errors) -> None:
 
 
 def _uncovered(scope: str, hard: list[str]) -> int:
-    return sum(is_standard_quota_resource(name) and not _covers(scope, name) for name in hard)
+    return sum(not _covers(scope, name) for name in hard)
+
+
+def _standard(spec: Object) -> list[str]:
+    return [name for name in spec.get("hard") or {} if is_standard_quota_resource(name)]
 
 
 def _scopes(spec: Object, errors: Errors) -> None:
     scopes, path = spec.get("scopes") or [], _SPEC.child("scopes")
-    hard = sorted(spec.get("hard") or {})
+    hard = _standard(spec)
     for scope in scopes:
         if scope not in _SCOPES:
             errors.append(invalid(path, scopes, "unsupported scope"))
-        errors += [invalid(path, scopes, "unsupported scope applied to resource")] * _uncovered(scope, hard)
+        repeat(errors, invalid(path, scopes, "unsupported scope applied to resource"), _uncovered(scope, hard))
     _conflicts(scopes, scopes, errors)
 
 
@@ -76,20 +80,20 @@ def _scope_selector(spec: Object, errors: Errors) -> None:
     if selector is None:
         return
     path = _SPEC.child("scopeSelector", "matchExpressions")
-    hard = sorted(spec.get("hard") or {})
+    hard = _standard(spec)
     terms = selector.get("matchExpressions") or []
+    # the internal type's fields, as Go writes a value that has no JSON names
+    shown = {
+        "MatchExpressions": [
+            {"ScopeName": t.get("scopeName", ""), "Operator": t.get("operator", ""), "Values": t.get("values")}
+            for t in terms
+        ]
+    }
     for term in terms:
         scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
         if scope not in _SCOPES:
             errors.append(invalid(path.child("scopeName"), scope, "unsupported scope"))
-        # the internal type's fields, as Go writes a value that has no JSON names
-        shown = {
-            "MatchExpressions": [
-                {"ScopeName": t.get("scopeName", ""), "Operator": t.get("operator", ""), "Values": t.get("values")}
-                for t in terms
-            ]
-        }
-        errors += [invalid(path, shown, "unsupported scope applied to resource")] * _uncovered(scope, hard)
+        repeat(errors, invalid(path, shown, "unsupported scope applied to resource"), _uncovered(scope, hard))
         if scope in _EXISTS_ONLY and operator != "Exists":
             errors.append(invalid(path.child("operator"), operator, _MUST_EXIST))
         if operator in ("In", "NotIn"):

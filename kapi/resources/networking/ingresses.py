@@ -172,7 +172,7 @@ class IngressStrategy(PlainStrategy):
 
 class IngressStatusStrategy(PlainStatusStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        accepted = [ingress["ip"] for ingress in _ingresses(old) if ingress.get("ip")]
+        accepted = {ingress["ip"] for ingress in _ingresses(old) if ingress.get("ip")}
         for i, ingress in enumerate(_ingresses(obj)):
             path = Path("status").child("loadBalancer", "ingress").index(i)
             ip, host = ingress.get("ip") or "", ingress.get("hostname") or ""

@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/networkp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from kapi.machinery.field import Path, forbidden, invalid, required
@@ -41,7 +41,7 @@ def _port(port: Object, path: Path, errors: Errors) -> None:
             check(is_port_number)(end, path.child("endPort"), errors, None)
 
 
-def _ip_block(block: Object, path: Path, accepted: list[str], errors: Errors) -> None:
+def _ip_block(block: Object, path: Path, accepted: Collection[str], errors: Errors) -> None:
     cidr = block.get("cidr") or ""
     if not cidr:
         errors.append(required(path.child("cidr")))
@@ -62,7 +62,7 @@ def _ip_block(block: Object, path: Path, accepted: list[str], errors: Errors) ->
             errors.append(invalid(here, text, "must be a strict subset of `cidr`"))
 
 
-def _peer(peer: Object, path: Path, accepted: list[str], lax: bool, errors: Errors) -> None:
+def _peer(peer: Object, path: Path, accepted: Collection[str], lax: bool, errors: Errors) -> None:
     for part in ("podSelector", "namespaceSelector"):
         if peer.get(part) is not None:
             validate_label_selector(peer[part], path.child(part), errors, allow_invalid_values=lax)
@@ -103,10 +103,10 @@ class NetworkPolicyStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
-        accepted: list[str] = []
+        accepted: set[str] = set()
         lax = False
         if old is not None:
-            accepted = [text for _, block in _blocks(old) for text in (block.get("cidr"), *(block.get("except") or ()))]
+            accepted = {text for _, block in _blocks(old) for text in (block.get("cidr"), *(block.get("except") or ()))}
             found: Errors = []
             validate_label_selector((old.get("spec") or {}).get("podSelector") or {}, Path(), found)
             lax = bool(found)

@@ -34,12 +34,12 @@ def _handler(name: str) -> Any:
 
 def _tolerations(tolerations: list[Object], path: Path, errors: Errors) -> None:
     validate_tolerations(tolerations, path, errors, PodOptions(is_pod=False))
-    seen: list[tuple[Any, ...]] = []
+    seen: set[tuple[Any, ...]] = set()
     for i, toleration in enumerate(tolerations):
         mark = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
         if mark in seen:
             errors.append(duplicate(path.index(i), internal("Toleration", toleration)))
-        seen.append(mark)
+        seen.add(mark)
 
 
 class RuntimeClassStrategy(PlainStrategy):

@@ -163,13 +163,17 @@ def check_binding_conditions(obj: Object, path: Path, errors: Errors) -> None:
     good_path, bad_path = path.child("bindingConditions"), path.child("bindingFailureConditions")
     for names, here in ((good, good_path), (bad, bad_path)):
         check_list(names, _CONDITIONS, lambda name, place: validate_label_name(name, place, errors), here, errors)
+    known: set[str] = set()
     for i, name in enumerate(good):
-        if name in good[:i]:
+        if name in known:
             errors.append(duplicate(good_path.index(i), name))
+        known.add(name)
+    failing: set[str] = set()
     for i, name in enumerate(bad):
-        if name in bad[:i]:
+        if name in failing:
             errors.append(duplicate(bad_path.index(i), name))
-        if name in good:
+        failing.add(name)
+        if name in known:
             detail = "bindingFailureConditions must not overlap with bindingConditions"
             errors.append(invalid(bad_path.index(i), name, detail))
     if bad and not good:

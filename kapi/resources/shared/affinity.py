@@ -209,6 +209,9 @@ def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None
 
 
 def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
+    last: dict[tuple[str, str], int] = {}
+    for i, constraint in enumerate(constraints):
+        last[constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")] = i
     for i, constraint in enumerate(constraints):
         here = path.index(i)
         skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
@@ -219,11 +222,9 @@ def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: 
             errors.append(field.required(here.child("topologyKey"), "can not be empty"))
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             errors.append(not_supported(here.child("whenUnsatisfiable"), action, ("DoNotSchedule", "ScheduleAnyway")))
-        for other in constraints[i + 1 :]:
-            if other.get("topologyKey", "") == key and other.get("whenUnsatisfiable", "") == action:
-                place = here.child("{topologyKey, whenUnsatisfiable}")
-                errors.append(field.duplicate(place, f"{{{key}, {action}}}"))
-                break
+        if last[key, action] > i:
+            place = here.child("{topologyKey, whenUnsatisfiable}")
+            errors.append(field.duplicate(place, f"{{{key}, {action}}}"))
         domains = constraint.get("minDomains")
         if domains is not None:
             if domains <= 0:

@@ -185,6 +185,7 @@ def _validate_entry(
 
 def _validate_claims(claims: list[dict[str, Any]], path: Path, errors: Errors, known: Collection[str]) -> None:
     seen: set[str] = set()
+    uses: dict[str, int] = {}  # of each claim among them
     for i, claim in enumerate(claims):
         here, name, request = path.index(i), claim.get("name", ""), claim.get("request", "")
         if not name:
@@ -201,8 +202,11 @@ def _validate_claims(claims: list[dict[str, Any]], path: Path, errors: Errors, k
             if key in seen:
                 errors.append(field.duplicate(here, key))
             elif not request:
-                errors.extend(field.duplicate(here, name) for other in seen if other.partition("/")[0] == name)
-            seen.add(key)
+                field.repeat(errors, field.duplicate(here, name), uses.get(name, 0))
+            if key not in seen:
+                seen.add(key)
+                claim_name = key.partition("/")[0]
+                uses[claim_name] = uses.get(claim_name, 0) + 1
         if name not in known:
             text = "must be one of the names in pod.spec.resourceClaims"
             text += ": " + ", ".join(sorted(known)) if known else " which is empty"

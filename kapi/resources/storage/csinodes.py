@@ -60,10 +60,11 @@ class CSINodeStrategy(PlainStrategy):
         errors: Errors = []
         validate_metadata(obj, errors, namespaced=False)
         self.check(obj, old, errors, ctx)
+        drivers: dict[str, list[Object]] = {}
+        for driver in _drivers(obj):
+            drivers.setdefault(driver.get("name", ""), []).append(driver)
         for before in _drivers(old):
-            for driver in _drivers(obj):
-                if driver.get("name") != before.get("name"):
-                    continue
+            for driver in drivers.pop(before.get("name", ""), ()):  # stored names differ
                 if not all(same(driver.get(part), before.get(part)) for part in ("nodeID", "topologyKeys")):
                     # the internal type's fields, as Go writes a value that has no JSON names
                     shown = {

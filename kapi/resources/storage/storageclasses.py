@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.machinery.field import Path, duplicate, invalid, required, too_long
+from kapi.machinery.field import Path, duplicate, invalid, repeat, required, too_long
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import (
@@ -53,23 +53,26 @@ def validate_parameters(parameters: dict[str, str], path: Path, errors: Errors, 
 
 def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
     # upstream's list of terms seen begins with as many empty ones as there are terms
-    seen: list[dict[str, set[str]]] = [{} for _ in terms]
+    seen: dict[frozenset[tuple[str, frozenset[str]]], int] = {frozenset(): len(terms)}
     for i, term in enumerate(terms):
         here = path.index(i).child("matchLabelExpressions")
-        found: dict[str, set[str]] = {}
+        found: dict[str, frozenset[str]] = {}
         for j, expression in enumerate(term.get("matchLabelExpressions") or []):
             key, values, at = expression.get("key", ""), expression.get("values") or [], here.index(j)
             if not values:
                 errors.append(required(at.child("values")))
+            given: set[str] = set()
             for n, value in enumerate(values):
-                if value in values[:n]:
+                if value in given:
                     errors.append(duplicate(at.child("values").index(n), value))
+                given.add(value)
             validate_label_name(key, at.child("key"), errors)
             if key in found:
                 errors.append(duplicate(at.child("key"), key))
-            found[key] = set(values)
-        errors += [duplicate(here, "") for other in seen if other == found]
-        seen.append(found)
+            found[key] = frozenset(values)
+        mark = frozenset(found.items())
+        repeat(errors, duplicate(here, ""), seen.get(mark, 0))
+        seen[mark] = seen.get(mark, 0) + 1
 
 
 class StorageClassStrategy(PlainStrategy):

@@ -79,7 +79,7 @@ def validate_service(service: Object, old: Object | None, errors: Errors) -> Non
         validate_labels(spec["selector"], _SPEC.child("selector"), errors)
     _validate_affinity(spec, errors)
     errors += check_cluster_ips(service, old)
-    accepted = ((old or {}).get("spec") or {}).get("externalIPs") or ()
+    accepted = set(((old or {}).get("spec") or {}).get("externalIPs") or ())
     for i, ip in enumerate(spec.get("externalIPs") or []):
         path = _SPEC.child("externalIPs").index(i)
         found = check_ip_legacy(path, ip, accepted)
@@ -182,7 +182,7 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
     if spec.get("ipFamilyPolicy") is not None:
         _family_policy(family_policy(service), _SPEC.child("ipFamilyPolicy"), errors, None)
     bad = False
-    accepted = cluster_ips(old) if old is not None else ()
+    accepted = set(cluster_ips(old)) if old is not None else ()
     for i, ip in enumerate(ips):
         if i == 0 and ip == HEADLESS:
             if len(ips) > 1:
@@ -242,7 +242,7 @@ def _validate_source_ranges(
         if kind != LOAD_BALANCER:
             errors.append(forbidden(path, _ONLY_LOAD_BALANCER))
         before = ((old or {}).get("spec") or {}).get("loadBalancerSourceRanges") or ()
-        accepted = [text.strip() for text in before]
+        accepted = {text.strip() for text in before}
         for i, text in enumerate(ranges):
             errors += check_cidr_legacy(path.index(i), text.strip(), accepted)
     elif SOURCE_RANGES in annotations:
@@ -367,7 +367,7 @@ def validate_load_balancer_status(service: Object, old: Object, errors: Errors) 
     if ingresses and type_of(service) != LOAD_BALANCER:
         errors.append(forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'"))
         return
-    accepted = [ingress["ip"] for ingress in _ingresses(old) if ingress.get("ip")]
+    accepted = {ingress["ip"] for ingress in _ingresses(old) if ingress.get("ip")}
     for i, ingress in enumerate(ingresses):
         here = path.index(i)
         ip, mode, name = ingress.get("ip") or "", ingress.get("ipMode"), ingress.get("hostname") or ""
