@@ -14,17 +14,15 @@ from tests.consistency.__main__ import run_round
 from tests.consistency.topology import Unsupported
 
 SEED = int(os.environ.get("KAPI_CONSISTENCY_SEED", str(random.SystemRandom().randrange(1 << 30))))
-#: a fail-over that an operator orders has no sign before it by which writes could be held back in time
-WITHOUT = ("ask_for_failover",)
 
 
 @pytest.mark.parametrize(
     ("scenario", "seconds"),
-    [("embedded", 20), ("external", 20), ("network", 20), ("disk", 10), ("clock", 10), ("sentinel", 20)],
+    [("embedded", 20), ("external", 20), ("network", 20), ("disk", 10), ("clock", 10)],
 )
 def test_one_history_explains_every_answer(scenario: str, seconds: float) -> None:
     try:
-        result, logs = run_round(scenario, SEED, seconds, without=WITHOUT)
+        result, logs = run_round(scenario, SEED, seconds)
     except Unsupported as reason:
         pytest.skip(str(reason))
     summary = f"scenario {scenario}, seed {SEED}, {result.summary()}; faults: {result.told}"
