@@ -14,6 +14,7 @@ from twisted.web.http_headers import Headers
 
 from kapi.aggregator.backend import Backends
 from kapi.client.head import identity_headers
+from kapi.client.https import abort
 from kapi.request.user import LOOPBACK_USER
 
 MAX_ANSWER = 16 * 1024 * 1024  # bytes of a discovery or OpenAPI document
@@ -56,9 +57,8 @@ class _Bounded(Protocol):
 
     def close(self) -> None:
         """Ends the connection of a body that nobody waits for any more."""
-        transport: Any = self.transport
-        if not self._over and transport is not None:
-            transport.abortConnection()
+        if not self._over and self.transport is not None:
+            abort(self.transport)
 
     def dataReceived(self, data: bytes) -> None:
         self._body += data

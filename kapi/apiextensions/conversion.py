@@ -151,11 +151,12 @@ def _answered(answer: Object, api_version: str, uid: str, count: int, name: str)
         raise _failed(name, "no response provided")
     if api_version.endswith("/v1") and response.get("uid") != uid:
         raise _failed(name, f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    result = response.get("result") or {}
+    result, objects = response.get("result") or {}, response.get("convertedObjects") or []
+    if not isinstance(result, dict) or not isinstance(objects, list):
+        raise _failed(name, "couldn't get version/kind; json parse error: the response is no ConversionResponse")
     if result.get("status") != "Success":
         said = result.get("message") or f"response.result.status was '{result.get('status', '')}', not 'Success'"
-        raise _failed(name, said)
-    objects = response.get("convertedObjects") or []
+        raise _failed(name, str(said))
     if len(objects) != count:
         raise status.generic(f"conversion webhook for {name} returned {len(objects)} objects, expected {count}")
     return objects

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from OpenSSL import crypto
 from treq.client import HTTPClient
 from twisted.internet import ssl
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.endpoints import wrapClientTLS
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol
@@ -79,6 +79,12 @@ class _Endpoints:
         return wrapped
 
 
+def abort(transport: Any) -> None:
+    """Ends the connection under an Agent's answer at once; its own way waits for the server to agree."""
+    inner = getattr(transport, "_producer", None) or transport
+    (getattr(inner, "abortConnection", None) or inner.loseConnection)()
+
+
 class _Bounded(Protocol):
     def __init__(self, limit: int, done: Deferred[bytes]) -> None:
         self.limit, self.done, self.pieces, self.size = limit, done, [], 0  # type: ignore[var-annotated]
@@ -86,9 +92,12 @@ class _Bounded(Protocol):
     def dataReceived(self, data: bytes) -> None:
         self.size += len(data)
         if self.size > self.limit:
-            self.transport.abortConnection()  # type: ignore[union-attr]
-            if not self.done.called:
+            if (
+                not self.done.called
+            ):  # first: what comes with the end of the connection must not pass for a whole answer
+                self.pieces.clear()
                 self.done.errback(AnswerTooLarge(f"the answer is longer than {self.limit} bytes"))
+                abort(self.transport)
             return
         self.pieces.append(data)
 
@@ -99,6 +108,11 @@ class _Bounded(Protocol):
             self.done.callback(b"".join(self.pieces))
         else:
             self.done.errback(reason)
+
+
+def _timed_out(result: Any, timeout: float) -> Any:
+    """Whatever the connection makes of being cancelled."""
+    raise TimeoutError(timeout, "Deferred")
 
 
 class HTTPSClient:
@@ -122,20 +136,23 @@ class HTTPSClient:
 
     def _headers(self, more: Mapping[str, str]) -> Headers:
         headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
-        made = Headers({name: [value] for name, value in headers.items()})
-        for name, value in self.endpoint.headers:
+        given = checked((name.encode(), value.encode()) for name, value in headers.items())  # Headers mends, unasked
+        made = Headers({name: [value] for name, value in given})
+        for name, value in checked(self.endpoint.headers):
             made.setRawHeaders(name, [value])
-        checked((name, value) for name, values in made.getAllRawHeaders() for value in values)
         return made
 
     async def request(
         self, method: str, url: str = "", body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """``url``: absolute, on any path of any host; "" for the endpoint's own.  Raises what the connection raises."""
+        """``url``: absolute, on any path of any host; "" for the endpoint's own.
+
+        Raises what the connection raises, AnswerTooLarge and TimeoutError.
+        """
         running: Deferred[Answer] = Deferred.fromCoroutine(
             self._run(method, url or self.endpoint.url, body, headers or {})
         )
-        running.addTimeout(self._timeout, self._reactor)  # type: ignore[arg-type]
+        running.addTimeout(self._timeout, self._reactor, _timed_out)  # type: ignore[arg-type]
         return await running
 
     async def _run(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:

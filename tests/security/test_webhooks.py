@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.security.attacker import Attacker
+from tests.security.attacker import Attacker, until
 from tests.security.backends import Backend, http
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -220,3 +220,62 @@ def test_patches_of_custom_resources_are_judged_as_those_of_others(admin: Attack
             listed = admin.ask("GET", path)
             assert (listed.status, listed.tree["items"]) == (200, []), (where, value)
     admin.ask("DELETE", f"{CRDS}/things.{group}")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"result": "Success"}, {"result": 5}, {"result": []}, {"convertedObjects": 5}, {"convertedObjects": {"a": {}}},
+        {"convertedObjects": "x"}, {"convertedObjects": [5]}, {"convertedObjects": [None]}, {"convertedObjects": []}, {"uid": 5},
+        {"result": {"status": "Failure", "message": 5}}, {"result": {"status": ["x"]}}, "x", 5, [],
+        {"metadata": {"namespace": "kube-system"}}, {"metadata": {"name": "other"}}, {"metadata": {"uid": "other"}},
+        {"metadata": 5}, {"metadata": {"labels": "x"}}, {"metadata": {"labels": {"a": 5}}}, {"metadata": {"annotations": [1]}},
+        {"kind": "Other"}, {"apiVersion": "v1"}, {"kind": 5},
+    ],
+)  # fmt: skip
+def test_a_conversion_that_lies_is_a_failed_conversion(admin: Attacker, namespace: str, response: Any) -> None:
+    """Other names, other types: the object is not shown as what it is not, and nobody panics."""
+    group = f"{namespace}.example.com"
+
+    def speak(head: bytes, body: bytes) -> bytes:
+        request = json.loads(body)["request"]
+        objects = [{**obj, "apiVersion": request["desiredAPIVersion"]} for obj in request["objects"]]
+        honest: Any = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}
+        if not isinstance(response, dict):
+            honest = response
+        elif {"metadata", "kind", "apiVersion"} & set(response):
+            for obj in objects:
+                metadata = response.get("metadata", {})
+                obj.update(
+                    {
+                        **response,
+                        "metadata": {**obj["metadata"], **metadata} if isinstance(metadata, dict) else metadata,
+                    }
+                )
+        else:
+            honest.update(response)
+        review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": honest}
+        return http(json.dumps(review).encode())
+
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": f"v{n}", "served": True, "storage": n == 1, "schema": schema} for n in (1, 2)]
+    names = {"plural": "things", "singular": "thing", "kind": "Thing"}
+    with Backend(speak) as backend:
+        client = {
+            "url": f"https://localhost:{backend.port}/convert",
+            "caBundle": base64.b64encode(backend.certificate).decode(),
+        }
+        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+        conversion = {"strategy": "Webhook", "webhook": webhook}
+        spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions, "conversion": conversion}
+        admin.create(CRDS, {"metadata": {"name": f"things.{group}"}, "spec": spec})
+        paths = [f"/apis/{group}/v{n}/namespaces/{namespace}/things" for n in (1, 2)]
+        until(lambda: admin.ask("GET", paths[0]).status == 200, 10)
+        admin.create(paths[0], {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "t"}})
+        for path in (f"{paths[1]}/t", paths[1]):
+            answer = admin.ask("GET", path)
+            assert answer.status == 500, answer
+            assert b"panic" not in answer.body, answer
+            assert "conversion webhook" in answer.message
+        assert admin.ask("GET", f"{paths[0]}/t").status == 200
+        admin.ask("DELETE", f"{CRDS}/things.{group}")

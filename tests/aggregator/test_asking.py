@@ -1,0 +1,85 @@
+"""Our own questions to extension servers, over real sockets: bounded in size and time, and nothing stays open."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.aggregator import asking
+from kapi.aggregator.asking import Questions
+from kapi.aggregator.availability import Target
+from kapi.aggregator.backend import Backend, Backends
+from tests.aggregator.test_proxy import certificate
+
+NAME, KEY = "svc.ns.svc", "v1.example.com"
+
+
+class Streaming(Protocol):
+    """Answers with a head and as much as the factory says, and never ends by itself."""
+
+    factory: Any
+
+    def connectionMade(self) -> None:
+        self.factory.open.add(self)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.factory.open.discard(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        self.factory.received += data
+        assert self.transport is not None
+        self.transport.write(self.factory.answer)
+
+
+class AskingTests(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        pem, key = certificate(NAME)
+        pair = ssl.PrivateCertificate.loadPEM(pem + key)
+        self.factory: Any = Factory.forProtocol(Streaming)
+        self.factory.open, self.factory.received, self.factory.answer = set(), b"", b""
+        self.port: Any = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(self.port.stopListening)
+        backends = Backends(reactor)
+        spec = {"caBundle": base64.b64encode(pem).decode()}
+        backends.set(KEY, Backend(Target("127.0.0.1", self.port.getHost().port, NAME), spec, None))
+        self.questions = Questions(reactor, backends)
+
+    def get(self, seconds: float = 5) -> Deferred[Any]:
+        return Deferred.fromCoroutine(self.questions.get(KEY, "/apis/example.com/v1", seconds))
+
+    @inlineCallbacks
+    def closed(self) -> Any:
+        """Until the server sees that the connection has ended."""
+        for _ in range(200):
+            if not self.factory.open:
+                return
+            yield deferLater(reactor, 0.02)
+        self.fail("a connection stays open")
+
+    @inlineCallbacks
+    def test_we_ask_as_ourselves(self) -> Any:
+        self.factory.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        self.assertEqual((yield self.get()), (200, b"ok"))
+        self.assertIn(b"\r\nX-Remote-User: system:apiserver\r\n", self.factory.received)
+        yield self.closed()
+
+    @inlineCallbacks
+    def test_too_long_an_answer_is_not_read_on(self) -> Any:
+        self.patch(asking, "MAX_ANSWER", 100_000)
+        self.factory.answer = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 3_000_000
+        yield self.assertFailure(self.get(), ValueError)
+        yield self.closed()
+
+    @inlineCallbacks
+    def test_an_answer_that_never_ends_is_not_waited_for(self) -> Any:
+        self.factory.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nx"
+        yield self.assertFailure(self.get(0.3), TimeoutError)
+        yield self.closed()

@@ -1,0 +1,97 @@
+"""Requests to configured servers: bounded, verified, followed nowhere, with headers that are headers."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
+from twisted.internet.protocol import Factory, Protocol
+from twisted.trial.unittest import TestCase
+
+from kapi.client.head import BadHead
+from kapi.client.https import MAX_ANSWER, AnswerTooLarge, HTTPSClient
+from kapi.client.kubeconfig import Endpoint
+from tests.authentication.identities import Authority
+
+CA = Authority()
+
+
+class Canned(Protocol):
+    """Answers the head of a request with the factory's answer, if it has one."""
+
+    factory: Any
+
+    def connectionMade(self) -> None:
+        self.factory.connections.append(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        self.factory.received += data
+        if self.factory.answer and self.transport is not None:
+            self.transport.write(self.factory.answer)
+            self.transport.loseConnection()
+
+
+class Requests(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.factory: Any = Factory.forProtocol(Canned)
+        self.factory.received, self.factory.answer, self.factory.connections = b"", b"", []
+        context = CA.server_context()
+        listen: Any = reactor.listenSSL  # type: ignore[attr-defined]
+        self.port = listen(0, self.factory, context.options(), interface="127.0.0.1")
+        self.addCleanup(self.port.stopListening)
+        self.url = f"https://localhost:{self.port.getHost().port}/review"
+
+    def client(self, timeout: float = 5.0, url: str = "", ca: bytes = CA.pem, **more: Any) -> HTTPSClient:
+        made = HTTPSClient(reactor, Endpoint(url or self.url, ca=ca, **more), timeout)
+        self.addCleanup(made.close)
+        return made
+
+    def ask(self, client: HTTPSClient, **more: Any) -> Deferred[Any]:
+        return Deferred.fromCoroutine(client.request("POST", "", b"{}", **more))
+
+    @inlineCallbacks
+    def test_a_redirect_is_an_answer(self) -> Any:
+        """Whoever followed it would show the webhook's credentials to somebody else."""
+        self.factory.answer = b"HTTP/1.1 307 X\r\nLocation: https://elsewhere.example/\r\nContent-Length: 0\r\n\r\n"
+        answer = yield self.ask(self.client(token="secret"))
+        self.assertEqual(answer.status, 307)
+        self.assertEqual(len(self.factory.connections), 1)
+        self.assertIn(b"\r\nAuthorization: Bearer secret\r\n", self.factory.received)
+
+    @inlineCallbacks
+    def test_answers_are_bounded(self) -> Any:
+        large = b"x" * (MAX_ANSWER + 1)
+        packed = gzip.compress(b"x" * (MAX_ANSWER * 20), 9)
+        for body, more in ((large, b""), (packed, b"Content-Encoding: gzip\r\n")):
+            self.factory.answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s" % (len(body), more, body)
+            yield self.assertFailure(self.ask(self.client()), AnswerTooLarge)
+
+    @inlineCallbacks
+    def test_nobody_is_waited_for_longer(self) -> Any:
+        yield self.assertFailure(self.ask(self.client(0.3)), TimeoutError)
+        for connection in self.factory.connections:
+            connection.transport.abortConnection()
+
+    @inlineCallbacks
+    def test_a_server_is_who_its_certificate_says(self) -> Any:
+        for client in (self.client(ca=Authority("other").pem), self.client(server_name="elsewhere.example")):
+            failure = yield self.assertFailure(self.ask(client), Exception)
+            self.assertNotIsInstance(failure, TimeoutError)
+        self.assertEqual(self.factory.received, b"")
+
+    @inlineCallbacks
+    def test_a_credential_with_a_line_break_is_not_sent(self) -> Any:
+        yield self.assertFailure(self.ask(self.client(token="a\r\nX-Remote-User: root")), BadHead)
+        yield self.assertFailure(self.ask(self.client(), headers={"X": "a\nb"}), BadHead)
+        self.assertEqual(self.factory.received, b"")
+
+    @inlineCallbacks
+    def test_only_https_is_spoken(self) -> Any:
+        self.assertRaises(ValueError, self.client, url="http://localhost/")
+        asked = Deferred.fromCoroutine(self.client().request("GET", f"http://localhost:{self.port.getHost().port}/"))
+        yield self.assertFailure(asked, ValueError)
+        self.assertEqual(self.factory.received, b"")
