@@ -2,11 +2,12 @@
 
 A subscription to each Sentinel brings ``+switch-master`` and what is held to be down. A primary that most Sentinels have
 been silent about for half the time they take to declare it down may have been replaced behind our back, and one that
-they hold to be down is about to be; neither confirms anything (docs/adr/0016).
+they hold to be down, or replace though it is not, is about to be; neither confirms anything (docs/adr/0016).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,16 @@ log = Logger()
 _BACK_OFF = (0.1, 2.0)  # seconds before the first and the later attempts to reach a Sentinel again
 _LOOK = 0.25  # seconds between questions whether a Sentinel is there
 _MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
-_CHANNELS = (b"+switch-master", b"+odown", b"-odown")
+_CALM = 5.0  # seconds after "-odown" until a fail-over that has begun before it would have shown
+#: a fail-over under way, whether the primary is down or an operator wants it; the first is heard from who leads it only
+_BEGUN = (b"+try-failover", b"+failover-state-select-slave", b"+selected-slave", b"+promoted-slave")
+_GIVEN_UP = (
+    b"-failover-abort-not-elected",
+    b"-failover-abort-no-good-slave",
+    b"-failover-abort-slave-timeout",
+    b"-failover-abort-master-timeout",
+)
+_CHANNELS = (b"+switch-master", b"+odown", b"-odown", *_BEGUN, *_GIVEN_UP)
 
 
 class Subscription(Connection):
@@ -57,9 +67,13 @@ class Sentinels:
         self._address = address
         self._on_primary = on_primary
         self._heard: dict[tuple[str, int], float] = {}  # Sentinel -> reactor seconds
-        self._down: set[tuple[str, int]] = set()  # the Sentinels that hold the primary to be down
+        #: by Sentinel: the primary that it replaces or holds to be down, and until when at least (reactor seconds)
+        self._leaving: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}
+        self._replacing: set[tuple[str, int]] = set()  # the Sentinels that lead a fail-over
+        self._primary: tuple[str, int] | None = None  # the one that was named last
         self._epoch = -1
         self._contact = _MAX_CONTACT
+        self._failover_timeout = 0.0
         self._connections: dict[tuple[str, int], Subscription] = {}
         self._following: list[Deferred[None]] = []
         self._loop = LoopingCall(self._look)
@@ -80,9 +94,10 @@ class Sentinels:
 
     def distrust(self) -> str:
         """Why the primary may have been replaced, or is about to be; "" when it is what it seems."""
-        if self._down:
-            return "the Sentinels hold the primary to be down"
-        late = self._reactor.seconds() - self._contact
+        now = self._reactor.seconds()
+        if any(place == self._primary and until > now for place, until in self._leaving.values()):
+            return "the Sentinels hold the primary to be down, or replace it"
+        late = now - self._contact
         heard = sum(1 for since in self._heard.values() if since > late)
         if heard * 2 <= len(self._address.hosts):
             return f"{heard} of {len(self._address.hosts)} Sentinels can be reached"
@@ -102,7 +117,7 @@ class Sentinels:
                 delay = _BACK_OFF[0]
                 await subscription.lost
                 self._connections.pop(sentinel, None)
-                self._down.discard(sentinel)
+                self._stays(sentinel)
             await deferLater(self._reactor, delay, lambda: None)
             delay = min(delay * 2, _BACK_OFF[1])
 
@@ -136,11 +151,18 @@ class Sentinels:
 
     def _take(self, sentinel: tuple[str, int], primary: Primary) -> None:
         self._contact = min(_MAX_CONTACT, primary.down_after / 2)
+        self._failover_timeout = primary.failover_timeout
         if primary.down:
-            self._down.add(sentinel)
+            self._leaving[sentinel] = primary.place, math.inf
         if primary.epoch >= self._epoch:
             self._epoch = primary.epoch
+            self._primary = primary.place
             self._on_primary(primary.place)
+
+    def _stays(self, sentinel: tuple[str, int]) -> None:
+        """As far as this Sentinel knows, or as we can know from it."""
+        self._leaving.pop(sentinel, None)
+        self._replacing.discard(sentinel)
 
     def _answered(self, sentinel: tuple[str, int]) -> None:
         self._heard[sentinel] = self._reactor.seconds()
@@ -149,15 +171,28 @@ class Sentinels:
         words = text.decode("utf-8", "replace").split()
         if channel == b"+switch-master":
             if len(words) == 5 and words[0] == self._address.master:
-                self._down.discard(sentinel)
+                self._stays(sentinel)
                 self._epoch += 1  # at least: who still has the one before is not believed
                 log.info("a Sentinel names another primary: {host}:{port}", host=words[3], port=words[4])
-                self._on_primary((words[3], int(words[4])))
-        elif words[:2] == ["master", self._address.master]:
-            if channel == b"+odown":
-                self._down.add(sentinel)
-            else:
-                self._down.discard(sentinel)
+                self._primary = words[3], int(words[4])
+                self._on_primary(self._primary)
+            return
+        if words[:1] == ["slave"] and "@" in words:  # what happens to a replica of a primary
+            words = ["master", *words[words.index("@") + 1 :]]
+        if words[:2] != ["master", self._address.master] or len(words) < 4:
+            return
+        place = words[2], int(words[3])
+        if channel in _BEGUN:
+            self._replacing.add(sentinel)
+            self._leaving[sentinel] = place, self._reactor.seconds() + 2 * self._failover_timeout
+        elif channel == b"+odown":
+            self._replacing.discard(sentinel)  # of an earlier one; it says so again
+            self._leaving[sentinel] = place, math.inf
+        elif channel in _GIVEN_UP:
+            self._stays(sentinel)
+        elif sentinel not in self._replacing:
+            # the primary is back, but a fail-over that began meanwhile, here or at another Sentinel, goes on
+            self._leaving[sentinel] = place, self._reactor.seconds() + _CALM
 
     def _look(self) -> None:
         """Asks the Sentinels for a sign of life; who is silent is asked on a new connection."""

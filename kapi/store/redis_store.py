@@ -271,20 +271,19 @@ class RedisStore:
 
     def _replies(self, batch: list[tuple[Pending, Any]]) -> None:
         """Replies on the command connection: changes go to the follower first, then the writers go on."""
-        fed, confirmation = True, self._confirmation
+        fed = True
         if self._progress is not None:
             changes = written(batch)
             if changes:
                 if self.exclusive:
                     fed = self._progress.advance(changes)
-                    if not fed:
-                        log.error("the store's history has a gap; loading everything again")
-                        self._drop()
                 elif changes[0].revision <= self._last_written:
-                    fed = False
                     self._went_back(f"it gave revision {changes[0].revision} again")
                 self._last_written = changes[-1].revision
-        now = time.perf_counter()
+        if not fed:
+            log.error("the store's history has a gap; loading everything again")
+            self._drop()
+        now, confirmation = time.perf_counter(), self._confirmation
         for pending, reply in batch:
             deferred, write = pending
             if write is not None:
@@ -295,12 +294,12 @@ class RedisStore:
                 else:
                     deferred.callback(reply)
             elif type(reply) is int and reply > 0:
-                if not fed:  # it was done, but nobody here can see it yet, or in a history that may not last
-                    deferred.errback(OutcomeUnknown(f"{self.address}: {_UNKNOWN}"))
-                elif confirmation is not None:
+                if confirmation is not None:
                     confirmation.hold(deferred, reply)
-                else:
+                elif fed:
                     deferred.callback(reply)
+                else:  # it was done, but nobody here can see it yet
+                    deferred.errback(OutcomeUnknown(f"{self.address}: {_UNKNOWN}"))
             else:
                 self._refused(pending, reply)
 

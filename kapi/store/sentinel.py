@@ -20,8 +20,9 @@ class Primary(NamedTuple):
     epoch: int
     host: str
     port: int
-    down: bool  # whether enough Sentinels hold it to be down
+    down: bool  # whether enough Sentinels hold it to be down, or it is being replaced
     down_after: float  # seconds of silence after which a Sentinel holds it to be down
+    failover_timeout: float = 180.0  # seconds that a step of a fail-over may take before it is given up
 
     @property
     def place(self) -> tuple[str, int]:
@@ -77,6 +78,7 @@ async def ask(connection: Connection, address: Address) -> Primary | None:
         int(fields.get(b"config-epoch", 0)),
         fields[b"ip"].decode(),
         int(fields[b"port"]),
-        b"o_down" in fields.get(b"flags", b""),
+        any(flag in fields.get(b"flags", b"") for flag in (b"o_down", b"failover_in_progress")),
         int(fields.get(b"down-after-milliseconds", 30000)) / 1000,
+        int(fields.get(b"failover-timeout", 180000)) / 1000,
     )

@@ -1,0 +1,117 @@
+"""What the Sentinels announce of a fail-over, and when a primary may confirm writes again."""
+
+from __future__ import annotations
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.store.address import parse
+from kapi.store.failover import Sentinels
+from kapi.store.sentinel import Primary
+
+ONE, OTHER = ("h1", 26379), ("h2", 26379)
+NOW, NEXT = ("10.0.0.1", 6379), ("10.0.0.2", 6379)
+PRIMARY = b"master m 10.0.0.1 6379"
+REPLICA = b"slave 10.0.0.2:6379 10.0.0.2 6379 @ m 10.0.0.1 6379"
+SWITCH = b"m 10.0.0.1 6379 10.0.0.2 6379"
+
+
+class Signs(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.named: list[tuple[str, int]] = []
+        self.sentinels = Sentinels(self.clock, parse("redis+sentinel://h1,h2,h3/m"), self.named.append)
+        for sentinel in (ONE, OTHER):
+            self.sentinels._answered(sentinel)
+            self.sentinels._take(sentinel, Primary(1, *NOW, False, 100.0))
+        self.trusted()
+
+    def told(self, sentinel: tuple[str, int], channel: bytes, text: bytes) -> None:
+        self.sentinels._announced(sentinel, channel, text)
+
+    def trusted(self) -> None:
+        self.assertEqual(self.sentinels.distrust(), "")
+
+    def distrusted(self) -> None:
+        self.assertIn("replace it", self.sentinels.distrust())
+
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        for sentinel in (ONE, OTHER):
+            self.sentinels._answered(sentinel)
+
+    def test_a_fail_over_goes_on_though_the_primary_is_back(self) -> None:
+        self.told(ONE, b"+odown", PRIMARY + b" #quorum 2/2")
+        self.told(ONE, b"+try-failover", PRIMARY)
+        self.distrusted()
+        self.told(ONE, b"-odown", PRIMARY)
+        self.wait(60)
+        self.distrusted()
+        self.told(ONE, b"+switch-master", SWITCH)
+        self.assertEqual(self.named[-1], NEXT)
+        self.trusted()
+
+    def test_another_sentinel_may_lead_it(self) -> None:
+        """We may not hear that one, so its fail-over has a while to show."""
+        self.told(ONE, b"+odown", PRIMARY)
+        self.told(ONE, b"-odown", PRIMARY)
+        self.distrusted()
+        self.wait(4.9)
+        self.distrusted()
+        self.wait(0.2)
+        self.trusted()
+
+    def test_an_operator_orders_a_fail_over_of_a_primary_that_is_up(self) -> None:
+        for channel, text in (
+            (b"+try-failover", PRIMARY),
+            (b"+failover-state-select-slave", PRIMARY),
+            (b"+selected-slave", REPLICA),
+            (b"+promoted-slave", REPLICA),
+        ):
+            self.setUp()
+            self.told(ONE, channel, text)
+            self.distrusted()
+
+    def test_a_fail_over_that_is_given_up(self) -> None:
+        for channel in (
+            b"-failover-abort-not-elected",
+            b"-failover-abort-no-good-slave",
+            b"-failover-abort-slave-timeout",
+            b"-failover-abort-master-timeout",
+        ):
+            self.told(ONE, b"+try-failover", PRIMARY)
+            self.distrusted()
+            self.told(ONE, channel, PRIMARY)
+            self.trusted()
+
+    def test_a_fail_over_of_which_nothing_more_is_heard(self) -> None:
+        self.sentinels._take(ONE, Primary(1, *NOW, False, 100.0, failover_timeout=10.0))
+        self.told(ONE, b"+try-failover", PRIMARY)
+        self.wait(19.9)
+        self.distrusted()
+        self.wait(0.2)
+        self.trusted()
+
+    def test_a_later_one_is_another(self) -> None:
+        self.test_a_fail_over_of_which_nothing_more_is_heard()
+        self.told(ONE, b"+odown", PRIMARY)
+        self.told(ONE, b"-odown", PRIMARY)
+        self.distrusted()
+        self.wait(5.1)
+        self.trusted()
+
+    def test_who_leads_it_names_the_new_primary_last(self) -> None:
+        """It waits for the other replicas; who heard of the new primary earlier need not."""
+        self.told(ONE, b"+try-failover", PRIMARY)
+        self.told(OTHER, b"+switch-master", SWITCH)
+        self.assertEqual(self.named[-1], NEXT)
+        self.trusted()
+
+    def test_other_primaries_are_none_of_our_business(self) -> None:
+        for text in (b"master other 10.0.0.1 6379", b"slave a 1.2.3.4 1 @ other 10.0.0.1 6379", b"sentinel", b""):
+            self.told(ONE, b"+try-failover", text)
+            self.trusted()
+
+    def test_a_sentinel_that_says_so_when_it_is_asked(self) -> None:
+        self.sentinels._take(ONE, Primary(1, *NOW, True, 100.0))
+        self.distrusted()
