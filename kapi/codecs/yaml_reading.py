@@ -181,7 +181,8 @@ class _Builder:
                 for source in value if isinstance(value, list) else [value]:
                     if not isinstance(source, dict):
                         raise YAMLError("yaml: map merge requires map or sequence of maps as the value")
-                    merged = {**source, **merged}
+                    for key, item in source.items():
+                        merged.setdefault(key, item)
                 continue
             name = _key(key)
             if name in entries:

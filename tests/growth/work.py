@@ -1,0 +1,148 @@
+"""What a server does with an object, each part as a function of a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import orjson
+
+from kapi.codecs.reading import read_body
+from kapi.machinery import status, tree
+from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery.status import StatusError
+from kapi.registry.metadata import dedup_owner_references
+from kapi.resources.definition import Resource, StrategyContext
+from kapi.schema import jsonpatch, managedfields, mergepatch, strategicmerge
+from kapi.schema.builtin import type_of
+from kapi.schema.decode import decode
+from kapi.schema.managedfields import FieldManager
+from tests.growth.counting import texts
+
+Object = dict[str, Any]
+NOW = "2023-11-14T22:13:20Z"
+
+
+class Work:
+    """On objects of one resource."""
+
+    def __init__(self, row: Resource) -> None:
+        self.row = row
+        self.kind = GroupVersionKind(row.group, row.version, row.kind)
+        self.type = type_of(self.kind)
+        self.fields = FieldManager(self.type, self.kind)
+
+    def context(self) -> StrategyContext:
+        return StrategyContext("n" if self.row.namespaced else "", "x", now=NOW)
+
+    def decoded(self, body: Object) -> Object:
+        warnings: list[str] = []
+        document = read_body(orjson.dumps(body), "application/json", self.kind, "Warn")
+        obj = decode(document, self.kind, self.type, "Warn", warnings.append)
+        return self.row.to_storage(obj) if self.row.to_storage is not None else obj
+
+    def create(self, body: Object) -> Callable[[], None]:
+        """Judging an object as far as its own strategy goes; an invalid one is answered with its errors."""
+        decoded = texts(self.decoded(body))
+
+        def work() -> None:
+            self.decoded(body)
+            strategy, ctx, obj = self.row.strategy, self.context(), decoded
+            dedup_owner_references(obj, False)
+            strategy.default(obj)
+            strategy.prepare_for_create(obj, ctx)
+            self._answer(strategy.validate(obj, ctx))
+            strategy.warnings_on_create(obj, ctx)
+            strategy.canonicalize(obj)
+
+        return work
+
+    def update(self, body: Object) -> Callable[[], None]:
+        """The object replaced by itself, through each endpoint."""
+        old = texts(self.decoded(body))
+        old["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": NOW}
+
+        def work() -> None:
+            strategies = [self.row.strategy, *(sub.strategy for sub in self.row.subresources)]
+            for strategy in strategies:
+                if strategy is None:
+                    continue
+                new, ctx = tree.copy(old), self.context()
+                strategy.default(new)
+                strategy.prepare_for_update(new, old, ctx)
+                self._answer(strategy.validate_update(new, old, ctx))
+                strategy.warnings_on_update(new, old, ctx)
+
+        return work
+
+    def strategic(self, body: Object) -> Callable[[], None]:
+        """A strategic merge patch of an object with itself."""
+        document, change = texts(self.decoded(body)), texts(body)
+
+        def work() -> None:
+            try:
+                strategicmerge.patched(document, change, self.type)
+            except strategicmerge.PatchError:
+                pass
+
+        return work
+
+    def json(self, body: Object) -> Callable[[], None]:
+        """A JSON patch that puts each member of an object there anew."""
+        document = texts(self.decoded(body))
+        operations = [{"op": op, "path": f"/{name}", "value": body[name]} for name in body for op in ("add", "test")]
+        return lambda: _quietly(lambda: jsonpatch.patched(document, operations))
+
+    def merge(self, body: Object) -> Callable[[], None]:
+        document = texts(self.decoded(body))
+        return lambda: mergepatch.difference(document, mergepatch.apply(document, body))
+
+    def ownership(self, body: Object) -> Callable[[], None]:
+        """Managed fields of a create, an update that empties the object and an apply that fills it again."""
+        full = texts(self.decoded(body))
+        empty = {name: value for name, value in full.items() if name in ("kind", "apiVersion")}
+        empty["metadata"] = {"name": "x", "uid": "u"}
+
+        def work() -> None:
+            with patch.object(managedfields, "_REMEMBERED", -1):  # small sets are worked out once only
+                created, emptied = tree.copy(full), tree.copy(empty)
+                self.fields.update(None, created, "one", NOW)
+                created["metadata"]["uid"] = "u"
+                self.fields.update(created, emptied, "two", NOW)
+                for live in (emptied, created):
+                    _quietly(lambda live=live: self.fields.apply(live, body, "three", True, NOW))
+                    _quietly(lambda live=live: self.fields.apply(live, body, "four", False, NOW))
+
+        return work
+
+    def table(self, body: Object) -> Callable[[], None]:
+        """The row of a table, and what field selectors read."""
+        obj = texts(self.decoded(body))
+
+        def work() -> None:
+            if self.row.table is not None:
+                shown = self.row.table.view(obj) if self.row.table.view is not None else obj
+                self.row.table.cells(shown, 1_700_000_000.0)
+            for reader in self.row.selectable_fields.values():
+                reader(obj)
+
+        return work
+
+    def _answer(self, errors: list[Any]) -> None:
+        if errors:
+            orjson.dumps(status.invalid(GroupKind(self.row.group, self.row.kind), "x", errors).status)
+
+
+def _quietly(work: Callable[[], Any]) -> None:
+    """A refusal is an answer, too."""
+    try:
+        work()
+    except (StatusError, ValueError):
+        pass
+
+
+#: what of it happens to the versions that are not stored is converting only
+WORK: tuple[Callable[[Work, Object], Callable[[], None]], ...] = (
+    Work.create, Work.update, Work.strategic, Work.json, Work.merge, Work.ownership, Work.table,
+)  # fmt: skip
