@@ -59,6 +59,7 @@ class Literal(float):
     text: str
 
     def __new__(cls, text: str) -> Literal:
+        checkpoint()
         number = super().__new__(cls, text)
         number.text = text
         return number

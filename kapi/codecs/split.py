@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.raw import RawObject
 
 _EMPTY = b"{}"
@@ -17,6 +18,7 @@ _EMPTY = b"{}"
 
 def encode_halves(obj: dict[str, Any]) -> tuple[bytes, bytes]:
     """``head + revision + tail`` are the stored bytes.  ``obj`` is not changed; its resourceVersion is left out."""
+    checkpoint()
     metadata = obj["metadata"]
     if "resourceVersion" in metadata:
         metadata = {key: value for key, value in metadata.items() if key != "resourceVersion"}
@@ -34,4 +36,5 @@ def encode_halves(obj: dict[str, Any]) -> tuple[bytes, bytes]:
         if type(value) is RawObject:
             rest[key] = orjson.Fragment(value.text)
     body = orjson.dumps(rest)
+    checkpoint()
     return head, tail + (b"}" if body == _EMPTY else b"," + body[1:])

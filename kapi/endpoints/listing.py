@@ -33,18 +33,19 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
     options = options or list_options(ctx)
     namespace = info.namespace if scope.resource.namespaced else ""
     cache = scope.store.cache
+    predicate = predicate_of(scope, options, path_name(ctx))
+    if media.as_kind or not media.plain or not (predicate is None or predicate.empty):
+        await in_slices  # each object is looked at
     while True:
         page = await read.list_page(
             scope.store,
             namespace,
-            predicate_of(scope, options, path_name(ctx)),
+            predicate,
             resource_version=options.resource_version,
             match=options.resource_version_match,
             limit=options.limit,
             token=options.continue_,
         )
-        if media.protobuf and page.entries:
-            await in_slices  # what nobody has asked for before has to be encoded
         try:
             if cache.unreadable:
                 _tell_unreadable(ctx, cache.unreadable_in(namespace))
@@ -78,11 +79,11 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
         return Response(200, joined(scope, page, meta), media.content_type)
     if media.protobuf and not media.as_kind:
         return Response(200, list_message(scope, page, meta), media.content_type)
-    objects = [scope.from_storage(entry.object) for entry in page.entries]
+    objects = [scope.from_storage(entry.object) for entry in steps(page.entries, 1)]
     if media.as_kind == "Table":
         include = ctx.first("includeObject", "Metadata")
         if resource.table is not None and resource.table.of_stored and include != "Object":
-            objects = [entry.object for entry in page.entries]
+            objects = [entry.object for entry in steps(page.entries, 1)]
         tree = transform.table(resource, objects, meta, version=media.as_version, include=include)
     elif media.as_kind == "PartialObjectMetadata":
         name = go_type(resource, "List")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from kapi.machinery import status
+from kapi.machinery.checkpoint import steps
 from kapi.resources.definition import Column, Resource, TableColumns
 
 Object = dict[str, Any]
@@ -47,7 +48,7 @@ def column_definition(column: Column) -> Object:
 
 def table(
     resource: Resource,
-    objects: Iterable[Object],
+    objects: Collection[Object],
     list_meta: Object,
     *,
     version: str = "v1",
@@ -62,7 +63,7 @@ def table(
     moment = time.time() if now is None else now
     if columns.order is not None:
         objects = sorted(objects, key=columns.order)
-    rows = [row(columns, obj, include, version, moment) for obj in objects]
+    rows = [row(columns, obj, include, version, moment) for obj in steps(objects, 1)]
     out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
     out["columnDefinitions"] = [column_definition(column) for column in columns.columns] if headers else None
     # a type without columns of its own has a nil slice of rows upstream
@@ -103,10 +104,10 @@ def partial(obj: Object, version: str = "v1") -> Object:
     }
 
 
-def partial_list(objects: Iterable[Object], list_meta: Object, version: str = "v1") -> Object:
+def partial_list(objects: Collection[Object], list_meta: Object, version: str = "v1") -> Object:
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": list_meta,
-        "items": [partial(obj, version) for obj in objects] or None,  # upstream's is a nil slice when empty
+        "items": [partial(obj, version) for obj in steps(objects, 1)] or None,  # upstream's is a nil slice when empty
     }

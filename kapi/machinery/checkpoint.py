@@ -6,7 +6,8 @@ changed: whatever else the server does may happen inside the call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from operator import length_hint
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -66,21 +67,24 @@ def commit() -> None:
         current.commit()
 
 
-def steps(items: Collection[Item]) -> Iterable[Item]:
-    """The items of a client's list or mapping, with checkpoints on the way.  Nobody else may change what is walked."""
+def steps(items: Iterable[Item], every: int = _EVERY) -> Iterable[Item]:
+    """The items of a client's list or mapping, with a checkpoint after ``every`` so many of them.
+
+    Nobody else may change what is walked.
+    """
     if running is None:
         return items
     checkpoint()
-    return items if len(items) <= _EVERY else _stepping(items)
+    return items if length_hint(items, every + 1) <= every else _stepping(items, every)
 
 
-def _stepping(items: Iterable[Item]) -> Iterator[Item]:
-    left = _EVERY
+def _stepping(items: Iterable[Item], every: int) -> Iterator[Item]:
+    left = every
     for item in items:
         yield item
         left -= 1
         if not left:
-            left = _EVERY
+            left = every
             checkpoint()
 
 

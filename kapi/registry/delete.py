@@ -6,7 +6,7 @@ from typing import Any
 
 from kapi.admission.interface import DELETE
 from kapi.machinery import status, tree
-from kapi.machinery.checkpoint import commit
+from kapi.machinery.checkpoint import LARGE, commit, engage
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of, stamp
 from kapi.registry.errors import interpret
@@ -48,6 +48,8 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
 
 
 async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Stored:
+    if len(entry.data) >= LARGE:
+        engage()
     existing: Object = entry.object
     options = op.options
     context = store.context(op)

@@ -13,6 +13,7 @@ from typing import Any
 from kapi.admission.interface import AdmissionChain, Attributes
 from kapi.codecs.split import encode_halves
 from kapi.machinery import status
+from kapi.machinery.checkpoint import LARGE, engage
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.names import path_segment
@@ -175,6 +176,8 @@ class ResourceStore:
 
         Custom resources do so in the version of the request, others in the storage version.
         """
+        if len(entry.data) >= LARGE:
+            engage()
         if resource.typed_items and resource.from_storage is not None and entry.served_as is not resource:
             return resource.from_storage(entry.object)
         return entry.object

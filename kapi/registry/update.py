@@ -7,7 +7,7 @@ from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE
 from kapi.machinery import status
-from kapi.machinery.checkpoint import LARGE, commit, engage
+from kapi.machinery.checkpoint import commit
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_uint
@@ -48,8 +48,6 @@ async def update(
                     raise status.not_found(resource, name)
                 meta.check_uid(uid, None, resource, op.namespace, name)
                 return await _create_instead(store, op, await transform(None))
-            if len(entry.data) >= LARGE:
-                engage()
             existing = store.read(op.resource, entry)
             if uid:
                 meta.check_uid(uid, existing, resource, op.namespace, name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.store.errors import Compacted
@@ -131,7 +132,8 @@ class Cache:
                 return _selected(found, "", predicate), self._caches.revision
         while True:
             try:
-                return _selected(self._borrow(), namespace, predicate), self._caches.revision
+                revision = self._caches.revision  # before the selection, in which others may write
+                return _selected(self._borrow(), namespace, predicate), revision
             except Unreadable:
                 continue  # it is set aside now
 
@@ -405,7 +407,7 @@ def _selected(entries: list[Entry], namespace: str, predicate: Predicate | None)
         end = bisect_left(entries, namespace + "0", lo=start, key=_key)  # "0" comes after "/"
         entries = entries[start:end]
     matches = matcher(predicate)
-    return entries if matches is None else [entry for entry in entries if matches(entry)]
+    return entries if matches is None else [entry for entry in steps(entries) if matches(entry)]
 
 
 def _initial(entries: list[Entry], revision: int, initial_end: bool) -> Iterator[Batch]:

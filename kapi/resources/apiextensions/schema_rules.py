@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kapi.cel.estimate import MOST
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import (
     ErrorType,
     FieldError,
@@ -482,6 +483,7 @@ def walk_schemas(schema: Any) -> list[Schema]:
         return []
     found, stack = [], [schema]
     while stack:
+        checkpoint()
         node = stack.pop()
         found.append(node)
         parts: list[Any] = []

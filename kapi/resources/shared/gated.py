@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.security import every_container
 
@@ -12,7 +13,7 @@ Object = dict[str, Any]
 
 
 def _sources(spec: Object) -> Iterator[Object]:
-    for volume in spec.get("volumes") or ():
+    for volume in steps(spec.get("volumes") or ()):
         yield from (volume.get("projected") or {}).get("sources") or ()
 
 
@@ -23,8 +24,8 @@ def _lifecycles(spec: Object) -> Iterator[Object]:
 
 
 def _value_sources(spec: Object) -> Iterator[Object]:
-    for container in every_container(spec):
-        for variable in container.get("env") or ():
+    for container in steps(every_container(spec)):
+        for variable in steps(container.get("env") or ()):
             if variable.get("valueFrom") is not None:
                 yield variable["valueFrom"]
 
@@ -44,14 +45,14 @@ _FIELDS: tuple[tuple[str, Callable[[Object], Iterator[Object]], str], ...] = (
 
 def drop_disabled_fields(spec: Object, old: Object | None, ctx: Any) -> None:
     """Changes ``spec`` in place; ``old`` is the stored spec on an update."""
-    for name, owners, field in _FIELDS:
+    for name, owners, field in steps(_FIELDS):
         if gate(ctx, name):
             continue
-        if old is not None and any(owner.get(field) is not None for owner in owners(old)):
+        if old is not None and any(owner.get(field) is not None for owner in steps(owners(old))):
             continue
-        for owner in owners(spec):
+        for owner in steps(owners(spec)):
             owner.pop(field, None)
         if field == "stopSignal":
-            for container in every_container(spec):
+            for container in steps(every_container(spec)):
                 if container.get("lifecycle") == {}:
                     del container["lifecycle"]

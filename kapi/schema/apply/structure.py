@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.schema.apply.shape import Shape
 
 #: names, each followed by the structure below it or by the JSON type of an empty value
@@ -17,7 +18,7 @@ Structure = tuple[Any, ...]
 def structure(shape: Shape, value: dict[str, Any]) -> Structure:
     """Of a granular map.  Not hashable when a list is addressed by what is no scalar."""
     parts: list[Any] = []
-    for name, entry in value.items():
+    for name, entry in steps(value.items()):
         parts.append(name)
         kind = type(entry)
         if not entry:
@@ -37,13 +38,13 @@ def _items(shape: Shape, items: list[Any]) -> Structure:
     """Of an associative list or a set: how each item is addressed, and what is in it."""
     keys, inner = shape.keys, shape.item
     if not keys:
-        return tuple([_scalar(item) for item in items])
+        return tuple([_scalar(item) for item in steps(items)])
     parts: list[Any] = []
-    for item in items:
+    for item in steps(items):
         if type(item) is not dict:
             parts.append(type(item))
             continue
-        address = [_scalar(item[key]) if key in item else None for key in keys]
+        address = [_scalar(item[key]) if key in item else None for key in steps(keys)]
         below = structure(inner, item) if inner.is_map and not inner.map_atomic else None
         parts.append((*address, below))
     return tuple(parts)
