@@ -191,7 +191,7 @@ class Confirmation:
     def _not_confirmed(self, cycle: list[_Held], why: str) -> None:
         self._waiting[:0] = cycle
         self._give_up(PATIENCE, why)
-        if self._cycle is None and self._due is None:
+        if self._fence is not None and self._cycle is None and self._due is None:
             self._due = self._reactor.callLater(_PAUSE, self._begin)
 
     def look(self) -> None:

@@ -137,6 +137,7 @@ class RedisStore:
                     if self._reactor.seconds() > deadline:
                         raise
                     await deferLater(self._reactor, 0.05, lambda: None)
+            await self._first_confirmation()
         except BaseException:
             self._watchdog.stop()
             self._drop()
@@ -148,6 +149,18 @@ class RedisStore:
         self._sweeper.start()
         if self._check is not None:
             self._check.start()
+
+    async def _first_confirmation(self) -> None:
+        """A server that can write nothing cannot start: what it makes at its start would fail bit by bit."""
+        if self._confirmation is None:
+            return
+        try:
+            await self._confirmation.revision()
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"{self.address}: {error}; bring the servers back, or start with --redis-min-replicas=0, "
+                "which accepts that a fail-over loses writes"
+            ) from None
 
     async def stop(self) -> None:
         self._stopping = True

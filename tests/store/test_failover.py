@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.store import confirmation
+from kapi.store import confirmation, connections
 from kapi.store.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from kapi.store.factory import external_store
 from kapi.store.redis_store import RedisStore
@@ -190,6 +190,21 @@ class Acknowledgement(ReplicatedCase):
         store = await self.connected(servers.url, min_replicas=1)
         self.assertEqual(store._confirmation._wait[0], "WAIT")
         await store.create("a/b/c/1", HEAD, TAIL)
+
+    async def test_a_start_without_replicas_is_one_clear_line(self) -> None:
+        self.patch(confirmation, "PATIENCE", 1.0)
+        store = external_store(self.replicated(0, sentinels=1).url, reactor)
+        with self.assertRaisesRegex(StoreUnavailable, "^redis.sentinel://.*: 0 of 1 replicas .*--redis-min-replicas=0"):
+            await store.start(Recorder())
+        await store.stop()
+
+    async def test_a_stopped_server_does_not_hold_the_start(self) -> None:
+        self.patch(connections, "REPLY_TIMEOUT", 1.0)
+        servers = self.replicated(0, sentinels=0)
+        servers.signal(servers.primary, signal.SIGSTOP)
+        with self.assertRaisesRegex(StoreUnavailable, "connection was lost"):
+            await external_store(servers.url, reactor).start(Recorder())
+        servers.signal(servers.primary, signal.SIGCONT)
 
     async def test_zero_turns_it_off(self) -> None:
         servers = self.replicated(0)

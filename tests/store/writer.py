@@ -21,7 +21,7 @@ from kapi.watchcache.caches import Caches
 from kapi.watchcache.event import Batch
 
 WRITERS = 8
-HEAD = b'{"metadata":{"resourceVersion":"'
+HEAD = b'{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"'
 
 
 def say(*words: object) -> None:
