@@ -64,7 +64,10 @@ class Place:
         collection = self.path(prefix, plural) if namespaced else f"{prefix}/{plural}"
         metadata = obj.setdefault("metadata", {})
         name = metadata.setdefault("name", self.name())
-        after = [Request("DELETE", f"{collection}/{name}?gracePeriodSeconds=0")]
+        after = [
+            Request("PATCH", f"{collection}/{name}", {"metadata": {"finalizers": None}}, MERGE),  # else it would stay
+            Request("DELETE", f"{collection}/{name}?gracePeriodSeconds=0"),
+        ]
         return Case(Request("POST", collection + query, obj, **more), after=after)
 
     def change(self, case: Case, body: Any, kind: str, method: str = "PATCH", suffix: str = "", **more: Any) -> Case:
