@@ -29,6 +29,7 @@ from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
 from kapi.server.lifecycle import GRACE, HookError, Hooks, bounded, end_watches, run_pre_shutdown
 from kapi.server.listening import ListenError, Port, bind, default_address, raise_file_limit
+from kapi.server.memory import MemoryReturn
 from kapi.server.notify import notify
 from kapi.server.runner import RequestRunner
 from kapi.server.stalls import StallMonitor
@@ -93,6 +94,7 @@ class App(Service):
         )
         self.runner = runner
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
+        self._memory = MemoryReturn(self.reactor)
         self.stalls = StallMonitor()
         for collector in (self.connections.handshake_errors, self.connections.errors.counter, self.stalls):
             self.assembly.metrics.registry.register(collector)
@@ -182,6 +184,7 @@ class App(Service):
         sys.setswitchinterval(0.0005)  # seconds: requests wait less while a thread validates something large
         gc.enable()
         self.stalls.install(self.reactor)
+        self._memory.start()
 
     def reload(self) -> None:
         """Serving certificates and client CAs as the files are now."""
@@ -210,6 +213,7 @@ class App(Service):
         if self._reloader is not None and self._reloader.running:
             self._reloader.stop()
         assembly = self.assembly
+        self._memory.stop()
         assembly.stopping = True
         delay = self.options.generic.shutdown_delay_duration
         if delay and not self.exit_code:

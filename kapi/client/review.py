@@ -12,10 +12,18 @@ from twisted.internet.error import TimeoutError as ConnectTimeout
 
 from kapi.client.https import HTTPSClient
 from kapi.client.retry import Unavailable, with_backoff
+from kapi.client.typed import WrongType, list_of, struct, text, text_lists, truth
 
 Object = dict[str, Any]
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _HEADERS = {"Content-Type": "application/json"}
+_USER = struct("v1.UserInfo", username=text, uid=text, groups=list_of(text), extra=text_lists)
+_STATUS = {
+    "TokenReview": struct("v1.TokenReviewStatus", authenticated=truth, user=_USER, audiences=list_of(text), error=text),
+    "SubjectAccessReview": struct(
+        "v1.SubjectAccessReviewStatus", allowed=truth, denied=truth, reason=text, evaluationError=text
+    ),
+}
 #: called after every attempt with "success", "error", "timeout" or "canceled", and the seconds it took
 Observer = Callable[[str, float], None]
 
@@ -83,9 +91,12 @@ class ReviewClient:
         if not 200 <= answer.status < 300:
             raise ReviewError(f"{self.what} answered {answer.status}")
         try:
-            status = orjson.loads(answer.body).get("status") or {}
+            status: Any = orjson.loads(answer.body).get("status") or {}
         except (ValueError, AttributeError):
             status = None
-        if not isinstance(status, dict):
-            raise ReviewError(f"{self.what}: the answer is no {self.kind}")
-        return status
+        try:
+            _STATUS[self.kind](status, f"{self.kind}.status")
+        except WrongType as error:
+            raise ReviewError(f"{self.what}: the answer is no {self.kind}: {error}") from None
+        answered: Object = status
+        return answered

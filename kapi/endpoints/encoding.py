@@ -68,7 +68,8 @@ def respond_object(
         obj = orjson.loads(data or b"null")
     tree = obj
     if media.as_kind == "Table":
-        meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        version = obj["metadata"].get("resourceVersion")  # a dry run that would create has none
+        meta = {"resourceVersion": version} if version else {}
         include = ctx.first("includeObject", "Metadata")
         of_stored = scope.resource.table is not None and scope.resource.table.of_stored
         shown = stored if of_stored and stored is not None and include != "Object" else obj

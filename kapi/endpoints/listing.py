@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema import protobuf_writing
+from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
 Object = dict[str, Any]
@@ -106,6 +108,33 @@ def strip_type(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
+class Joined(list[bytes]):
+    """The slices of a list, each of which can be made again from what the cache has."""
+
+    def __init__(self, head: bytes, entries: list[Entry], cut: int, served: Callable[[Entry], bytes] | None) -> None:
+        self._entries, self._cut, self._served = entries, cut, served
+        super().__init__([head])
+        self.extend([self._items(start) for start in range(0, len(entries), _PER_SLICE)])
+        self.append(b"]}\n")
+
+    def _items(self, start: int) -> bytes:
+        cut, served = self._cut, self._served
+        opening, between = (b"{", b",{") if cut else (b"", b",")
+        some = self._entries[start : start + _PER_SLICE]
+        part = between.join([entry.data[cut:] if served is None else served(entry) for entry in some])
+        return (between if start else opening) + part
+
+    def again(self, position: int) -> bytes:
+        """The slice at a position, which was given up."""
+        return self._items((position - 1) * _PER_SLICE)
+
+    def give_up(self, start: int) -> None:
+        """Lets the slices from ``start`` on go until they are asked for."""
+        if self._served is None:
+            for position in range(max(start, 1), len(self) - 1):
+                self[position] = b""
+
+
 def joined(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
     """The list as slices of bytes; nothing is decoded but custom resources that may have to be converted."""
     resource = scope.resource
@@ -114,16 +143,8 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
     entries = page.entries
     if not entries:
         return [head + b"]}\n"]
-    slices = [head]
     cut = 0 if resource.typed_items else len(item_prefix(resource.kind, version))
-    opening, between = (b"{", b",{") if cut else (b"", b",")
-    as_stored = scope.same_version
-    for start in range(0, len(entries), _PER_SLICE):
-        some = entries[start : start + _PER_SLICE]
-        part = between.join([entry.data[cut:] if as_stored else scope.served(entry) for entry in some])
-        slices.append((between if start else opening) + part)
-    slices.append(b"]}\n")
-    return slices
+    return Joined(head, entries, cut, None if scope.same_version else scope.served)
 
 
 def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:

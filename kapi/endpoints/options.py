@@ -9,6 +9,7 @@ from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from kapi.request.context import RequestContext
 
 Object = dict[str, Any]
@@ -74,8 +75,19 @@ def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
         continue_=ctx.first("continue"),
         send_initial_events=boolean(ctx, "sendInitialEvents"),
     )
-    _invalid("ListOptions", _check_list(options))
+    errors = _check_list(options)
+    if errors:
+        check_selectors(options)  # selectors that cannot be read are told first
+    _invalid("ListOptions", errors)
     return options
+
+
+def check_selectors(options: ListOptions) -> tuple[LabelSelector, FieldSelector]:
+    """The selectors as they are written, be they supported or not.  Raises BadRequest."""
+    try:
+        return parse_labels(options.label_selector), parse_fields(options.field_selector)
+    except SelectorError as error:
+        raise status.bad_request(str(error)) from None
 
 
 def _check_list(options: ListOptions) -> list[FieldError]:

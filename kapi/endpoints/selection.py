@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from kapi.endpoints.options import ListOptions
+from kapi.endpoints.options import ListOptions, check_selectors
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
-from kapi.machinery.selectors import FieldSelector, Predicate, SelectorError, parse_fields, parse_labels
+from kapi.machinery.selectors import FieldSelector, Predicate, parse_fields
 
 
 def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> Predicate | None:
     """None when everything is selected.  Raises BadRequest for selectors that cannot be read or are not supported."""
     if not options.label_selector and not options.field_selector and not name:
         return None
-    try:
-        labels = parse_labels(options.label_selector)
-    except SelectorError as error:
-        raise status.bad_request(str(error)) from None
-    try:
-        fields = parse_fields(options.field_selector)
-    except SelectorError as error:
-        raise status.bad_request(str(error)) from None
+    labels, fields = check_selectors(options)
     known = scope.resource.selectable_fields
     for requirement in fields.requirements:
         field = requirement.key

@@ -44,11 +44,17 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     """A stream of events.  Raises StatusError for what is wrong before the stream begins."""
     info = ctx.info
     assert info is not None
-    media = output_media_type(ctx, "watch")
+    refusal: status.NotAcceptable | None = None
+    try:
+        media = output_media_type(ctx, "watch")
+    except status.NotAcceptable as refused:  # what a list may be is refused only when all else is right
+        media, refusal = output_media_type(ctx, "list"), refused
     options = list_options(ctx, watch=True)
     name = path_name(ctx)
     predicate = predicate_of(scope, options, name)
     since = parse_revision(options.resource_version)
+    if refusal is not None:
+        raise refusal
     form = form_of(scope, media, ctx.first("includeObject", "Metadata") if media.as_kind == "Table" else "")
     cache = scope.store.cache
     initial = options.send_initial_events

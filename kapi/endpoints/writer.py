@@ -7,8 +7,8 @@ in memory a second time; large answers are compressed in a thread when the clien
 from __future__ import annotations
 
 import zlib
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, Protocol, runtime_checkable
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPullProducer
@@ -20,6 +20,17 @@ from kapi.request.context import RequestContext
 from kapi.request.response import SLICE, HijackedResponse, Response, StreamResponse, leaves_whole
 
 GZIP_FROM = 128 * 1024  # bytes
+LARGE = 512 * 1024  # bytes of a list that does not stay joined for a client that does not read
+PATIENCE = 2.0  # seconds
+
+
+@runtime_checkable
+class Remade(Protocol):
+    """Slices that can be made again."""
+
+    def again(self, position: int) -> bytes: ...
+
+    def give_up(self, start: int) -> None: ...
 
 
 def warning_header(text: str) -> bytes:
@@ -53,7 +64,7 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
     if size >= GZIP_FROM and _wants_gzip(ctx):
         return _write_compressed(ctx, slices)
     headers.setRawHeaders(b"content-length", [b"%d" % size])
-    return _produce(http, slices)
+    return _produce(http, slices, ctx.extra["reactor"] if size >= LARGE else None)
 
 
 def _warning_headers(warnings: list[str]) -> list[bytes]:
@@ -97,8 +108,10 @@ def _slices(body: bytes) -> list[bytes]:
     return [bytes(view[start : start + SLICE]) for start in range(0, len(body), SLICE)] or [b""]
 
 
-def _produce(http: Any, slices: list[bytes]) -> Deferred[None]:
+def _produce(http: Any, slices: list[bytes], reactor: Any = None) -> Deferred[None]:
     producer = SliceProducer(http, slices)
+    if reactor is not None and isinstance(slices, Remade):
+        producer.spare(slices, reactor)
     http.registerProducer(producer, False)
     return producer.done
 
@@ -107,11 +120,23 @@ def _produce(http: Any, slices: list[bytes]) -> Deferred[None]:
 class SliceProducer:
     """Feeds slices to a request as fast as its peer reads them; ``done`` fires at the end or when the peer goes."""
 
-    def __init__(self, http: Any, slices: list[bytes], after: Callable[[], None] | None = None) -> None:
+    def __init__(self, http: Any, slices: list[bytes]) -> None:
         self._http = http
         self._slices = slices
         self._next = 0
+        self._remade: Remade | None = None
+        self._timer: Any = None
         self.done: Deferred[None] = Deferred()
+
+    def spare(self, slices: Remade, reactor: Any) -> None:
+        """A client that does not read holds nothing but what the cache has anyway."""
+
+        def give_up() -> None:
+            self._timer = None
+            self._remade = slices
+            slices.give_up(self._next)
+
+        self._timer = reactor.callLater(PATIENCE, give_up)
 
     def resumeProducing(self) -> None:
         if self._next >= len(self._slices):
@@ -120,9 +145,13 @@ class SliceProducer:
         size = 0
         start = self._next
         while self._next < len(self._slices) and size < SLICE:
+            if not self._slices[self._next] and self._remade is not None:
+                self._slices[self._next] = self._remade.again(self._next)
             size += len(self._slices[self._next])
             self._next += 1
         chunk = self._slices[start] if self._next == start + 1 else b"".join(self._slices[start : self._next])
+        if self._remade is not None:
+            self._slices[start : self._next] = [b""] * (self._next - start)
         self._http.write(chunk)
         if self._next >= len(self._slices):
             self._finish()
@@ -130,12 +159,19 @@ class SliceProducer:
     def _finish(self) -> None:
         if self.done.called:
             return
-        self._slices = []
+        self._forget()
         self._http.unregisterProducer()
         self._http.finish()
         self.done.callback(None)
 
-    def stopProducing(self) -> None:
+    def _forget(self) -> None:
         self._slices = []
+        self._remade = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def stopProducing(self) -> None:
+        self._forget()
         if not self.done.called:
             self.done.callback(None)

@@ -11,7 +11,7 @@ A connection is read for one of the flows its last requests were of; a new one f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import thread_time
+from time import perf_counter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -25,15 +25,20 @@ BUDGET = 0.001  # seconds of work in one turn of the reactor
 _ALONE = 0.05  # seconds after which a flow that nobody else was served beside is taken to be alone for now
 _LONGER = 5.0  # what a turn may take then, in budgets: more that is done together costs less
 NEWCOMERS = 60.0  # the weight of connections that have not made a request yet, beside the levels' seats
-_MEMORY = 1.0  # seconds for which the thread stays shared after the last change from one flow to another
+_MEMORY = 0.2  # seconds for which the thread stays shared after the last change from one flow to another
 _FLOWS = 4  # that a connection is read for
 
 
 class Rounds:
-    """``timer`` gives the seconds that the thread has worked."""
+    """``timer`` gives the seconds of the work; what the clock of the thread itself says would cost a system call each time."""
 
     def __init__(
-        self, reactor: Any, *, timer: Callable[[], float] = thread_time, budget: float = BUDGET, memory: float = _MEMORY
+        self,
+        reactor: Any,
+        *,
+        timer: Callable[[], float] = perf_counter,
+        budget: float = BUDGET,
+        memory: float = _MEMORY,
     ) -> None:
         self._reactor = reactor
         self._timer = timer

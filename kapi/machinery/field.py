@@ -133,6 +133,10 @@ def _quote_char(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+#: what Go's encoder escapes besides, lest somebody puts it into a page
+_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
 def format_value(value: Any) -> str:
     """A bad value as upstream's messages show it."""
     if value is None:
@@ -143,7 +147,7 @@ def format_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    return orjson.dumps(value).decode()
+    return orjson.dumps(value).decode().translate(_HTML)
 
 
 MAX_ERRORS = 100_000  # of one object: more than an answer names

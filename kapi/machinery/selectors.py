@@ -338,7 +338,7 @@ def _unescape(value: str) -> str:
         if char == "\\":
             position += 1
             if position >= len(value):
-                raise SelectorError("invalid field selector: unterminated escape sequence in value")
+                raise SelectorError("invalid field selector: invalid escape sequence: \\")
             char = value[position]
             if char not in "\\,=":
                 raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
@@ -361,6 +361,8 @@ def parse_fields(text: str) -> FieldSelector:
             operator = next((op for op in _FIELD_OPERATORS if term.startswith(op, position)), "")
             if operator:
                 value = _unescape(term[position + len(operator) :])
+                if not position and not value:
+                    break  # neither a field nor a value: it selects everything
                 requirements.append(FieldRequirement(term[:position], "!=" if operator == "!=" else "=", value))
                 break
         else:

@@ -143,10 +143,10 @@ async def list_page(
     # a list that may be as old as it likes comes whole, as upstream's from its cache
     limit = 0 if resource_version == "0" else max(limit, 0)
     wanted = parse_revision(resource_version, listing=True)
-    if token and resource_version not in ("", "0"):
-        raise status.bad_request("specifying resource version is not allowed when using continue")
     if token:
         mark = decode_token(token)
+        if resource_version not in ("", "0"):
+            raise status.bad_request("specifying resource version is not allowed when using continue")
         if mark.revision < 0:
             waiting = cache.wait_fresh()
             if waiting is not None:

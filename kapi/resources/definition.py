@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kapi.machinery.field import FieldError
+from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.machinery.selectors import selector_text
 from kapi.request.user import UserInfo
@@ -259,7 +259,7 @@ class Resource:
             return self.unsupported_field.format(field)
         if self.typed_items or self.selectable_fields:
             return f"field label not supported: {field}"
-        return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+        return f'{quote(field)} is not a known field selector: only "metadata.name", "metadata.namespace"'
 
     def subresource(self, name: str) -> Subresource | None:
         for sub in self.subresources:

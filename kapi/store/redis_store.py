@@ -284,19 +284,20 @@ class RedisStore:
 
     def _replies(self, batch: list[tuple[Pending, Any]]) -> None:
         """Replies on the command connection: changes go to the follower first, then the writers go on."""
-        fed = True
+        fed, confirmation = True, self._confirmation
         if self._progress is not None:
             changes = written(batch)
             if changes:
                 if self.exclusive:
                     fed = self._progress.advance(changes)
+                    if not fed:
+                        log.error("the store's history has a gap; loading everything again")
+                        self._drop()
                 elif changes[0].revision <= self._last_written:
+                    fed = False
                     self._went_back(f"it gave revision {changes[0].revision} again")
                 self._last_written = changes[-1].revision
-        if not fed:
-            log.error("the store's history has a gap; loading everything again")
-            self._drop()
-        now, confirmation = time.perf_counter(), self._confirmation
+        now = time.perf_counter()
         for pending, reply in batch:
             deferred, write = pending
             if write is not None:
@@ -307,12 +308,12 @@ class RedisStore:
                 else:
                     deferred.callback(reply)
             elif type(reply) is int and reply > 0:
-                if confirmation is not None:
-                    confirmation.hold(deferred, reply)
-                elif fed:
-                    deferred.callback(reply)
-                else:  # it was done, but nobody here can see it yet
+                if not fed:  # it was done, but nobody here can see it yet, or in a history that may not last
                     deferred.errback(OutcomeUnknown(f"{self.address}: {_UNKNOWN}"))
+                elif confirmation is not None:
+                    confirmation.hold(deferred, reply)
+                else:
+                    deferred.callback(reply)
             else:
                 self._refused(pending, reply)
 

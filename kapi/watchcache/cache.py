@@ -18,7 +18,7 @@ from kapi.machinery.selectors import Predicate
 from kapi.store.errors import Compacted
 from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
-from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
+from kapi.watchcache.selection import Group, GroupIndex, Matches, Selection, matcher
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import OnBatch, OnEnd, Watch
 
@@ -36,6 +36,7 @@ _key = attrgetter("key")
 _SNAPSHOTS = 8  # former states kept for the pages of lists that are being read
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
 _BATCH_EVENTS = 500
+_BATCH_SEEN = 2_000  # entries that are looked at for a batch
 _BATCH_BYTES = 64_000
 
 
@@ -209,8 +210,7 @@ class Cache:
             after = max(since, now)
         group = self._groups.group(selection, predicate)
         if initial_events:
-            entries, _ = self.list(namespace, predicate)
-            backlog = _initial([entry for entry in entries if group.covers(entry)], now, initial_end)
+            backlog = _initial(_within(self._borrow(), namespace), group, matcher(predicate), now, initial_end)
         elif since is not None and self._ring and self._ring[-1].revision > since:
             backlog = _batches(self._since(since, group))
         deadline = self._caches.seconds() + timeout if timeout else 0.0
@@ -402,16 +402,43 @@ class Cache:
 
 
 def _selected(entries: list[Entry], namespace: str, predicate: Predicate | None) -> list[Entry]:
-    if namespace:
-        start = bisect_left(entries, namespace + "/", key=_key)
-        end = bisect_left(entries, namespace + "0", lo=start, key=_key)  # "0" comes after "/"
-        entries = entries[start:end]
+    entries = _within(entries, namespace)
     matches = matcher(predicate)
     return entries if matches is None else [entry for entry in steps(entries) if matches(entry)]
 
 
-def _initial(entries: list[Entry], revision: int, initial_end: bool) -> Iterator[Batch]:
-    yield from _batches([WatchEvent(ADDED, entry.revision, entry) for entry in entries])
+def _within(entries: list[Entry], namespace: str) -> list[Entry]:
+    if not namespace:
+        return entries
+    start = bisect_left(entries, namespace + "/", key=_key)
+    end = bisect_left(entries, namespace + "0", lo=start, key=_key)  # "0" comes after "/"
+    return entries[start:end]
+
+
+def _initial(
+    entries: list[Entry], group: Group, matches: Matches | None, revision: int, initial_end: bool
+) -> Iterator[Batch]:
+    """What the watch begins with, made when it is asked for: a slow client holds no more than one batch.
+
+    An empty batch says that many were looked at in vain.
+    """
+    events: WatchEvents = []
+    size = seen = 0
+    for entry in entries:
+        seen += 1
+        try:
+            if group.covers(entry) and (matches is None or matches(entry)):
+                events.append(WatchEvent(ADDED, entry.revision, entry))
+                size += len(entry.data)
+        except Unreadable:
+            continue  # it is set aside now
+        finally:
+            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= _BATCH_SEEN:
+                batch, events = Batch(events), []
+                size = seen = 0
+                yield batch
+    if events:
+        yield Batch(events)
     if initial_end:
         yield Batch([WatchEvent(BOOKMARK, revision, None, None, True)])
 

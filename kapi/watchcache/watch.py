@@ -156,6 +156,8 @@ class Watch:
                 batch = self._queue.popleft()
                 self._queued -= len(batch.events)
                 self._queued_bytes -= batch.size
+            if not batch.events:
+                continue
             self._pumping = True  # a resume from inside on_batch must not recurse
             self._hand_over(batch)
             self._pumping = False

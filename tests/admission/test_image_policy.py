@@ -132,6 +132,20 @@ class ImagePolicyCase(TestCase):
         other = attributes(pod(containers=[{"name": "c", "image": "other"}]))
         self.assertIn("one or more images rejected by webhook backend", await self.refusal(other))
 
+    async def test_words_are_no_truth_values(self) -> None:
+        """``"false"`` must not let an image in."""
+        self.make()
+        for verdict in (
+            {"allowed": "false"},
+            {"allowed": 1},
+            {"allowed": True, "auditAnnotations": "x"},
+            5,
+            "x",
+            ["allowed"],
+        ):
+            self.judge.verdict = verdict  # type: ignore[assignment]
+            self.assertIn("the webhook's answer is no ImageReview", await self.refusal())
+
     async def test_verdicts_are_remembered_for_their_time(self) -> None:
         self.make(allowTTL=10, denyTTL=-1)
         for _ in range(2):

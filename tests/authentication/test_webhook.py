@@ -47,6 +47,20 @@ class WebhookTokenTest(TestCase):
         answer = (webhook or self.webhook).authenticate_token(token, audiences)
         return answer if answer is None or isinstance(answer, Authenticated) else await answer
 
+    async def test_words_are_no_truth_values_and_numbers_no_names(self) -> None:
+        """``"false"`` must not let anybody in."""
+        for status in (
+            {"authenticated": "false"}, {"authenticated": 1}, {"authenticated": ["x"]},
+            {"authenticated": True, "user": {"username": 5}}, {"authenticated": True, "user": "jane"},
+            {"authenticated": True, "user": {"username": "jane", "groups": "system:masters"}},
+            {"authenticated": True, "user": {"username": "jane", "groups": [5]}},
+            {"authenticated": True, "user": {"username": "jane", "extra": {"a": "b"}}},
+            {"authenticated": True, "user": {"username": "jane"}, "audiences": "x"},
+        ):  # fmt: skip
+            self.status = {"user": {"username": "jane"}, **status}
+            with self.assertRaisesRegex(AuthenticationError, "the answer is no TokenReview"):
+                await self.ask("t")
+
     async def test_the_question_and_the_user(self) -> None:
         self.status["user"] = {"username": "jane", "uid": "u", "groups": ["a"], "extra": {"Scopes": ["view"]}}
         answer = await self.ask("t")

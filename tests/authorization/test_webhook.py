@@ -46,6 +46,21 @@ class WebhookAuthorizerTest(TestCase):
         verdict = webhook.authorize(attributes)
         return verdict if isinstance(verdict, Verdict) else await verdict
 
+    async def test_words_are_no_truth_values(self) -> None:
+        """``"false"`` must not allow anything."""
+        for status in (
+            {"allowed": "false"},
+            {"allowed": 1},
+            {"allowed": True, "denied": "no"},
+            {"reason": 5},
+            "x",
+            ["allowed"],
+        ):
+            self.status = status
+            verdict = await self.decide(self.make(on_error=Decision.DENY), ask(ALICE, "get", "pods", "x"))
+            self.assertEqual(verdict.decision, Decision.DENY, status)
+            self.assertIn("the answer is no SubjectAccessReview", verdict.error)
+
     async def test_the_question(self) -> None:
         question = ask(ALICE, "list", "pods/log", "x", "g", version="v1", name="p")
         question.field_requirements = (("metadata.name", "=", "p"),)

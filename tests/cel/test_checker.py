@@ -111,3 +111,20 @@ def test_the_estimate_follows_declared_sizes() -> None:
     bounded = ENV.compile("l.all(x, x.startsWith('ab'))", size_of=lambda path, kind: Range(0, 10))
     assert bounded.cost_estimate.most == 1 + 10 * (2 + 1 + 2) + 1
     assert ENV.compile("l.all(x, l.all(y, x == y))").cost_estimate.most == MOST
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (
+            "ip('A-b')",
+            'IP Address "A-b" parse error during conversion from string: ParseAddr("A-b"): unable to parse IP',
+        ),
+        ("ip('::ffff:1.2.3.4')", 'IPv4-mapped IPv6 address "::ffff:1.2.3.4" is not allowed'),
+        ("ip('fe80::1%en0')", 'IP address "fe80::1%en0" with zone value is not allowed'),
+    ],
+)
+def test_texts_of_addresses_that_are_none(source: str, text: str) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        ENV.compile(source).evaluate({})
+    assert str(caught.value) == text

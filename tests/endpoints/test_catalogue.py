@@ -135,3 +135,8 @@ def test_the_life_of_an_object(row: Resource) -> None:
     assert api.ask("DELETE", f"{path}?propagationPolicy=Background").code in (200, 202)
     if row.kind not in ODD:
         assert api.ask("GET", path).code == 404
+
+
+def test_a_path_that_begins_with_two_slashes_is_no_resource(api: MemoryAPI) -> None:
+    assert api.ask("GET", "/api/v1/namespaces/n/configmaps").code == 200
+    assert api.ask("GET", "//api/v1/namespaces/n/configmaps").code == 404

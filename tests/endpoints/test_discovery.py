@@ -75,9 +75,18 @@ def test_other_paths_are_not_discoverys(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "HEAD", "OPTIONS"])
-def test_discovery_can_only_be_read(method: str) -> None:
-    with pytest.raises(status.MethodNotAllowed):
-        handler().handle(context("/apis", method))
+def test_the_core_group_and_versions_can_only_be_read(method: str) -> None:
+    for path in ("/api", "/api/v1", "/apis/apps/v1"):
+        with pytest.raises(status.MethodNotAllowed):
+            handler().handle(context(path, method))
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_groups_are_answered_whatever_the_method(method: str) -> None:
+    for path, kind in (("/apis", "APIGroupList"), ("/apis/apps", "APIGroup")):
+        answer = handler().handle(context(path, method))
+        assert answer is not None and isinstance(answer.body, bytes)
+        assert orjson.loads(answer.body)["kind"] == kind
 
 
 def test_the_aggregated_document_is_answered_to_who_asks_first_for_it() -> None:

@@ -160,3 +160,40 @@ def test_a_list_whose_token_has_expired_can_go_on_after_the_same_key(five: Memor
     assert names(following) == ["c", "c1"]
     assert following.json["metadata"]["resourceVersion"] == str(five.caches.revision)
     assert names(five.ask("GET", f"{MAPS}?limit=2&continue={following.json['metadata']['continue']}")) == ["e"]
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("labelSelector=a%20in%20b&resourceVersionMatch=Exact", "unable to parse requirement: found 'b' expected: '('"),
+        ("fieldSelector=x0&sendInitialEvents=true", "invalid selector: 'x0'; can't understand 'x0'"),
+        ("fieldSelector=metadata.name!=%5C", "invalid field selector: invalid escape sequence: \\"),
+        (
+            "fieldSelector=metadata.x%5C=1",
+            '"metadata.x\\\\" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
+        (
+            "continue=eyJ2IjoiYmFkIn0&resourceVersion=1",
+            "invalid continue token: continue key is not valid: server does not recognize this encoded version bad",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_told_before_what_does_not_fit(five: MemoryAPI, query: str, wanted: str) -> None:
+    answer = five.ask("GET", f"{MAPS}?{query}")
+    assert (answer.code, answer.json["message"]) == (400, wanted)
+
+
+def test_a_field_selector_of_nothing_selects_everything(five: MemoryAPI) -> None:
+    assert names(five.ask("GET", f"{MAPS}?fieldSelector==")) == list("abcde")
+    assert names(five.ask("GET", f"{MAPS}?fieldSelector==,metadata.name=b")) == ["b"]
+
+
+def test_a_table_of_what_was_not_stored_has_no_version(five: MemoryAPI) -> None:
+    answer = five.ask("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "x"}}, headers=TABLE)
+    assert (answer.code, answer.json["kind"], answer.json["metadata"]) == (201, "Table", {})
+
+
+def test_a_watch_that_takes_yaml_alone_is_refused_when_all_else_is_right(five: MemoryAPI) -> None:
+    yaml = {"Accept": "application/yaml"}
+    assert five.ask("GET", f"{MAPS}?watch=true&labelSelector=!!a", headers=yaml).code == 400
+    assert five.ask("GET", f"{MAPS}?watch=true", headers=yaml).code == 406

@@ -50,3 +50,29 @@ def test_a_long_enum_says_what_a_short_one_does(value: Any, good: bool) -> None:
     assert (value_errors(value, schema) == []) is good
     schema["enum"] = [*short, *(f"v{number}" for number in range(50))]
     assert (value_errors(value, schema) == []) is good
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "texts"),
+    [
+        (1, {"type": "number", "minimum": 1.5}, []),
+        (0, {"type": "number", "minimum": 1.5}, ["x in body should be greater than or equal to 1"]),
+        (1.2, {"type": "number", "minimum": 1.5}, ["x in body should be greater than or equal to 1.5"]),
+        (2, {"type": "number", "maximum": 1.5}, ["x in body should be less than or equal to 1"]),
+        (3, {"type": "number", "multipleOf": 0.5}, ["factor MultipleOf declared for x must be positive: 0"]),
+        (3, {"type": "number", "multipleOf": 2.5}, ["x in body should be a multiple of 2"]),
+        (
+            1,
+            {"type": "integer", "minimum": 1.5},
+            [
+                "Minimum boundary value must be of type integer (default format) in x",
+                "x in body should be greater than or equal to 1.5",
+            ],
+        ),
+    ],
+)
+def test_whole_numbers_are_compared_with_whole_bounds(value: Any, schema: Object, texts: list[str]) -> None:
+    """As upstream does it, which cuts off the fraction of a bound that fits its type."""
+    assert [
+        error.detail for error in value_errors({"x": value}, {"type": "object", "properties": {"x": schema}})
+    ] == texts

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
     "kapi.authentication.certificates": {"_tlsConnection"},
     "kapi.authentication.oidc.verification": {"_jwk_data"},
+    "kapi.client.https": {"_producer"},
     "kapi.client.kept": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.client.tls_client": {"_aborting", "_connectDone", "_makeTransport"},
     "kapi.client.tls_writing": {"_tempDataBuffer", "_writeDisconnected"},

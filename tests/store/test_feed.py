@@ -243,6 +243,17 @@ class SharedServer(FeedCase):
         await self.until(lambda: self.follower.resets == 2)
         self.assertEqual(self.follower.objects, {})
 
+    async def test_a_write_that_gets_a_revision_once_more_is_not_acknowledged(self) -> None:
+        await self.write("a", "b")
+        check = self.store._check
+        assert check is not None
+        check.stop()  # the write alone is to notice it
+        await self.ask("EVAL", "redis.call('FLUSHALL')", 0)
+        with self.assertRaises(OutcomeUnknown):
+            await self.store.create("g/r/n/c", HEAD, TAIL)
+        await self.until(lambda: self.names == ["c"])
+        self.assertEqual((self.follower.resets, self.follower.revision), (2, 1))
+
     async def test_an_older_copy_is_noticed_though_it_has_the_same_name(self) -> None:
         await self.write("a")
         names = ("{kapi}:revision", "{kapi}:objects", "{kapi}:changes", "{kapi}:run")

@@ -15,6 +15,7 @@ from kapi.admission.pods import is_pod
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
+from kapi.client.typed import WrongType, struct, text, texts, truth
 
 Object = dict[str, Any]
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
@@ -22,6 +23,9 @@ _OF_INTEREST = ".image-policy.k8s.io/"
 _SIZE = 1024
 _TIMEOUT = 30.0
 _MAX_TTL = 1800.0
+
+
+_STATUS = struct("v1alpha1.ImageReviewStatus", allowed=truth, reason=text, auditAnnotations=texts)
 
 
 class ImagePolicyWebhook(Plugin):
@@ -101,8 +105,9 @@ class ImagePolicyWebhook(Plugin):
             raise ValueError(f"Error contacting webhook: {answer.status}")
         try:
             status = orjson.loads(answer.body).get("status") or {}
-        except (orjson.JSONDecodeError, AttributeError):
-            raise ValueError("the webhook's answer is no ImageReview") from None
+            _STATUS(status, "ImageReview.status")
+        except (orjson.JSONDecodeError, AttributeError, WrongType) as error:
+            raise ValueError(f"the webhook's answer is no ImageReview: {error}") from None
         return dict(status)
 
 

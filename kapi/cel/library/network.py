@@ -10,6 +10,7 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
+from kapi.machinery.field import quote
 
 IP = CelType("opaque", "net.IP")
 CIDR = CelType("opaque", "net.CIDR")
@@ -69,23 +70,19 @@ class CIDRValue(Opaque):
 def parse_ip(text: str) -> Address:
     """Raises ValueError in upstream's words."""
     if len(text) > 64 or not text.isascii():
-        raise ValueError(f"IP Address {_quoted(text)} parse error during conversion from string: invalid address")
+        raise ValueError(f"IP Address {quote(text)} parse error during conversion from string: invalid address")
     if "%" in text:
-        raise ValueError(f"IP address {_quoted(text)} with zone value is not allowed")
+        raise ValueError(f"IP address {quote(text)} with zone value is not allowed")
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         raise ValueError(
-            f"IP Address {_quoted(text)} parse error during conversion from string: "
+            f"IP Address {quote(text)} parse error during conversion from string: "
             f'ParseAddr("{text}"): unable to parse IP'
         ) from None
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        raise ValueError(f"IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
+        raise ValueError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
     return address
-
-
-def _quoted(text: str, mark: str = "'") -> str:
-    return f"{mark}{text}{mark}"
 
 
 def parse_cidr(text: str) -> CIDRValue:
@@ -100,13 +97,13 @@ def parse_cidr(text: str) -> CIDRValue:
     if len(length_text) > 1 and length_text[0] == "0":
         raise ValueError(f'netip.ParsePrefix("{text}"): bad bits after slash: "{length_text}"')
     if "%" in address_text:
-        raise ValueError(f"CIDR {text!r} with zone value is not allowed")
+        raise ValueError(f"CIDR {quote(text)} with zone value is not allowed")
     try:
         address = ipaddress.ip_address(address_text)
     except ValueError:
         raise ValueError(f'netip.ParsePrefix("{text}"): ParseAddr("{address_text}"): unable to parse IP') from None
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        raise ValueError(f"IPv4-mapped IPv6 address {address_text!r} is not allowed")
+        raise ValueError(f"IPv4-mapped IPv6 address {quote(address_text)} is not allowed")
     length = int(length_text) if len(length_text) < 4 else 999
     if length > address.max_prefixlen:
         raise ValueError(f'netip.ParsePrefix("{text}"): prefix length out of range')

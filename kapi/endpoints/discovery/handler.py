@@ -70,7 +70,8 @@ class DiscoveryHandler:
             if self._trees[path] is None:
                 del self._trees[path]  # unknown paths are the client's choice: not kept
                 return None
-        if ctx.method != "GET":
+        # /apis and the groups below it are answered whatever the method
+        if ctx.method != "GET" and (parts[1] == "api" or len(parts) == 4):
             raise status.method_not_allowed()
         if len(parts) == 2 and _wants_aggregated(ctx):
             return self._aggregated(ctx, path)

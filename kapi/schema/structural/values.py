@@ -177,19 +177,26 @@ class _Validator:
         self.within(out, "Checked", value, schema, path)
         factor = schema.get("multipleOf")
         if factor is not None:
-            self.within(out, "MultipleOf", factor, schema, path)
-            if not _multiple(value, factor):
+            if self.within(out, "MultipleOf", factor, schema, path):
+                factor = _bound(factor, value)
+            if not factor:
+                self.fault(
+                    out, path, factor, f"factor MultipleOf declared for {path} must be positive: {_shown(factor)}"
+                )
+            elif not _multiple(value, factor):
                 self.fault(out, path, value, f"{path} in body should be a multiple of {_shown(factor)}")
         least, most = schema.get("minimum"), schema.get("maximum")
         if least is not None:
-            self.within(out, "Minimum boundary", least, schema, path)
+            if self.within(out, "Minimum boundary", least, schema, path):
+                least = _bound(least, value)
             if schema.get("exclusiveMinimum"):
                 if value <= least:
                     self.fault(out, path, value, f"{path} in body should be greater than {_shown(least)}")
             elif value < least:
                 self.fault(out, path, value, f"{path} in body should be greater than or equal to {_shown(least)}")
         if most is not None:
-            self.within(out, "Maximum boundary", most, schema, path)
+            if self.within(out, "Maximum boundary", most, schema, path):
+                most = _bound(most, value)
             if schema.get("exclusiveMaximum"):
                 if value >= most:
                     self.fault(out, path, value, f"{path} in body should be less than {_shown(most)}")
@@ -197,19 +204,20 @@ class _Validator:
                 self.fault(out, path, value, f"{path} in body should be less than or equal to {_shown(most)}")
         out.matched += 1
 
-    def within(self, out: Outcome, what: str, value: float, schema: Schema, path: str) -> None:
+    def within(self, out: Outcome, what: str, value: float, schema: Schema, path: str) -> bool:
         """Whether a number fits the type and format: int32, int64, float."""
         kind, format_ = schema.get("type"), schema.get("format")
         if kind == "integer":
             low, high = (-(2**31), 2**31 - 1) if format_ == "int32" else (-(2**63), 2**63 - 1)
             if low <= value <= high and value == int(value):
-                return
+                return True
             how = f"with format {format_}" if format_ in ("int32", "int64") else "(default format)"
         elif kind == "number" and format_ == "float" and abs(value) > _FLOAT_MAX:
             how = "with format float"
         else:
-            return
+            return True
         self.general(out, f"{what} value must be of type {kind} {how} in {path}")
+        return False
 
     def list(self, out: Outcome, value: builtins.list[Any], schema: Schema, path: str, old: Any) -> None:
         items = schema.get("items")
@@ -327,9 +335,12 @@ def _kind(value: Any) -> tuple[str, str]:
     return "object", ""
 
 
+def _bound(bound: float, value: float) -> float:
+    """What upstream compares a number with: a whole one with a whole one, which cuts off a fraction."""
+    return int(bound) if isinstance(value, int) else bound
+
+
 def _multiple(value: float, factor: float) -> bool:
-    if not factor:
-        return True
     if isinstance(value, int) and float(factor).is_integer():
         return value % int(factor) == 0
     quotient = value / factor

@@ -1,0 +1,83 @@
+"""Checks of what a webhook answers, field by field as its Go type says (upstream: ``encoding/json``).
+
+Whoever runs a webhook writes what it answers: ``"false"`` where a truth value belongs is neither true nor false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: raises WrongType for a value that is not of the type; the text is the field's path
+Check = Callable[[Any, str], None]
+
+
+class WrongType(ValueError):
+    """A value that the type cannot hold; the text is Go's."""
+
+
+def _wrong(value: Any, path: str, wanted: str) -> WrongType:
+    match value:
+        case bool():
+            given = "bool"
+        case int() | float():
+            given = "number"
+        case str():
+            given = "string"
+        case _:
+            given = "array" if isinstance(value, list) else "object"
+    return WrongType(f"json: cannot unmarshal {given} into Go struct field {path} of type {wanted}")
+
+
+def text(value: Any, path: str) -> None:
+    if not isinstance(value, str):
+        raise _wrong(value, path, "string")
+
+
+def truth(value: Any, path: str) -> None:
+    if not isinstance(value, bool):
+        raise _wrong(value, path, "bool")
+
+
+def int32(value: Any, path: str) -> None:
+    if value.__class__ is not int or not -(1 << 31) <= value < 1 << 31:
+        raise _wrong(value, path, "int32")
+
+
+def list_of(item: Check) -> Check:
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, list):
+            raise _wrong(value, path, "[]")
+        for each in value:
+            item(each, path)
+
+    return check
+
+
+def texts(value: Any, path: str) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(value, path, "map[string]string")
+    for each in value.values():
+        text(each, path)
+
+
+def struct(go_type: str, /, **fields: Check) -> Check:
+    def check(value: Any, path: str) -> None:
+        if not isinstance(value, dict):
+            raise _wrong(value, path, go_type)
+        for key, item in fields.items():
+            if value.get(key) is not None:
+                item(value[key], f"{path}.{key}")
+
+    return check
+
+
+def text_lists(value: Any, path: str) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(value, path, "map[string][]string")
+    for each in value.values():
+        if each is not None:
+            _TEXTS(each, path)
+
+
+_TEXTS = list_of(text)

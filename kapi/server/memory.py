@@ -1,0 +1,91 @@
+"""Gives memory back to the system after a burst.
+
+The C library keeps what was freed, for pages in the middle of its heap are not returned by themselves: after a hundred clients
+that did not read, a gigabyte stayed.  Every few seconds it is asked how much is free; when that is much more than after the
+last time, it is told to return it (``malloc_trim``), in a thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+log = Logger()
+EVERY = 5.0  # seconds
+_LEAST = 16 * 1024 * 1024  # bytes that are worth it
+_SHARE = 10  # and a tenth of the process
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+
+class _Usage(ctypes.Structure):
+    """``struct mallinfo2``."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in _FIELDS.split()]
+
+
+class Allocator:
+    """The C library's, as far as it is glibc's; others have nothing to tell."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None)
+        self._trim = getattr(library, "malloc_trim", None)
+        self._usage = getattr(library, "mallinfo2", None)
+        if self._usage is not None:
+            self._usage.restype = _Usage
+
+    def resident(self) -> int:
+        """Bytes that the process has."""
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * _PAGE
+
+    def free(self) -> int:
+        """Bytes that are free in the heap, returned or not."""
+        return 0 if self._usage is None else int(self._usage().fordblks)
+
+    def trim(self) -> None:
+        """Returns what can be returned."""
+        if self._trim is not None:
+            self._trim(0)
+
+
+class MemoryReturn:
+    """Looks every few seconds."""
+
+    def __init__(self, reactor: Any, allocator: Allocator | None = None) -> None:
+        self._reactor = reactor
+        self._allocator = Allocator() if allocator is None else allocator
+        self._returned = 0  # bytes that are free and have been returned, or could not be
+        self._call = LoopingCall(self.look)
+        self._call.clock = reactor
+
+    def start(self) -> None:
+        self._call.start(EVERY, now=False).addErrback(lambda failure: log.failure("memory is not looked at", failure))
+
+    def stop(self) -> None:
+        if self._call.running:
+            self._call.stop()
+
+    def look(self) -> Deferred[None] | None:
+        """Fires when memory that was to be returned is."""
+        free = self._allocator.free()
+        self._returned = min(self._returned, free)
+        if free - self._returned < _LEAST:
+            return None
+        resident = self._allocator.resident()
+        if free - self._returned < resident // _SHARE:
+            return None
+        work: Deferred[None] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self._allocator.trim)
+        work.addCallback(self._done, resident)
+        return work
+
+    def _done(self, _: None, before: int) -> None:
+        self._returned = self._allocator.free()
+        size = max(0, before - self._allocator.resident())
+        log.info("{size} MB of memory given back", size=size // 1_000_000)

@@ -1,0 +1,73 @@
+"""Memory is given back when the process has grown and much of it is free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.server.memory import Allocator, MemoryReturn
+
+MB = 1024 * 1024
+
+
+class Fake(Allocator):
+    def __init__(self) -> None:
+        self.size, self.unused, self.trimmed = 100 * MB, 0, 0
+
+    def resident(self) -> int:
+        return self.size
+
+    def free(self) -> int:
+        return self.unused
+
+    def trim(self) -> None:
+        self.trimmed += 1
+        self.size -= self.unused
+
+
+class Pool:
+    """Runs at once what is for a thread."""
+
+    def callInThreadWithCallback(self, done: Any, function: Any, *arguments: Any, **named: Any) -> None:
+        done(True, function(*arguments, **named))
+
+
+class Returns(SynchronousTestCase):
+    def setUp(self) -> None:
+        clock: Any = Clock()
+        clock.getThreadPool = Pool
+        clock.callFromThread = lambda function, *arguments: function(*arguments)
+        self.clock, self.allocator = clock, Fake()
+        self.memory = MemoryReturn(clock, self.allocator)
+        self.memory.start()
+        self.addCleanup(self.memory.stop)
+        clock.advance(5)
+
+    def burst(self, size: int, unused: int) -> int:
+        self.allocator.size, self.allocator.unused = size * MB, unused * MB
+        self.clock.advance(5)
+        return self.allocator.trimmed
+
+    def test_after_a_burst(self) -> None:
+        self.assertEqual(self.burst(1000, 880), 1)
+        self.assertEqual(self.allocator.size, 120 * MB)
+
+    def test_what_is_in_use_stays(self) -> None:
+        self.assertEqual(self.burst(1000, 50), 0)
+
+    def test_little_is_not_worth_it(self) -> None:
+        self.assertEqual(self.burst(100, 15), 0)
+
+    def test_each_burst_is_one_time(self) -> None:
+        """Free memory that was returned is still free to the library."""
+        self.assertEqual([self.burst(1000, 880), self.burst(120, 880), self.burst(120, 880)], [1, 1, 1])
+        self.assertEqual(self.burst(900, 100), 1, "in use again")
+        self.assertEqual(self.burst(900, 880), 2)
+
+    def test_the_library_of_this_machine_answers(self) -> None:
+        allocator = Allocator()
+        self.assertGreater(allocator.resident(), MB)
+        self.assertGreaterEqual(allocator.free(), 0)
+        allocator.trim()
