@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
+
 LONG = 4096  # items from which a list is worth it
 _PIECE = 2048  # items of a piece when made; twice as many are parted
 
@@ -69,9 +71,9 @@ def plain(value: Any) -> Any:
     """A deep copy of a tree in which there may be long lists, with lists in their place."""
     kind = type(value)
     if kind is dict:
-        return {key: plain(item) if type(item) in _CONTAINERS else item for key, item in value.items()}
+        return {key: plain(item) if type(item) in _CONTAINERS else item for key, item in steps(value.items())}
     if kind is list or kind is LongList:
-        return [plain(item) if type(item) in _CONTAINERS else item for item in value]
+        return [plain(item) if type(item) in _CONTAINERS else item for item in steps(value)]
     return value
 
 

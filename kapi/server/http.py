@@ -21,6 +21,7 @@ from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
 _SWEEP = 1.0  # seconds
+_HELD_UP = 5 * _SWEEP  # seconds between two sweeps, of which it can be told that the reactor was busy
 _LAST_REQUEST = 1.0  # seconds for the next request of a connection that is used when the server stops; at least a sweep
 
 
@@ -130,7 +131,10 @@ class Connections(protocol.ServerFactory):
         self.errors.flush()
 
     def _sweep(self) -> None:
-        self.now = now = self.runner.reactor.seconds()
+        before, self.now = self.now, self.runner.reactor.seconds()
+        now = self.now
+        if now - before > _HELD_UP:
+            return  # this process was: what clients have sent meanwhile is read before anybody is judged by it
         for connection in list(self.watched):
             connection.sweep(now)
         self.errors.sweep(now)

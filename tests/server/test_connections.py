@@ -103,6 +103,15 @@ class Deadlines(SocketCase):
         await self.pass_time(13)
         self.assertTrue((await rest(sock)).startswith(b"HTTP/1.1 408 "))
 
+    async def test_a_server_that_was_busy_for_long_judges_nobody_by_it(self) -> None:
+        sock = await self.client()
+        sock.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n".encode())
+        await self.until(lambda: self.channels() and self.channels()[0]._patience == 32)
+        sock.sendall(b"Authorization: x\r\nConnection: close\r\n\r\n")  # not read before the sweep
+        self.clock.advance(40)
+        answer = await rest(sock)
+        self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer[:100])
+
     async def test_a_body_that_does_not_come(self) -> None:
         sock = await self.client()
         sock.sendall(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required, too_long
 from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
 from kapi.resources.definition import Resource, StrategyContext, selectable
@@ -60,9 +61,9 @@ class SecretStrategy(PlainStrategy):
         texts = obj.pop("stringData", None)
         if texts:
             data = dict(obj.get("data") or {})
-            data.update((key, base64.b64encode(text.encode()).decode()) for key, text in texts.items())
+            data.update((key, base64.b64encode(text.encode()).decode()) for key, text in steps(texts.items()))
             obj["data"] = data
-        for key, value in (obj.get("data") or {}).items():
+        for key, value in steps((obj.get("data") or {}).items()):
             if value is None:
                 obj["data"][key] = ""
         obj["type"] = obj.get("type") or "Opaque"

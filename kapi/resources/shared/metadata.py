@@ -161,7 +161,7 @@ def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Err
 
 def validate_owner_references(owners: list[dict[str, Any]], path: Path, errors: Errors) -> None:
     controller = ""
-    for owner in owners:
+    for owner in steps(owners):
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
         try:
             version = GroupVersion.parse(api_version)

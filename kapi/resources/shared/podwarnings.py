@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, quote
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.resources.shared import quantities
@@ -303,7 +304,7 @@ def _collisions(files: list[_File]) -> Iterator[str]:
     known: set[_File] = set()
     texts: set[str] = set()
     size = 0
-    for file in given:
+    for file in steps(given):
         way = [file[0] + "/"]
         while parents[way[-1]]:
             way.append(parents[way[-1]])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import is_dns1123_subdomain, is_group_id, is_user_id
@@ -38,7 +39,7 @@ def containers_with_paths(spec: Object, path: Path) -> list[tuple[Object, Path]]
         containers = spec.get(part)
         if containers:
             below = path.child(part)
-            found += [(container, Path(f"[{i}]", below)) for i, container in enumerate(containers)]
+            found += [(container, Path(f"[{i}]", below)) for i, container in enumerate(steps(containers))]
     return found
 
 
