@@ -51,6 +51,11 @@ _NAME = re.compile(
 ).match
 
 
+def within_int64(digits: bytes) -> bool:
+    """Whether a length can be one at all."""
+    return len(digits) < 19 or (len(digits) < 4000 and int(digits) < 1 << 63)
+
+
 class Channel(http.HTTPChannel):
     """HTTP/1.1, with a deadline for each part of a request and none for its answer.
 
@@ -106,6 +111,7 @@ class Channel(http.HTTPChannel):
             or head.translate(None, _CONTROLS) != head
             or head.count(b"\r") != ends
             or head.count(b"\n") != ends
+            or head.lower().count(b"\nhost:") > 1
         ):
             return False
         length: int | None = None
@@ -166,6 +172,10 @@ class Channel(http.HTTPChannel):
                 return self._refuse(_BAD)
             if data.lower() != b"chunked" or self.requests[-1].requestHeaders.hasHeader(header):
                 return self._refuse(_UNSUPPORTED_CODING)
+        elif header == b"Host" and self.requests[-1].requestHeaders.hasHeader(header):
+            return self._refuse(_BAD)  # proxies and servers may each believe another one
+        elif header == b"Content-Length" and data.isdigit() and not within_int64(data):
+            return self._refuse(_BAD)
         return bool(super()._maybeChooseTransferDecoder(header, data))
 
     def _respondToBadRequestAndDisconnect(self) -> None:

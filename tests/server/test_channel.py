@@ -80,6 +80,8 @@ class Requests(SynchronousTestCase):
             b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
             b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
             b"Content-Length : 5\r\n",
+            b"Content-Length: 9223372036854775808\r\n",
+            b"Content-Length: " + b"9" * 5000 + b"\r\n",
         ):
             runner, answer = self.exchange(HEAD + lines + b"\r\nhello")
             self.assertEqual(runner.seen, [], lines)
@@ -99,6 +101,8 @@ class Requests(SynchronousTestCase):
                 get + b"X-A: b\r\n\tfolded\r\n\r\n",
                 get.replace(b"\r\n", b"\n") + b"\r\n\r\n",
                 get + b"X-A\r\n\r\n",
+                get + b"Host: x\r\n\r\n",
+                get + b"HOST: y\r\n\r\n",
                 get + b"X-A : b\r\n\r\n",
                 get + b": b\r\n\r\n",
                 b"GET a HTTP/1.1\r\n\r\n",
