@@ -1,71 +1,224 @@
-"""Does one set of rules grant all that another grants?  (upstream: component-helpers ``auth/rbac/validation``)"""
+"""Does one set of rules grant all that another grants?  (upstream: component-helpers ``auth/rbac/validation``)
+
+Upstream takes the wanted rules apart into rules for one verb, group, resource and name, and compares each with every held rule.
+A rule of three lists of 200 values is eight million of those.  Here the held rules are indexed by their values, and the values
+of a wanted rule that the same held rules have are judged together; the answer is the same.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
 
 from kapi.authorization.rbac.policy import PolicyRule
+from kapi.machinery.checkpoint import checkpoint, engage, steps
+
+#: held rules as the bits of an integer
+Mask = int
+Class = tuple[int, ...]
+_MAX_REMEMBERED = 16 * 1024 * 1024  # bytes of masks
+_SMALL = 64  # rules
+_OVERHEAD = 40  # characters of a line beside names
+
+
+class Missing(NamedTuple):
+    """The verbs that are not held for one resource or URL, in the rule's order."""
+
+    verbs: tuple[str, ...]
+    group: str = ""
+    resource: str = ""
+    name: str | None = None  # None: for all names
+    url: str | None = None
+
+    @property
+    def key(self) -> tuple[str | None, ...]:
+        return self[1:]
+
+    def rule(self) -> PolicyRule:
+        if self.url is not None:
+            return PolicyRule(self.verbs, urls=(self.url,))
+        names = () if self.name is None else (self.name,)
+        return PolicyRule(self.verbs, (self.group,), (self.resource,), names)
+
+
+class _Values:
+    """One list of the held rules: which of them have a value in it, and which have any value.
+
+    Values that the same rules have are of one class, a number.
+    """
+
+    def __init__(self, lists: Iterable[Sequence[str]], any_value: Iterable[bool]) -> None:
+        having: dict[str, list[int]] = {}
+        everywhere = []
+        for number, (values, has_any) in enumerate(zip(lists, any_value, strict=True)):
+            if has_any:
+                everywhere.append(number)
+            else:
+                for value in values:
+                    having.setdefault(value, []).append(number)
+        self.everywhere = _mask(everywhere)
+        numbers: dict[tuple[int, ...], int] = {}
+        self.class_of: dict[str, Class] = {
+            value: (numbers.setdefault(tuple(holders), len(numbers)),) for value, holders in having.items()
+        }
+        self.holders = list(numbers)
+        self._masks: dict[Class, Mask] = {}
+        self._remembered = 0
+
+    def classes(self, wanted: Iterable[str]) -> dict[Class, list[str]]:
+        """The wanted values by who holds them."""
+        found: dict[Class, list[str]] = {}
+        for value in steps(wanted):
+            found.setdefault(self.find(value), []).append(value)
+        return found
+
+    def find(self, value: str) -> Class:
+        return self.class_of.get(value, ())
+
+    def mask(self, found: Class) -> Mask:
+        """The rules that have values of a class, or any value."""
+        known = self._masks.get(found)
+        if known is None:
+            known = self.everywhere
+            for number in found:
+                known |= _mask(self.holders[number])
+            self._remembered += known.bit_length() // 8 + 32
+            if self._remembered > _MAX_REMEMBERED:
+                self._masks.clear()
+                self._remembered = 0
+            self._masks[found] = known
+        return known
+
+
+class _Resources(_Values):
+    def find(self, value: str) -> Class:
+        found = self.class_of.get(value, ())
+        _, slash, subresource = value.partition("/")
+        return found + self.class_of.get(f"*/{subresource}", ()) if slash else found
+
+
+class _Urls(_Values):
+    """``/a/*`` stands for all that begins so."""
+
+    def __init__(self, rules: Sequence[PolicyRule]) -> None:
+        super().__init__((rule.urls for rule in rules), (False for _ in rules))
+        self.prefixes: dict[str, Class] = {}
+        for url, found in self.class_of.items():
+            if url.endswith("*"):
+                prefix = url.rstrip("*")
+                self.prefixes[prefix] = self.prefixes.get(prefix, ()) + found
+        self.lengths = sorted(set(map(len, self.prefixes)))
+
+    def find(self, value: str) -> Class:
+        found = self.class_of.get(value, ())
+        for length in self.lengths:
+            if length > len(value):
+                break
+            found += self.prefixes.get(value[:length], ())
+        return found
+
+
+class HeldRules:
+    """The rules somebody holds."""
+
+    def __init__(self, rules: Sequence[PolicyRule]) -> None:
+        if len(rules) > _SMALL:
+            engage()
+        self.verbs = _Values((rule.verbs for rule in rules), ("*" in rule.verbs for rule in rules))
+        self.groups = _Values((rule.groups for rule in rules), ("*" in rule.groups for rule in rules))
+        self.resources = _Resources((rule.resources for rule in rules), ("*" in rule.resources for rule in rules))
+        self.names = _Values((rule.names for rule in rules), (not rule.names for rule in rules))
+        self.urls = _Urls(rules)
+
+    def missing(self, wanted: PolicyRule) -> Iterator[Missing]:
+        """What of a rule is not held: each resource, name and URL once for every time that the rule has it."""
+        verbs = self.verbs.classes(wanted.verbs)
+        if wanted.resources and wanted.groups:
+            yield from self._missing_resources(wanted, verbs)
+        if wanted.urls:
+            for found, urls in self.urls.classes(wanted.urls).items():
+                lacking = self._missing_verbs(verbs, self.urls.mask(found))
+                if lacking:
+                    listed = _chosen(wanted.verbs, lacking, 1)
+                    yield from (Missing(listed, url=url) for url in urls)
+
+    def _missing_resources(self, wanted: PolicyRule, verbs: dict[Class, list[str]]) -> Iterator[Missing]:
+        times = Counter(wanted.names)
+        names: dict[Class, Sequence[str | None]] = {**self.names.classes(times)} if wanted.names else {(): (None,)}
+        groups, resources = self.groups.classes(wanted.groups), self.resources.classes(wanted.resources)
+        for (by_group, some_groups), (by_resource, some_resources) in product(groups.items(), resources.items()):
+            checkpoint()
+            held = self.groups.mask(by_group) & self.resources.mask(by_resource)
+            for by_name, some_names in names.items():
+                lacking = self._missing_verbs(verbs, held & self.names.mask(by_name))
+                if not lacking:
+                    continue
+                listed = {count: _chosen(wanted.verbs, lacking, count) for count in set(times.values()) or (1,)}
+                for group, resource, name in product(some_groups, some_resources, some_names):
+                    yield Missing(listed[times.get(name, 1) if name is not None else 1], group, resource, name)
+
+    def _missing_verbs(self, verbs: dict[Class, list[str]], held: Mask) -> set[str]:
+        lacking: set[str] = set()
+        for found, some in verbs.items():
+            if not self.verbs.mask(found) & held:
+                lacking.update(some)
+        return lacking
+
+
+def _mask(numbers: Sequence[int]) -> Mask:
+    if not numbers:
+        return 0
+    bits = bytearray(max(numbers) // 8 + 1)
+    for number in numbers:
+        bits[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(bits, "little")
+
+
+def _chosen(verbs: Sequence[str], lacking: set[str], times: int) -> tuple[str, ...]:
+    """Upstream lists a verb once for each time that the rule has the name."""
+    return tuple(verb for verb in verbs if verb in lacking for _ in range(times))
 
 
 def _single_rules(rule: PolicyRule) -> Iterator[PolicyRule]:
     """The rule as rules with one verb, one group, one resource and at most one name each."""
-    for group in rule.groups:
-        for resource in rule.resources:
-            for verb in rule.verbs:
-                if rule.names:
-                    for name in rule.names:
-                        yield PolicyRule((verb,), (group,), (resource,), (name,))
-                else:
-                    yield PolicyRule((verb,), (group,), (resource,))
-    for url in rule.urls:
-        for verb in rule.verbs:
-            yield PolicyRule((verb,), urls=(url,))
-
-
-def _has_all(held: Sequence[str], wanted: Sequence[str]) -> bool:
-    return "*" in held or all(each in held for each in wanted)
-
-
-def _resource_covered(held: Sequence[str], resource: str) -> bool:
-    if resource in held or "*" in held:
-        return True
-    _, slash, subresource = resource.partition("/")
-    return bool(slash) and f"*/{subresource}" in held
-
-
-def _url_covered(held: Iterable[str], url: str) -> bool:
-    return any(url == known or (known.endswith("*") and url.startswith(known.rstrip("*"))) for known in held)
-
-
-def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
-    if not _has_all(held.verbs, wanted.verbs):
-        return False
-    if wanted.urls:
-        return all(_url_covered(held.urls, url) for url in wanted.urls)
-    if not _has_all(held.groups, wanted.groups):
-        return False
-    if not all(_resource_covered(held.resources, resource) for resource in wanted.resources):
-        return False
-    if not held.names:
-        return True
-    return bool(wanted.names) and all(name in held.names for name in wanted.names)
+    for group, resource, verb in product(rule.groups, rule.resources, rule.verbs):
+        for names in [[name] for name in rule.names] or [[]]:
+            yield PolicyRule((verb,), (group,), (resource,), names)
+    for url, verb in product(rule.urls, rule.verbs):
+        yield PolicyRule((verb,), urls=(url,))
 
 
 def missing_rules(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The single rules of ``wanted`` that no rule of ``held`` covers, in order."""
-    return [
-        single for rule in wanted for single in _single_rules(rule) if not any(_covers(known, single) for known in held)
-    ]
+    """The single rules of ``wanted`` that no rule of ``held`` covers, in order.  Not for what clients send as ``wanted``."""
+    rules = HeldRules(held)
+    return [single for rule in wanted for single in _single_rules(rule) if any(rules.missing(single))]
 
 
-def compacted(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Single rules for the same resource (and name) joined into one with several verbs."""
+def missing_compacted(
+    held: Sequence[PolicyRule], wanted: Iterable[PolicyRule], most: int
+) -> tuple[list[PolicyRule], bool]:
+    """What of ``wanted`` no rule of ``held`` covers, joined into one rule for a resource (and name), and whether that is all.
+
+    It ends after ``most`` characters: it may be as much as the product of a rule's lists.
+    """
     out: list[PolicyRule] = []
-    joined: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for rule in rules:
-        if len(rule.names) > 1 or rule.urls or len(rule.groups) != 1 or len(rule.resources) != 1:
-            out.append(rule)
-            continue
-        joined.setdefault((rule.groups[0], rule.resources[0], rule.names), []).extend(rule.verbs)
-    out.extend(PolicyRule(verbs, (group,), (resource,), names) for (group, resource, names), verbs in joined.items())
+    joined: dict[tuple[str | None, ...], list[str]] = {}
+    rules, size = HeldRules(held), 0
+    for rule in steps(wanted):
+        for part in rules.missing(rule):
+            if size > most:
+                return _joined(out, joined), False
+            size += _OVERHEAD + sum(len(text) + 3 for text in part.verbs) + sum(len(text or "") for text in part.key)
+            if part.url is not None:
+                out.extend(PolicyRule((verb,), urls=(part.url,)) for verb in part.verbs)
+            else:
+                joined.setdefault(part.key, []).extend(part.verbs)
+    return _joined(out, joined), True
+
+
+def _joined(out: list[PolicyRule], joined: dict[tuple[str | None, ...], list[str]]) -> list[PolicyRule]:
+    for (group, resource, name, _), verbs in joined.items():
+        out.append(PolicyRule(verbs, (group or "",), (resource or "",), () if name is None else (name,)))
     return out

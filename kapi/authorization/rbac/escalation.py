@@ -12,7 +12,7 @@ from typing import Any
 from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes, Authorizer, Decision
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
-from kapi.authorization.rbac.covers import compacted, missing_rules
+from kapi.authorization.rbac.covers import missing_compacted, missing_rules
 from kapi.authorization.rbac.index import GROUP, RoleMissing
 from kapi.authorization.rbac.policy import PolicyRule, quoted_list, rules_of
 from kapi.machinery import status
@@ -21,6 +21,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 
 Object = dict[str, Any]
+MAX_MISSING = 1024 * 1024  # characters of the missing rules in a refusal
 _FULL_AUTHORITY = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 
 
@@ -35,10 +36,12 @@ def escalation_text(
 
     A role that is missing is told under the resource of the request, as whoever looks it up in the store tells it.
     """
-    missing = missing_rules(held, wanted)
+    missing, complete = missing_compacted(held, wanted, MAX_MISSING)
     if not missing:
         return ""
-    lines = sorted({rule.compact() for rule in compacted(missing)})
+    lines = sorted({rule.compact() for rule in missing})
+    if not complete:
+        lines.append("and more")
     text = (
         f"user {quote(user.name)} (groups={quoted_list(user.groups)}) is attempting to grant RBAC permissions "
         "not currently held:\n" + "\n".join(lines)
