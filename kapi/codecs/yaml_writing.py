@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
 import yaml
+from yaml.events import (
+    DocumentEndEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+    StreamStartEvent,
+)
+from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
 from kapi.codecs.yaml_reading import YAMLError, resolve
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
 
 _NATURAL = re.compile(r"([0-9]+)")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:$|[Tt ]|[ \t]+[0-9])")
+_TEXT, _MAPPING, _SEQUENCE = (f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq"))
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Like go-yaml: no aliases, literal blocks for text of several lines."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    """Its emitter, and how it writes numbers and constants."""
 
 
-def _represent_text(dumper: Any, text: str) -> Any:
+# plain is plain: quoting is decided below, with go-yaml's rules
+_Dumper.yaml_implicit_resolvers = dict(Resolver.yaml_implicit_resolvers)
+
+
+def _style(text: str) -> str | None:
     if "\n" in text:
-        style = "|"
-    elif _needs_quotes(text):
-        style = '"'
-    else:
-        style = None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+        return "|"
+    return '"' if _needs_quotes(text) else None
 
 
 def _needs_quotes(text: str) -> bool:
@@ -41,34 +54,65 @@ def _needs_quotes(text: str) -> bool:
     return not plain or text in ("=", "<<") or bool(_TIMESTAMP.match(text) or _BASE60.match(text))
 
 
-def _sort_key(name: str) -> list[tuple[int, Any]]:
-    """go-yaml's order of keys: digits compare as numbers, letters after everything else."""
-    key: list[tuple[int, Any]] = []
+def _sort_key(name: str) -> str:
+    """In go-yaml's order of keys digits compare as numbers, letters come after everything else."""
+    key = ""
     for position, part in enumerate(_NATURAL.split(name)):
         if position % 2:
-            key.append((1, int(part)))
+            digits = part.lstrip("0")
+            key += f"\1{chr(len(digits))}{digits}"
         else:
-            key.extend((2 if char.isalpha() else 0, char) for char in part)
+            key += "".join([f"\2{char}" if char.isalpha() else f"\0{char}" for char in part])
     return key
 
 
-def _represent_mapping(dumper: Any, mapping: dict[str, Any]) -> Any:
-    pairs = sorted(mapping.items(), key=lambda pair: _sort_key(pair[0]))
-    return dumper.represent_mapping("tag:yaml.org,2002:map", pairs, flow_style=not mapping)
+class _Writer:
+    """Gives the tree to libyaml's emitter event by event, so that others may work in between."""
 
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+        self._dumper: Any = _Dumper(self.stream, default_flow_style=False, allow_unicode=True, width=80)
+        self._emit = self._dumper.emit
 
-def _represent_list(dumper: Any, items: list[Any]) -> Any:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=not items)
+    def document(self, tree: Any) -> str:
+        emit = self._emit
+        try:
+            emit(StreamStartEvent())
+            emit(DocumentStartEvent(explicit=False))
+            self._node(tree)
+            emit(DocumentEndEvent(explicit=False))
+            emit(StreamEndEvent())
+        finally:
+            self._dumper.dispose()
+        return self.stream.getvalue()
 
+    def _node(self, node: Any) -> None:
+        emit = self._emit
+        if isinstance(node, str):
+            self._scalar(_TEXT, node, _style(node))
+        elif isinstance(node, dict):
+            emit(MappingStartEvent(None, _MAPPING, True, flow_style=not node))
+            keys = ordered([(_sort_key(name), position, name) for position, name in enumerate(steps(node))])
+            for _, _, name in steps(keys):
+                self._scalar(_TEXT, name, _style(name))
+                self._node(node[name])
+            emit(MappingEndEvent())
+        elif isinstance(node, (list, tuple)):
+            emit(SequenceStartEvent(None, _SEQUENCE, True, flow_style=not node))
+            for item in steps(node):
+                self._node(item)
+            emit(SequenceEndEvent())
+        else:
+            scalar: Any = self._dumper.represent_data(node)
+            self._scalar(scalar.tag, scalar.value, scalar.style)
 
-_Dumper.add_representer(str, _represent_text)
-_Dumper.add_representer(dict, _represent_mapping)
-_Dumper.add_representer(list, _represent_list)
-# plain is plain: quoting is decided above, with go-yaml's rules
-_Dumper.yaml_implicit_resolvers = dict(Resolver.yaml_implicit_resolvers)
+    def _scalar(self, tag: str, text: str, style: str | None) -> None:
+        resolve = self._dumper.resolve
+        implicit = tag == resolve(ScalarNode, text, (True, False)), tag == _TEXT
+        self._emit(ScalarEvent(None, tag, implicit, text, style=style))
 
 
 def dump_yaml(tree: Any) -> bytes:
     """A JSON tree as one YAML document."""
-    text = yaml.dump(tree, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=80, sort_keys=False)
-    return str(text).removesuffix("...\n").encode("utf-8")  # the end mark after kept line breaks; upstream writes none
+    text = _Writer().document(tree)
+    return text.removesuffix("...\n").encode("utf-8")  # the end mark after kept line breaks; upstream writes none

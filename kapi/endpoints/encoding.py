@@ -10,7 +10,7 @@ from kapi.codecs.negotiation import PROTOBUF, MediaType
 from kapi.codecs.yaml_writing import dump_yaml
 from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
-from kapi.machinery import status
+from kapi.machinery import checkpoint, status
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -28,9 +28,27 @@ def encode(tree: Any, media: MediaType) -> bytes:
         return protobuf_writing.encode_tree(tree)
     if media.yaml:
         return dump_yaml(tree)
+    if checkpoint.running is not None:
+        tree = _in_parts(tree, media.pretty)
     if media.pretty:
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2) + b"\n"
     return orjson.dumps(tree) + b"\n"
+
+
+def _in_parts(tree: Any, pretty: bool) -> Any:
+    """A list or table whose entries are JSON already, written one by one."""
+    for name in ("items", "rows"):
+        entries = tree.get(name)
+        if entries and type(entries) is list:
+            return {**tree, name: [_part(entry, pretty) for entry in checkpoint.steps(entries, 1)]}
+    return tree
+
+
+def _part(entry: Any, pretty: bool) -> orjson.Fragment:
+    if not pretty:
+        return orjson.Fragment(orjson.dumps(entry))
+    lines = orjson.dumps(entry, option=orjson.OPT_INDENT_2)
+    return orjson.Fragment(lines.replace(b"\n", b"\n    "))  # inside a list that is a field; no text has a line break
 
 
 def message_of_entry(scope: RequestScope, entry: Entry) -> bytes:

@@ -6,6 +6,7 @@ from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.encoding import message_of_entry, respond_message, respond_object
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status
+from kapi.machinery.checkpoint import LARGE, in_slices
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -21,6 +22,8 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     namespace = info.namespace if scope.resource.namespaced else ""
     version = ctx.first("resourceVersion") if ctx.query else ""
     entry = await read.get(scope.store, namespace, request_name(ctx), version)
+    if not media.plain and len(entry.data) >= LARGE:
+        await in_slices  # it is written anew
     if media.protobuf and not media.as_kind:
         return respond_message(200, scope.kind, message_of_entry(scope, entry))
     if scope.same_version or media.plain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -113,3 +114,9 @@ def test_the_layout_is_upstreams() -> None:
     assert dump_yaml(tree).decode() == (
         'a:\n  "n": "true"\nb:\n- x: 1\nempty: {}\nk9: 2\nk10: 1\nnone: null\ntext: |\n  one\n  two\n'
     )
+
+
+def test_keys_of_any_length_are_ordered_by_their_numbers() -> None:
+    expected = ["-", "2", "1" * 5000, "a", "a9", "a009", "a10", "ab"]
+    text = dump_yaml({key: "v" for key in reversed(expected) if key not in ("a9", "a009")} | {"a9": "v", "a009": "v"})
+    assert [found.strip("'\"") for found in re.findall(r"^(?:\? )?([^:\n]+)", text.decode(), re.MULTILINE)] == expected

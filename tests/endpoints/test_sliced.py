@@ -14,6 +14,7 @@ from kapi.testing.memory_api import MemoryAPI, succeed
 BASE = "/api/v1/namespaces/default/"
 _OWN = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 APPLY, STRATEGIC = "application/apply-patch+yaml", "application/strategic-merge-patch+json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def pod(name: str, count: int = 70) -> dict[str, Any]:
@@ -25,7 +26,8 @@ def pod(name: str, count: int = 70) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container], "volumes": volumes}}
 
 
-def requests() -> list[tuple[str, str, Any, str]]:
+def requests() -> list[tuple[Any, ...]]:
+    """Method, path, body, its type, and what is accepted if that is not all."""
     maps = {"metadata": {"name": "m"}, "data": {f"k{number}": "v" for number in range(100)}}
     finalizers = [f"example.com/{number}" for number in range(100)]
     declared = {"apiVersion": "v1", "kind": "ConfigMap", **maps}
@@ -53,6 +55,13 @@ def requests() -> list[tuple[str, str, Any, str]]:
         ("PATCH", "configmaps/m?fieldManager=two", {**declared, "data": {"k1": "other"}}, APPLY),
         ("PATCH", "configmaps/y?fieldManager=one", "kind: ConfigMap\napiVersion: v1\ndata: &d {a: b}\n", APPLY),
         ("GET", "configmaps?labelSelector=a!=b", None, ""),
+        ("GET", "configmaps?labelSelector=a!=b&pretty=1", None, ""),
+        ("GET", "configmaps", None, "", TABLE),
+        ("GET", "configmaps?includeObject=Object&pretty=1", None, "", TABLE),
+        ("GET", "configmaps?labelSelector=none&pretty=1", None, ""),
+        ("GET", "configmaps", None, "", "application/yaml"),
+        ("GET", "configmaps/m", None, "", "application/yaml"),
+        ("GET", "configmaps/m?pretty=1", None, "", "application/json"),
         ("DELETE", "configmaps/m", None, ""),
     ]
 
@@ -63,8 +72,8 @@ class Sliced(SynchronousTestCase):
         if slices:
             api.runner._slices = Slices(api.clock, length=-1.0)
         found = []
-        for method, path, body, kind in requests():
-            headers = {"User-Agent": "tests/1"}
+        for method, path, body, kind, *accept in requests():
+            headers = {"User-Agent": "tests/1", "Accept": accept[0] if accept else "*/*"}
             request = api.ask(method, BASE + path, body, headers=headers, type=kind)
             self.turns += not request.finished
             for _ in range(20_000):
@@ -79,7 +88,7 @@ class Sliced(SynchronousTestCase):
         self.turns = 0
         expected = self.answers(False)
         self.assertEqual(self.turns, 0)
-        with patch("kapi.endpoints.body.LARGE", 0):
+        with patch("kapi.endpoints.body.LARGE", 0), patch("kapi.endpoints.get.LARGE", 0):
             self.assertEqual(self.answers(True), expected)
         self.assertGreater(self.turns, 10, "they were suspended")
         self.assertEqual({code for code, _ in expected}, {200, 201, 400, 409, 422})
