@@ -21,6 +21,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kapi.store.connection import Connection
+from kapi.store.entries import counter_of
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.store.script import FENCE, Keys
 
@@ -56,7 +57,8 @@ class Confirmation:
         self._asker: Connection | None = None
         self._asker_id = 0
         self._wait: tuple[Any, ...] = ()
-        self._revision = 0  # of the cycle that runs
+        self._revision = 0  # of the cycle that runs; -1 while the server has not said
+        self._unfenced = ""  # what it is when it does not say
         self._cycle: list[_Held] | None = None  # what the cycle that runs is for; None when none runs
         self._waiting: list[_Held] = []  # for the next cycle
         self._due: Any = None  # the call that begins a cycle or asks the replicas again
@@ -128,9 +130,9 @@ class Confirmation:
         if fence is None or self._cycle is not None:
             return
         self._cycle, self._waiting = self._waiting, []
-        self._revision = -1
+        self._revision, self._unfenced = -1, "the store's server does not take the fence"
         fence.execute_command("EVAL", FENCE, 2, self._keys.revision, self._keys.probe).addCallbacks(
-            self._fenced, lambda failure: log.info("no fence: {why}", why=failure.getErrorMessage())
+            self._fenced, self._not_fenced
         )
         fence.execute_command(*self._wait).addCallbacks(
             self._answered, self._refused, callbackArgs=(fence,), errbackArgs=(fence,)
@@ -140,7 +142,10 @@ class Confirmation:
             self._due = self._reactor.callLater(self._ask_in, self._ask)
 
     def _fenced(self, revision: Any) -> None:
-        self._revision = int(revision or 0)
+        self._revision = counter_of(revision)
+
+    def _not_fenced(self, failure: Any) -> None:
+        self._unfenced += f": {failure.getErrorMessage()}"
 
     def _ask(self) -> None:
         self._due = None
@@ -157,7 +162,7 @@ class Confirmation:
         local, there = reply if isinstance(reply, list) else (1, reply)
         why = ""
         if self._revision < 0:
-            why = "the store's server does not take the fence"
+            why = self._unfenced
         elif there < self.replicas:
             why = f"{there} of {self.replicas} replicas have what was written"
         elif not local:
@@ -166,14 +171,17 @@ class Confirmation:
         if why:
             self._not_confirmed(cycle, why)
             return
-        if self._revision > self.confirmed:
-            self.confirmed = self._revision
+        revision = self._revision  # who gets an answer below may begin the next cycle at once
+        if revision > self.confirmed:
+            self.confirmed = revision
         if self.problem:
             self.problem = ""
             log.info("writes to the store are confirmed again")
         for held in cycle:
+            if held.deferred.called:  # given up, or answered when its connection broke
+                continue
             if held.result is None:
-                held.deferred.callback(self._revision)
+                held.deferred.callback(revision)
             elif isinstance(held.result, Exception):
                 held.deferred.errback(held.result)
             else:
@@ -214,6 +222,8 @@ class Confirmation:
 
     def _fail(self, held: list[_Held], why: str) -> None:
         for each in held:
+            if each.deferred.called:
+                continue
             if each.write:
                 each.deferred.errback(OutcomeUnknown(f"{why}; the outcome of the write is unknown"))
             else:

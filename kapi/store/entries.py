@@ -69,6 +69,11 @@ def read_entry(entry: Sequence[Any]) -> Change:
     return Change(int(number), kind, text[1:], data)
 
 
+def counter_of(value: bytes | None) -> int:
+    """The revision counter; 0 when there is none, or another program has put something else there."""
+    return int(value) if value is not None and value.isdigit() else 0
+
+
 def identifier_of(entry: Sequence[Any]) -> tuple[int, int]:
     """The two numbers of an entry's id."""
     number, _, sequence = entry[0].partition(b"-")
@@ -81,14 +86,19 @@ class Skipped:
     def __init__(self) -> None:
         self.counts = {OBJECTS: 0, CHANGES: 0}
         self._named: dict[tuple[str, bytes], None] = {}
+        self._silent = False  # there are more than the log names
 
     def add(self, where: str, name: bytes, why: object) -> None:
         """``where`` is OBJECTS (``name`` a field of the hash) or CHANGES (``name`` an id of the stream)."""
         if (where, name) in self._named:
             return
         self.counts[where] += 1
-        if len(self._named) < _MAX_NAMED:
-            self._named[where, name] = None
+        if len(self._named) >= _MAX_NAMED:
+            if not self._silent:
+                self._silent = True
+                log.error("more entries of the store that kapi did not write are skipped; they are counted, not named")
+            return
+        self._named[where, name] = None
         shown = name[:_SHOWN].decode("utf-8", "backslashreplace")
         log.error("skipped an entry of the store's {where} that kapi did not write: {name!r}: {why}",
                   where=where, name=shown, why=str(why))  # fmt: skip

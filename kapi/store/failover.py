@@ -105,16 +105,17 @@ class Sentinels:
 
     async def _follow(self, host: str, port: int) -> None:
         """Keeps a subscription to one Sentinel."""
-        sentinel, delay = (host, port), _BACK_OFF[0]
+        sentinel, delay, problem = (host, port), _BACK_OFF[0], ""
         while True:
             try:
                 subscription = await self._subscribe(host, port)
             except CancelledError:
                 raise
             except Exception as error:
-                log.info("Sentinel {host}:{port}: {error}", host=host, port=port, error=str(error))
+                if problem != (problem := str(error) or type(error).__name__):  # it may be away for days
+                    log.info("Sentinel {host}:{port}: {error}", host=host, port=port, error=problem)
             else:
-                delay = _BACK_OFF[0]
+                delay, problem = _BACK_OFF[0], ""
                 await subscription.lost
                 self._connections.pop(sentinel, None)
                 self._stays(sentinel)

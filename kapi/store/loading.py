@@ -13,7 +13,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from kapi.store.connection import Connection
-from kapi.store.entries import Skipped, identifier_of
+from kapi.store.entries import Skipped, counter_of, identifier_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
 from kapi.store.repair import check_types, repair
 from kapi.store.script import Keys
@@ -75,7 +75,7 @@ async def synchronize(connection: Connection, keys: Keys, progress: Progress, wh
 async def position(connection: Connection, keys: Keys) -> tuple[int, bytes]:
     """The revision counter, and what the store calls itself: by these a store that went back is recognised."""
     counter, run = await connection.execute_command("MGET", keys.revision, keys.run)
-    return int(counter) if counter is not None and counter.isdigit() else 0, run or b""
+    return counter_of(counter), run or b""
 
 
 async def continues(connection: Connection, keys: Keys, revision: int, newest: Change | None) -> bool:
@@ -143,10 +143,11 @@ async def _load(connection: Connection, keys: Keys, progress: Progress) -> None:
         # else: the scan did not see it, so a later change in the history deletes it
     known = _without_gaps(history)
     revision = max(known[-1].revision if known else 0, counter)
-    progress.revision = revision
-    progress.newest = known[-1] if known and known[-1].revision == revision else None
+    newest_change = known[-1] if known and known[-1].revision == revision else None
+    progress.loaded = False  # a follower that fails here has neither the old state nor the new one
+    progress.follower.reset(found.values(), known if newest_change is not None else [], revision)
+    progress.revision, progress.newest = revision, newest_change
     progress.loaded = True
-    progress.follower.reset(found.values(), known if progress.newest is not None else [], revision)
 
 
 async def scan(connection: Connection, keys: Keys, skipped: Skipped, prefix: str = "") -> dict[str, StoredObject]:

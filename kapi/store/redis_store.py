@@ -22,7 +22,7 @@ from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
 from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
-from kapi.store.entries import OBJECTS, Skipped, read_halves, read_value
+from kapi.store.entries import OBJECTS, Skipped, counter_of, read_halves, read_value
 from kapi.store.errors import (
     OutcomeUnknown,
     StoreError,
@@ -244,7 +244,11 @@ class RedisStore:
 
     async def _connect(self) -> None:
         if self.address.master:
-            self._connections.place = await find_primary(self._reactor, self.address)
+            before = self._connections.place
+            found = await find_primary(self._reactor, self.address)
+            if self._connections.place == before:  # else a Sentinel has announced another since they were asked
+                self._connections.place = found
+        place = self._connections.place
         connection = await self._connections.connect()
         try:
             info = await check(connection, str(self.address), bool(self.address.master))
@@ -261,6 +265,8 @@ class RedisStore:
                 await self._confirmation.attach(connection, fence, asker, revision, tells_disk(info))
         except (ConnectionGone, txredisapi.ResponseError) as error:
             raise self._interpret(error) from None
+        if self._stopping or place != self._connections.place:  # what was opened since ``_drop`` is not wanted any more
+            raise StoreUnavailable(self._why)
         connection.on_replies = self._replies
         connection.error = OutcomeUnknown(f"{self.address}: the connection was lost; {_UNKNOWN}")
         self._connection = connection
@@ -404,7 +410,7 @@ class RedisStore:
         progress, check = self._progress, self._check
         before = progress.revision if progress is not None and progress.loaded else 0
         counter, run = await self._command("MGET", self._keys.revision, self._keys.run)
-        newest = int(counter) if counter is not None and counter.isdigit() else 0
+        newest = counter_of(counter)
         if self._confirmation is not None:
             newest = max(newest, await self._confirmed_revision(newest))
         if check is not None and before:
@@ -423,7 +429,7 @@ class RedisStore:
         confirmation = self._confirmation
         assert confirmation is not None
         if newest is None:
-            newest = int(await self._command("GET", self._keys.revision) or 0)
+            newest = counter_of(await self._command("GET", self._keys.revision))
         why = confirmation.problem
         if not why:
             try:

@@ -70,7 +70,13 @@ return {'', removed}
 
 async def check_types(connection: Connection, keys: Keys, where: str) -> None:
     """Raises UnsuitableStore for a key that is of another type than kapi makes it."""
-    wanted = {keys.revision: "string", keys.objects: "hash", keys.stream: "stream", keys.expires: "zset"}
+    wanted = {
+        keys.revision: "string",
+        keys.objects: "hash",
+        keys.stream: "stream",
+        keys.expires: "zset",
+        keys.accounts: "hash",
+    }
     for name, kind in wanted.items():
         found = (await connection.execute_command("TYPE", name)).decode()
         if found not in (kind, "none"):

@@ -10,10 +10,11 @@ from typing import Any
 from twisted.internet import defer, reactor
 from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
+from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
-from kapi.store.entries import ForeignEntry, read_entry, read_halves, read_value
+from kapi.store.entries import OBJECTS, ForeignEntry, Skipped, read_entry, read_halves, read_value
 from kapi.store.errors import KeyExists, OutcomeUnknown, StoreUnavailable, UnsuitableStore
 from kapi.store.factory import embedded_store, external_store
 from kapi.store.interface import Change, StoredObject
@@ -45,6 +46,20 @@ class Entries(SynchronousTestCase):
                 read_halves(value)
         with self.assertRaises(ForeignEntry):
             read_value(b"\xff", b"3:1\na3b")
+
+
+class Foreign(SynchronousTestCase):
+    """Another program may have written millions of entries."""
+
+    def test_the_log_names_a_bounded_number_of_them(self) -> None:
+        lines: list[Any] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+        skipped = Skipped()
+        for number in range(1500):
+            skipped.add(OBJECTS, b"%d" % number, "it is foreign")
+        self.assertEqual(len([line for line in lines if line["log_namespace"] == "kapi.store.entries"]), 1001)
+        self.assertEqual(skipped.total, 1500)
 
 
 class Batches(SynchronousTestCase):
@@ -94,6 +109,7 @@ class Failing(Recorder):
     def __init__(self) -> None:
         super().__init__()
         self.failures = 0
+        self.failing_resets = 0
 
     def changed(self, changes: Sequence[Change]) -> None:
         if self.failures and any(change.key.endswith("bad") for change in changes):
@@ -102,6 +118,9 @@ class Failing(Recorder):
         super().changed(changes)
 
     def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+        if self.failing_resets:
+            self.failing_resets -= 1
+            raise RuntimeError("the follower is broken")
         super().reset(objects, history, revision)
 
 
@@ -208,6 +227,13 @@ class SharedServer(FeedCase):
         with self.assertRaisesRegex(UnsuitableStore, "{kapi}:objects is a string, not the hash"):
             await self.store.start(Recorder())
 
+    async def test_accounts_of_another_type_are_named(self) -> None:
+        await self.store.stop()
+        await self.ask("SET", "{kapi}:accounts", "x")
+        self.store = external_store(self.server.url, reactor)
+        with self.assertRaisesRegex(UnsuitableStore, "{kapi}:accounts is a string, not the hash"):
+            await self.store.start(Recorder())
+
     async def test_a_follower_that_fails_gets_everything_again(self) -> None:
         await self.write("a")
         self.follower.failures = 1
@@ -216,6 +242,35 @@ class SharedServer(FeedCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         await self.write("c")
         await self.until(lambda: "c" in self.names)
+
+    async def test_a_follower_that_fails_while_it_gets_everything_gets_it_once_more(self) -> None:
+        await self.write("a")
+        await self.until(lambda: self.names == ["a"])
+        await self.ask("FLUSHALL")
+        self.follower.failing_resets = 1
+        await self.until(lambda: self.follower.resets == 2)
+        self.assertEqual(self.follower.objects, {})
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        await self.write("c")
+        await self.until(lambda: self.names == ["c"])
+
+    async def test_a_store_that_stops_while_it_connects_ends(self) -> None:
+        connections = self.store._connections
+        connect, gate, asked = connections.connect, defer.Deferred[None](), defer.Deferred[None]()
+
+        async def slow() -> Connection:
+            if not asked.called:
+                asked.callback(None)
+                await gate
+            return await connect()
+
+        self.patch(connections, "connect", slow)
+        connections.open[0].abort()
+        await asked
+        stopping = defer.Deferred.fromCoroutine(self.store.stop())
+        gate.callback(None)
+        await stopping.addTimeout(5, reactor)
+        self.assertFalse(self.store.available)
 
     async def test_an_observer_that_fails_harms_no_write(self) -> None:
         def observe(operation: str, key: str, seconds: float) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from kapi.store import redis_store
 from kapi.store.address import parse
+from kapi.store.errors import StoreUnavailable
+from kapi.store.factory import external_store
 from kapi.store.failover import Sentinels
 from kapi.store.sentinel import Primary
 
@@ -115,3 +119,22 @@ class Signs(SynchronousTestCase):
     def test_a_sentinel_that_says_so_when_it_is_asked(self) -> None:
         self.sentinels._take(ONE, Primary(1, *NOW, True, 100.0))
         self.distrusted()
+
+    def test_what_is_announced_while_sentinels_are_asked_counts_more_than_their_answers(self) -> None:
+        """One that is silent holds up the others' answers, which are old by then."""
+        store = external_store("redis+sentinel://h1,h2/m", self.clock)
+        connections, dialled = store._connections, []
+        connections.place = NOW
+
+        async def ask(*_: object) -> tuple[str, int]:
+            store._named(NEXT)
+            return NOW
+
+        async def connect() -> None:
+            dialled.append(connections.place)
+            raise StoreUnavailable("no matter")
+
+        self.patch(redis_store, "find_primary", ask)
+        self.patch(connections, "connect", connect)
+        self.failureResultOf(Deferred.fromCoroutine(store._connect()), StoreUnavailable)
+        self.assertEqual(dialled, [NEXT])
