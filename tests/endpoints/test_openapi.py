@@ -6,17 +6,27 @@ import hashlib
 import struct
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pytest
 import yaml
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.endpoints.discovery.groups import groups_of
 from kapi.endpoints.openapi import documents, protobuf, v2
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import definition_v3
+from kapi.filters.chain import FilterChain
+from kapi.machinery.checkpoint import in_slices
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
 from kapi.resources.catalogue import BUILT_IN
 from kapi.schema.protobuf import fields
+from kapi.server.runner import RequestRunner
+from kapi.server.slices import Slices
+from kapi.testing.http import MemoryRequest
 from tests.endpoints.test_discovery import context
 
 GROUPS = groups_of(BUILT_IN)
@@ -76,6 +86,73 @@ def test_schemas_of_version_3_have_gos_defaults_and_unions() -> None:
     assert quantity["oneOf"] == [{"type": "string"}, {"type": "number"}]
 
 
+def answer(server: OpenAPIHandler, ctx: RequestContext) -> Response | None:
+    """The answer, made in one piece when it must be made."""
+    found = server.handle(ctx)
+    if found is None or isinstance(found, Response):
+        return found
+    steps = found.__await__()
+    with pytest.raises(StopIteration) as stop:
+        assert next(steps) is in_slices
+        next(steps)
+    assert isinstance(stop.value.value, Response)
+    return stop.value.value
+
+
+class MadeInSlices(SynchronousTestCase):
+    """Documents are made in slices, for all who ask at the same time."""
+
+    def setUp(self) -> None:
+        self.server = handler()
+        self.clock = Clock()
+        self.turns = 0
+        chain = FilterChain([], self.server.handle)
+        self.runner = RequestRunner(chain, self.clock, slices=Slices(self.clock, length=-1.0))
+
+    def ask(self, path: str, **headers: str) -> MemoryRequest:
+        request = MemoryRequest("GET", path, headers)
+        self.runner.serve(request)
+        return request
+
+    def finish(self, *requests: MemoryRequest) -> None:
+        while self.turns < 100_000 and not all(request.finished for request in requests):
+            self.turns += 1
+            call = self.clock.calls.pop(0)
+            call.called = 1
+            call.func()
+
+    def test_it_is_suspended_and_the_same(self) -> None:
+        for accept in ("application/json", NEW):
+            request = self.ask("/openapi/v2", accept=accept)
+            self.assertFalse(request.finished)
+            self.finish(request)
+            expected = answer(handler(), context("/openapi/v2", accept=accept))
+            assert expected is not None
+            self.assertEqual(request.written, expected.body)
+        self.assertGreater(self.turns, 100)
+        self.assertTrue(self.ask("/openapi/v2").finished, "it is kept")
+
+    def test_several_get_what_was_made_once(self) -> None:
+        with patch("kapi.endpoints.openapi.documents.paths", wraps=documents.paths) as made:
+            requests = [self.ask("/openapi/v3/apis/apps/v1") for _ in range(5)]
+            self.finish(*requests)
+        self.assertEqual(made.call_count, 1)
+        self.assertEqual(len({request.written for request in requests}), 1)
+
+    def test_another_one_makes_it_when_the_first_goes(self) -> None:
+        first, second = (self.ask("/openapi/v3/apis/apps/v1") for _ in range(2))
+        first.disconnect()
+        self.finish(second)
+        self.assertEqual((second.code, first.written), (200, b""))
+
+    def test_what_was_made_while_the_groups_changed_is_not_kept(self) -> None:
+        request = self.ask("/openapi/v2")
+        self.server.invalidate()
+        self.finish(request)
+        self.assertEqual(request.code, 200)
+        self.assertFalse(self.ask("/openapi/v2").finished)
+
+
 def body(response: Any) -> Any:
     assert response is not None
     return orjson.loads(response.body)
@@ -83,37 +160,37 @@ def body(response: Any) -> Any:
 
 def test_the_index_names_documents_that_can_be_fetched_and_kept() -> None:
     server = handler()
-    paths = body(server.handle(context("/openapi/v3")))["paths"]
+    paths = body(answer(server, context("/openapi/v3")))["paths"]
     assert {"api", "api/v1", "apis", "apis/apps", "apis/apps/v1", "version"} <= set(paths)
     url = paths["apis/policy/v1"]["serverRelativeURL"]
     path, _, query = url.partition("?hash=")
     ctx = context(path)
     ctx.query = {"hash": [query]}
-    response = server.handle(ctx)
+    response = answer(server, ctx)
     assert response is not None and response.status == 200
     headers = dict(response.headers)
     assert b"immutable" in headers[b"cache-control"]
-    again = server.handle(context(path, if_none_match=headers[b"etag"].decode()))
+    again = answer(server, context(path, if_none_match=headers[b"etag"].decode()))
     assert again is not None and again.status == 304
 
 
 def test_an_old_hash_leads_to_the_new_one() -> None:
     ctx = context("/openapi/v3/apis/node.k8s.io/v1")
     ctx.query = {"hash": ["ABC"]}
-    response = handler().handle(ctx)
+    response = answer(handler(), ctx)
     assert response is not None and response.status == 301
     assert dict(response.headers)[b"location"].startswith(b"/openapi/v3/apis/node.k8s.io/v1?hash=")
 
 
 @pytest.mark.parametrize("path", ["/openapi/v3/apis/nosuch/v1", "/openapi/v3/nosuch", "/openapi/v3/"])
 def test_unknown_documents_are_not_found(path: str) -> None:
-    response = handler().handle(context(path))
+    response = answer(handler(), context(path))
     assert response is not None and response.status == 404
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/apis/apps/v1"])
 def test_what_is_not_offered_is_refused(path: str) -> None:
-    response = handler().handle(context(path, accept="application/xml"))
+    response = answer(handler(), context(path, accept="application/xml"))
     assert response is not None and response.status == 406
     assert dict(response.headers)[b"vary"] == b"Accept"
 
@@ -134,7 +211,7 @@ NEW = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
     ],
 )
 def test_version_2_comes_as_its_client_likes_it(accept: str, content_type: str) -> None:
-    response = handler().handle(context("/openapi/v2", accept=accept))
+    response = answer(handler(), context("/openapi/v2", accept=accept))
     assert response is not None and response.content_type == content_type.encode()
     assert dict(response.headers)[b"vary"] == b"Accept"
 
@@ -144,17 +221,17 @@ def test_both_forms_of_version_2_have_one_hash_until_the_groups_change() -> None
     server = OpenAPIHandler(lambda: groups)
     tags = []
     for accept in ("application/json", NEW):
-        response = server.handle(context("/openapi/v2", accept=accept))
+        response = answer(server, context("/openapi/v2", accept=accept))
         assert response is not None
         tags.append(dict(response.headers)[b"etag"])
-    plain = server.handle(context("/openapi/v2"))
+    plain = answer(server, context("/openapi/v2"))
     assert plain is not None
     assert tags == [f'"{hashlib.sha512(plain.body).hexdigest().upper()}"'.encode()] * 2
-    again = server.handle(context("/openapi/v2", accept=NEW, if_none_match=tags[0].decode()))
+    again = answer(server, context("/openapi/v2", accept=NEW, if_none_match=tags[0].decode()))
     assert again is not None and again.status == 304 and not again.body
     del groups[-1]
     server.invalidate()
-    changed = server.handle(context("/openapi/v2", accept=NEW, if_none_match=tags[0].decode()))
+    changed = answer(server, context("/openapi/v2", accept=NEW, if_none_match=tags[0].decode()))
     assert changed is not None and changed.status == 200 and dict(changed.headers)[b"etag"] != tags[0]
 
 
@@ -228,4 +305,4 @@ def test_schemas_in_protobuf(schema: Any, path: tuple[int, ...], values: list[An
 
 
 def test_other_paths_are_passed_on() -> None:
-    assert handler().handle(context("/openapi")) is None
+    assert answer(handler(), context("/openapi")) is None

@@ -16,6 +16,7 @@ from kapi.endpoints.openapi.schemas import V2, V3
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.resources.catalogue import BUILT_IN
 from tests.endpoints.test_discovery import context
+from tests.endpoints.test_openapi import answer
 
 DIGESTS = dict(
     reversed(line.split(" ", 1))
@@ -26,9 +27,9 @@ HANDLER = OpenAPIHandler(lambda: groups_of(BUILT_IN))
 
 @pytest.mark.parametrize("key", sorted(DIGESTS))
 def test_a_document_equals_that_of_kube_apiserver(key: str) -> None:
-    answer = HANDLER.handle(context(f"/{key}" if key == "openapi/v2" else f"/openapi/v3/{key}"))
-    assert answer is not None and answer.status == 200 and isinstance(answer.body, bytes)
-    text = json.dumps(json.loads(answer.body), sort_keys=True, separators=(",", ":"))
+    response = answer(HANDLER, context(f"/{key}" if key == "openapi/v2" else f"/openapi/v3/{key}"))
+    assert response is not None and response.status == 200 and isinstance(response.body, bytes)
+    text = json.dumps(json.loads(response.body), sort_keys=True, separators=(",", ":"))
     assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[key]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from kapi.endpoints.openapi.paths import custom_name
 from kapi.endpoints.openapi.schemas import V2, definition_v3
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.resources.definition import Resource
 from kapi.schema import builtin
@@ -94,6 +95,7 @@ def schema_of(schema: Object, kind: GroupVersionKind, prefix: str) -> Object:
 
 def _published(schema: Object, prefix: str) -> Object:
     """A part of a schema, with all below it."""
+    checkpoint()
     shown = {key: value for key, value in schema.items() if key not in _UNPUBLISHED}
     if prefix == V2:
         shown = _for_v2(shown)

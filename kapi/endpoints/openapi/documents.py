@@ -8,6 +8,7 @@ from typing import Any
 from kapi.endpoints.openapi import custom
 from kapi.endpoints.openapi.paths import group_words, paths
 from kapi.endpoints.openapi.schemas import V3, closure, definition_v3, references
+from kapi.machinery.checkpoint import steps
 from kapi.resources.definition import Resource
 
 Object = dict[str, Any]
@@ -31,9 +32,9 @@ def document_v3(
     """
     names = closure([*references(items), *references(own)])
     if own:  # upstream's server of custom resources builds its documents apart
-        components: Object = {"schemas": {**{name: custom.definition(name) for name in names}, **own}}
+        components: Object = {"schemas": {**{name: custom.definition(name) for name in steps(names)}, **own}}
         return {"openapi": "3.0.0", "info": custom.INFO, "paths": items, "components": components}
-    schemas = {name: _within(definition_v3(name), group, version) for name in names}
+    schemas = {name: _within(definition_v3(name), group, version) for name in steps(names)}
     components = {"schemas": schemas} if schemas else {}
     components["securitySchemes"] = BEARER
     return {"openapi": "3.0.0", "info": INFO, "paths": items, "components": components}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import orjson
@@ -16,6 +16,8 @@ import orjson
 from kapi.codecs.negotiation import accepted
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.openapi import documents, parameters, protobuf, v2
+from kapi.endpoints.openapi.making import Making
+from kapi.machinery.checkpoint import checkpoint
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
@@ -23,6 +25,7 @@ from kapi.schema import derive
 
 Object = dict[str, Any]
 Build = Callable[[], Object]
+DocumentV2 = tuple[str, dict[bytes, bytes]]  # its hash, and by content type its bodies
 _RANGES = (b"accept-ranges", b"bytes")
 _TEXT = b"text/plain; charset=utf-8"
 _JSON = b"application/json"
@@ -56,17 +59,20 @@ class OpenAPIHandler:
         self._source = source
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
         self._bodies: dict[str, bytes] = {}  # hash -> body
-        self._v2_document: tuple[str, dict[bytes, bytes]] | None = None  # its hash, content type -> body
+        self._v2_document: DocumentV2 | None = None
+        self._making = Making()
+        self._changes = 0  # of the groups, so far
         #: documents of other servers: key in the index -> (hash, body); kept up to date by the aggregator
         self.remote: dict[str, tuple[str, bytes]] = {}
 
     def invalidate(self) -> None:
         """The groups changed.  What did not change keeps its hash and with it its body."""
+        self._changes += 1
         self._builds = None
         self._v2_document = None
 
-    def handle(self, ctx: RequestContext) -> Response | None:
-        """The answer, or None for paths that are not OpenAPI's."""
+    def handle(self, ctx: RequestContext) -> Response | Awaitable[Response] | None:
+        """The answer, at once unless a document must be made, or None for paths that are not OpenAPI's."""
         path = ctx.path
         if path == "/openapi/v2":
             return self._v2(ctx)
@@ -92,7 +98,7 @@ class OpenAPIHandler:
             "paths": {key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={hashes[key]}"} for key in sorted(hashes)}
         }
 
-    def _v3(self, ctx: RequestContext, key: str) -> Response:
+    def _v3(self, ctx: RequestContext, key: str) -> Response | Awaitable[Response]:
         known = self._known().get(key)
         remote = self.remote.get(key)
         if known is None and remote is None:
@@ -104,33 +110,66 @@ class OpenAPIHandler:
         if wanted and wanted[0] and wanted[0] != digest:
             location = f"{ctx.path}?hash={digest}".encode()
             return Response(301, b"", _JSON, ((b"location", location),))
-        body = remote[1] if known is None and remote is not None else self._body(key)
-        return _document(ctx, body, digest, immutable=bool(wanted))
+        if known is None:
+            return _document(ctx, remote[1], digest, immutable=bool(wanted))  # type: ignore[index]
+        if digest not in self._bodies:
+            return self._make_v3(ctx, *known, immutable=bool(wanted))
+        return _document(ctx, self._bodies[digest], digest, immutable=bool(wanted))
 
-    def _body(self, key: str) -> bytes:
-        digest, build = self._known()[key]
-        body = self._bodies.get(digest)
-        if body is None:
-            body = self._bodies[digest] = orjson.dumps(build())
-        return body
+    async def _make_v3(self, ctx: RequestContext, digest: str, build: Build, *, immutable: bool) -> Response:
+        def make() -> bytes:
+            tree = build()
+            checkpoint()
+            body = self._bodies[digest] = orjson.dumps(tree)
+            return body
 
-    def _v2(self, ctx: RequestContext) -> Response:
+        body = await self._making.make(digest, lambda: self._bodies.get(digest), make)
+        return _document(ctx, body, digest, immutable=immutable)
+
+    def _v2(self, ctx: RequestContext) -> Response | Awaitable[Response]:
         form = _form_of_v2(ctx.header("accept") or "*/*")
         if not form:
             return Response(406, b"", b"", (_VARY,))
-        if self._v2_document is None:
+        found = self._find_v2(form)
+        return self._make_v2(ctx, form) if found is None else _v2_answer(ctx, form, found)
+
+    def _find_v2(self, form: bytes) -> DocumentV2 | None:
+        found = self._v2_document
+        return found if found is not None and form in found[1] else None
+
+    async def _make_v2(self, ctx: RequestContext, form: bytes) -> Response:
+        made = await self._making.make("v2", lambda: self._find_v2(form), lambda: self._build_v2(form))
+        return _v2_answer(ctx, form, made)
+
+    def _build_v2(self, form: bytes) -> DocumentV2:
+        """The document with this form.  It is not kept when the groups change meanwhile."""
+        document = self._v2_document
+        if document is None:
+            changes = self._changes
             versions = [
                 (group.name, entry.version, entry.resources)
                 for group in self._source()
                 for entry in group.versions
                 if entry.remote is None
             ]
-            made = orjson.dumps(v2.document_v2(versions))
-            self._v2_document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: made})
-        digest, bodies = self._v2_document  # one hash for both forms: Vary tells them apart
+            tree = v2.document_v2(versions)
+            checkpoint()
+            made = orjson.dumps(tree)
+            checkpoint()
+            document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: made})
+            if changes == self._changes:
+                self._v2_document = document
+        bodies = document[1]
         if form not in bodies:
-            bodies[form] = protobuf.document(orjson.loads(bodies[_JSON]))
-        return _document(ctx, bodies[form], digest, content_type=form)
+            tree = orjson.loads(bodies[_JSON])
+            checkpoint()
+            bodies[form] = protobuf.document(tree)
+        return document
+
+
+def _v2_answer(ctx: RequestContext, form: bytes, document: DocumentV2) -> Response:
+    digest, bodies = document  # one hash for both forms: Vary tells them apart
+    return _document(ctx, bodies[form], digest, content_type=form)
 
 
 @functools.cache

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from kapi.machinery.checkpoint import checkpoint
+
 Tree = Any
 #: (field number, value) -> the encoded field, or fields
 Writer = Callable[[int, Tree], bytes]
@@ -94,6 +96,7 @@ class Message:
         self.extensions = extensions
 
     def __call__(self, tree: Tree) -> bytes:
+        checkpoint()
         found: list[tuple[int, bytes]] = []
         for key, value in tree.items():
             field = self.fields.get(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kapi.machinery.checkpoint import checkpoint
 from kapi.schema import builtin
 from kapi.schema.types import Field, Kind
 
@@ -106,6 +107,7 @@ def references(node: Any) -> list[str]:
     """The definitions a schema names."""
     found: list[str] = []
     if isinstance(node, dict):
+        checkpoint()
         for key, value in node.items():
             if key == "$ref" and isinstance(value, str):
                 found.append(value.rsplit("/", 1)[1])

@@ -15,6 +15,7 @@ from kapi.endpoints.openapi.custom import custom_schemas
 from kapi.endpoints.openapi.documents import BEARER, INFO, group_v3, root_documents_v3
 from kapi.endpoints.openapi.paths import paths
 from kapi.endpoints.openapi.schemas import V2, V3, closure, definition_v2, references
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.resources.definition import Resource
 
 Object = dict[str, Any]
@@ -41,6 +42,7 @@ def document_v2(versions: Iterable[tuple[str, str, list[Resource]]]) -> Object:
     own: dict[str, Object] = {}
     groups: set[str] = set()
     for group, version, resources in versions:
+        checkpoint()
         own.update(custom_schemas(resources, V2))
         items.update(paths(group, version, resources))
         if group and group not in groups:
@@ -49,13 +51,13 @@ def document_v2(versions: Iterable[tuple[str, str, list[Resource]]]) -> Object:
     for document in root_documents_v3().values():
         items.update(document["paths"])
     names = closure([*references(items), *references(own)])
-    described = {path: _path_v2(items[path]) for path in sorted(items)}
+    described = {path: _path_v2(items[path]) for path in steps(sorted(items))}
     return {
         "swagger": "2.0",
         "info": INFO,
         "parameters": _share(described),
         "paths": described,
-        "definitions": {**{name: definition_v2(name) for name in names}, **own},
+        "definitions": {**{name: definition_v2(name) for name in steps(names)}, **own},
         "securityDefinitions": BEARER,
         "security": [{"BearerToken": []}],
     }
@@ -78,7 +80,7 @@ def _share(described: dict[str, Object]) -> dict[str, Object]:
 
 
 def _lists(described: dict[str, Object]) -> Iterator[list[Object]]:
-    for item in described.values():
+    for item in steps(described.values()):
         for part in (item, *(item[method] for method in _METHODS & item.keys())):
             if "parameters" in part:
                 yield part["parameters"]

@@ -1,0 +1,38 @@
+"""Documents are made in slices, since the larger ones take a tenth of a second, and each once for all who ask meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+
+from kapi.machinery.checkpoint import in_slices
+
+Made = TypeVar("Made")
+
+
+class Making:
+    """What is being made, by key."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Deferred[None]]] = {}
+
+    async def make(self, key: str, find: Callable[[], Made | None], make: Callable[[], Made]) -> Made:
+        """What is found, else what ``make`` returns.  Raises what it raises."""
+        await in_slices
+        while (found := find()) is None:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                done: Deferred[None] = Deferred()
+                waiting.append(done)
+                await done
+                continue
+            waiting = self._waiting[key] = []
+            try:
+                return make()
+            finally:  # a client that goes ends its computation: the next one begins again
+                del self._waiting[key]
+                for done in waiting:
+                    done.callback(None)
+        return found
