@@ -46,7 +46,7 @@ class WorkQueue(Generic[Key]):
         self._first_retry = first_retry
         self._ready: deque[Key] = deque()
         self._waiting: set[Key] = set()  # keys in _ready
-        self._running: dict[Key, Deferred[None]] = {}
+        self._running: dict[Key, Deferred[None] | None] = {}  # None: it has not waited for anything yet
         self._again: set[Key] = set()  # came while running
         self._later: dict[Key, Any] = {}
         self._failures: dict[Key, int] = {}
@@ -62,9 +62,7 @@ class WorkQueue(Generic[Key]):
             return
         self._waiting.add(key)
         self._ready.append(key)
-        if not self._woken:
-            self._woken = True
-            self._reactor.callLater(0, self._work)
+        self._wake()
 
     def add_after(self, key: Key, seconds: float) -> None:
         """An earlier time for the same key wins."""
@@ -86,7 +84,8 @@ class WorkQueue(Generic[Key]):
         self._ready.clear()
         self._waiting.clear()
         for task in list(self._running.values()):
-            task.cancel()
+            if task is not None:
+                task.cancel()
 
     @property
     def idle(self) -> bool:
@@ -97,20 +96,25 @@ class WorkQueue(Generic[Key]):
         self._later.pop(key, None)
         self.add(key)
 
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self._reactor.callLater(0, self._work)
+
     def _work(self) -> None:
         self._woken = False
         end = self._reactor.seconds() + MAX_TURN
         while self._ready and len(self._running) < self._workers and not self._stopped:
             if self._reactor.seconds() > end:
-                self._woken = True
-                self._reactor.callLater(0, self._work)
+                self._wake()
                 return
             key = self._ready.popleft()
             self._waiting.discard(key)
+            self._running[key] = None  # what it adds itself, before it waits, comes again as well
             task = Deferred.fromCoroutine(self._run(key))
             if not task.called:
                 self._running[key] = task
-                task.addBoth(self._finished, key)
+            task.addBoth(self._finished, key)
 
     async def _run(self, key: Key) -> None:
         try:
@@ -141,9 +145,8 @@ class WorkQueue(Generic[Key]):
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-        elif self._ready and not self._woken and not self._stopped:
-            self._woken = True
-            self._reactor.callLater(0, self._work)
+        elif self._ready and not self._stopped:
+            self._wake()
 
 
 class _Bucket:

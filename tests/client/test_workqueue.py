@@ -46,6 +46,25 @@ class WorkQueues(TestCase):
         self.clock.advance(0)
         self.assertEqual(self.seen, ["a", "a"])
 
+    def test_a_key_that_its_own_handler_adds_is_not_handled_twice_at_once(self) -> None:
+        gates: list[Deferred[None]] = []
+
+        async def handle(key: str) -> None:
+            if not gates:
+                queue.add(key)
+            gates.append(Deferred())
+            await gates[-1]
+
+        queue = WorkQueue(self.clock, "test", handle, 2)
+        queue.add("a")
+        self.clock.advance(0)
+        self.assertEqual(len(gates), 1)
+        gates[0].callback(None)
+        self.clock.advance(0)
+        self.assertEqual(len(gates), 2)
+        gates[1].callback(None)
+        self.assertTrue(queue.idle)
+
     def test_no_more_keys_run_than_there_are_workers(self) -> None:
         queue = self.queue(workers=1)
         gate = self.gates["a"] = Deferred()

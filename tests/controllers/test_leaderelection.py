@@ -100,6 +100,24 @@ class Election(TestCase):
         self.assertEqual((spec["holderIdentity"], spec["leaseTransitions"]), ("a", 0))
         self.assertGreater(spec["renewTime"], renewed)
 
+    async def test_a_leader_whose_controllers_cannot_be_made_tries_again(self) -> None:
+        await self.begin()
+        election, _ = self.candidate("a")
+        make, failures = election._make, [RuntimeError("not yet")]
+
+        def unready() -> Any:
+            if failures:
+                raise failures.pop()
+            return make()
+
+        self.patch(election, "_make", unready)
+        await election.start()
+        self.pass_time(1)
+        self.assertEqual((self.log, election.leading), ([], False))
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        self.pass_time(4)
+        self.assertEqual((self.log, election.leading), (["a starts"], True))
+
     async def test_a_leader_that_stops_hands_over_at_once(self) -> None:
         await self.begin()
         (first, _), (second, _) = self.candidate("a"), self.candidate("b")

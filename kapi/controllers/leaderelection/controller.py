@@ -157,8 +157,13 @@ class LeaderElection:
 
     async def _lead(self) -> None:
         self.leading = True
+        try:
+            self._controllers = self._make()
+        except Exception:  # the next attempt comes with the next renewal
+            self.leading = False
+            self.log.failure("leader election: the controllers cannot be made")
+            return
         self.log.info("leader election: {identity} runs the controllers", identity=self.identity)
-        self._controllers = self._make()
         for controller in self._controllers:
             try:
                 await controller.start()
