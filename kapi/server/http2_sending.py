@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from twisted.logger import Logger
+
 from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
 
+log = Logger()
 _LEAST = 8  # frames that are sent in a turn, if there are so many
 _MOST = 64
 
@@ -45,13 +48,18 @@ class Sending:
 
     def take_turn(self) -> None:
         over = self._rounds.over if self._rounds is not None else _never
-        for count in range(_MOST):
-            step, self._step = self._step, None
-            if step is None:
-                break
-            step()
-            if count >= _LEAST and over():
-                break
+        try:
+            for count in range(_MOST):
+                step, self._step = self._step, None
+                if step is None:
+                    break
+                step()
+                if count >= _LEAST and over():
+                    break
+        except Exception:  # the loop has ended: nothing more would leave on this connection
+            log.failure("a connection was lost by a fault of the server's")
+            self._transport.abortConnection()
+            return
         if self._step is None:
             self._scheduled = False
         else:

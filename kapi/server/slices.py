@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from greenlet import getcurrent, greenlet
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.flowcontrol.rounds import Rounds
@@ -23,6 +24,7 @@ from kapi.flowcontrol.shares import Flow
 from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import Interrupted
 
+log = Logger()
 Argument = TypeVar("Argument")
 
 LENGTH = 0.005  # seconds of a slice
@@ -228,7 +230,10 @@ class Slices:
             suspended = queue.popleft()
             if queue:
                 ready[flow] = queue
-            self.resume(suspended)
+            try:
+                self.resume(suspended)
+            except Exception:  # its own fault: the others go on
+                log.failure("what came after a long computation has failed")
             if self._used >= self._turn or self._length < 0:
                 break
         if ready:

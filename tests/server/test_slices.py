@@ -109,6 +109,20 @@ class Calls(Turns):
         self.assertEqual(self.successResultOf(done), "outer")
         self.assertEqual(self.successResultOf(inner[0]), "inner")
 
+    def test_an_owner_that_fails_holds_up_nobody(self) -> None:
+        first, second = self.slices.call(self.work, "a", 1), self.slices.call(self.work, "b", 1)
+
+        def fail(_: Any) -> None:
+            raise RuntimeError("broken")
+
+        owner = next(iter(self.slices._ready.values()))[0].owner
+        self.patch(owner, "finished", fail)
+        self.turn()
+        self.turn()
+        self.assertNoResult(first)
+        self.assertEqual(self.successResultOf(second), "b")
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
     def test_outside_and_on_other_threads_a_checkpoint_does_nothing(self) -> None:
         checkpoint()
 

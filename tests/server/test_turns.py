@@ -266,6 +266,18 @@ class Sendings(SynchronousTestCase):
         self.assertEqual([self.turn() for _ in range(3)], [64, 64, 22])
         self.assertEqual(self.clock.calls, [])
 
+    def test_a_loop_that_fails_ends_its_connection(self) -> None:
+        aborted: list[bool] = []
+        sending = Sending(self.clock, SimpleNamespace(rounds=None, abortConnection=lambda: aborted.append(True)))
+
+        def fail() -> None:
+            raise RuntimeError("broken")
+
+        sending.callLater(0, fail)
+        self.turn()
+        self.assertEqual(aborted, [True])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
     def test_when_several_flows_compete_it_sends_in_its_turns(self) -> None:
         rounds = Rounds(self.clock, timer=lambda: self.worked, budget=0.001)
         for _ in range(2):
