@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +15,8 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import embedded_store, external_store
+from kapi.store.private_files import make_private
 from kapi.store.redis_store import RedisStore
-
-
-def make_private(directory: Path) -> None:
-    """Takes everybody else's rights to what is in a directory, which an older server or a restore may have left."""
-    for root, _, files in os.walk(directory):
-        for path in (Path(root), *(Path(root, name) for name in files)):
-            with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or not ours
-                mode = path.lstat().st_mode
-                if mode & 0o077 and not stat.S_ISLNK(mode):
-                    path.chmod(stat.S_IMODE(mode) & 0o700)
 
 
 class Foundation:

@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import socket
-import stat
 import struct
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from twisted.logger import Logger
 
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
+from kapi.store.private_files import make_private
 
 log = Logger()
 
@@ -100,7 +100,7 @@ class EmbeddedValkey(ProcessProtocol):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(self.socket_path).parent.mkdir(mode=0o700, exist_ok=True)
             self._take_lock()
-            self._make_private()
+            make_private(self.directory)
         except OSError as error:
             raise UnsuitableStore(f"data directory {self.directory}: {error.strerror or error}") from None
         if not self._listening():
@@ -169,17 +169,6 @@ class EmbeddedValkey(ProcessProtocol):
             os.close(lock)
             raise UnsuitableStore(f"data directory {self.directory} is in use by another kapi") from None
         self._lock = lock
-
-    def _make_private(self) -> None:
-        """What earlier versions left readable for others."""
-        self.directory.chmod(0o700)
-        for path in self.directory.rglob("*"):
-            try:
-                mode = path.lstat().st_mode
-                if (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and mode & 0o077:
-                    path.chmod(0o700 if stat.S_ISDIR(mode) else 0o600)
-            except FileNotFoundError:
-                pass  # a server that was left behind still tidies up
 
     async def _end_leftover(self) -> None:
         """A server whose kapi was killed may still run; the lock says that nobody needs it."""
