@@ -13,7 +13,7 @@ Find = Callable[[Any], list[Any]]
 _Step = Callable[[list[Any]], list[Any]]
 _NAME = re.compile(r"(?:[^.\[\]'\"\\]|\\.)+")
 _SLICE = re.compile(r"(-?[0-9]*)(?::(-?[0-9]*))?(?::(-?[0-9]*))?")
-_FILTER = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+?)\s*")
+_FILTER = re.compile(r"(.+?)(==|!=|<=|>=|<|>)(.+)", re.DOTALL)
 
 
 class JSONPathError(ValueError):
@@ -145,8 +145,8 @@ def _index(number: int) -> _Step:
 
 
 def _filter(text: str) -> _Step:
-    match = _FILTER.fullmatch(text)
-    if match is None:
+    match = _FILTER.fullmatch(text.strip())
+    if match is None or "\n" in match.group(1).strip() or "\n" in match.group(3).strip():
         exists = _operand(text)
         return lambda values: [item for item in _wildcard(values) if exists(item)]
     left, operator, right = _operand(match.group(1)), match.group(2), _operand(match.group(3))

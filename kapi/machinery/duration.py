@@ -31,8 +31,9 @@ def nanoseconds(text: str) -> int:
     if not rest:
         raise ValueError(f"time: invalid duration {quote(text)}")
     total = 0
-    while rest:
-        match = _TERM.match(rest)
+    position = 0
+    while position < len(rest):
+        match = _TERM.match(rest, position)
         assert match is not None
         whole, fraction, unit = match.group(1), match.group(2) or "", match.group(3)
         if not whole and len(fraction) < 2:
@@ -42,7 +43,7 @@ def nanoseconds(text: str) -> int:
         if unit not in _UNITS:
             raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
         total += int(Fraction((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit])
-        rest = rest[match.end() :]
+        position = match.end()
     if total >= 1 << 63:
         raise ValueError(f"time: invalid duration {quote(text)}")
     return sign * total

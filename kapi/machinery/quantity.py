@@ -11,7 +11,8 @@ import re
 from kapi.machinery.memo import remember
 
 PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-_SPLIT = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[-+]?[0-9]*)\Z", re.ASCII).match
+# possessive, for nothing of it can be divided in another way: thousands of zeros would be tried in all of them
+_SPLIT = re.compile(r"([+-]?)0*+([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[-+]?+[0-9]*+)\Z", re.ASCII).match
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import functools
 import math
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from kapi.client.kept import ServerAgent
 from kapi.client.kubeconfig import Credentials
 from kapi.client.prepared import Body, no_cookies, prepared_url
 from kapi.codecs import json_reading
+from kapi.machinery.pem import certificates
 
 Object = dict[str, Any]
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
@@ -39,7 +39,6 @@ _HEADERS = (
     (b"User-Agent", b"kube-apiserver-admission"),
 )
 _COOKIES = CookieJar()  # none: treq would make a jar for every request
-_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class CallError(Exception):
@@ -203,7 +202,7 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
     if bundle:
         try:
             pem = base64.b64decode(bundle)
-            roots = [ssl.Certificate.loadPEM(found) for found in _PEM.findall(pem)]
+            roots = [ssl.Certificate.loadPEM(found) for found in certificates(pem)]
         except Exception as problem:
             raise NoClient(f"unable to load root certificates: {problem}") from None
         if not roots:

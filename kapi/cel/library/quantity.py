@@ -12,7 +12,7 @@ from kapi.cel.values import INT_MAX, INT_MIN, Opaque
 
 QUANTITY = CelType("opaque", "kubernetes.Quantity")
 
-_FORM = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?")
+_FORM = re.compile(r"([+-]?)([0-9]++\.?+[0-9]*+|\.[0-9]++)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _NANO = 10**9

@@ -74,8 +74,9 @@ def _authority(text: str) -> str:
             port = host[host.rfind(":") :]
     if not _PORT.fullmatch(port):
         raise ValueError(f'invalid port "{port}" after host')
+    forbidden = ' "<>\\^`{|}%' if _BAD_ESCAPE.search(host) else ' "<>\\^`{|}'
     for char in host:
-        if char in ' "<>\\^`{|}' or (char == "%" and _BAD_ESCAPE.search(host)):
+        if char in forbidden:
             raise ValueError(f'invalid character "{char}" in host name')
     return unquote(host)
 

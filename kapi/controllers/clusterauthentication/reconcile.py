@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kapi.machinery.pem import certificates
+
 Object = dict[str, Any]
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
-_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _LISTS = (
     ("requestheader-username-headers", "username_headers"),
     ("requestheader-uid-headers", "uid_headers"),
@@ -35,7 +35,7 @@ class TrustedIdentities:
 
 def joined_bundles(*bundles: str) -> str:
     """Every certificate once, in order."""
-    found = dict.fromkeys(block for bundle in bundles for block in _CERTIFICATE.findall(bundle))
+    found = dict.fromkeys(block for bundle in bundles for block in certificates(bundle))
     return "".join(block + "\n" for block in found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Any
 
@@ -39,7 +38,14 @@ _RESOURCES = (
 )  # fmt: skip
 _HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
 _SIZES = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
-_SUBSCRIPTED = re.compile(r"(.+?)\['(.*)'\]\Z", re.DOTALL).match
+
+
+def _subscripted(field_path: str) -> tuple[str, str] | None:
+    """The field and the key of ``metadata.labels['key']``."""
+    if not field_path.endswith("']"):
+        return None
+    name, bracket, key = field_path[:-2].partition("['")
+    return (name, key) if name and bracket else None
 
 
 def validate_field_ref(ref: Object, allowed: Collection[str], path: Path, errors: Errors) -> None:
@@ -51,12 +57,12 @@ def validate_field_ref(ref: Object, allowed: Collection[str], path: Path, errors
     if not field_path:
         errors.append(field.required(path.child("fieldPath")))
         return
-    found = _SUBSCRIPTED(field_path)
+    found = _subscripted(field_path)
     if version != "v1":
         text = f"unsupported pod version: {version}"
         errors.append(field.invalid(path.child("fieldPath"), field_path, f"error converting fieldPath: {text}"))
-    elif found and found[1] in ("metadata.annotations", "metadata.labels"):
-        key = found[2].lower() if found[1] == "metadata.annotations" else found[2]
+    elif found and found[0] in ("metadata.annotations", "metadata.labels"):
+        key = found[1].lower() if found[0] == "metadata.annotations" else found[1]
         for text in is_qualified_name(key):
             errors.append(field.invalid(path, key, text))
     elif found:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_BLOCK = re.compile(rb"-----BEGIN ([^\n-]*)-----\s*?\n(.*?)-----END \1-----", re.DOTALL)
+from kapi.machinery.pem import blocks
 
 
 class Block(NamedTuple):
@@ -21,14 +20,14 @@ class Block(NamedTuple):
 
 def pem_blocks(data: bytes) -> Iterator[Block]:
     """Every well-formed PEM block, in order."""
-    for match in _BLOCK.finditer(data):
-        lines = [line.strip() for line in match.group(2).splitlines()]
+    for kind, text in blocks(data):
+        lines = [line.strip() for line in text.splitlines()]
         body = [line for line in lines if line and b":" not in line]
         try:
             der = base64.b64decode(b"".join(body), validate=True)
         except binascii.Error:
             continue
-        yield Block(match.group(1).decode("ascii", "replace"), der, len(body) < len([line for line in lines if line]))
+        yield Block(kind.decode("ascii", "replace"), der, len(body) < len([line for line in lines if line]))
 
 
 def key_pair_error(certificate: bytes, key: bytes) -> str:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import re2
+
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.resources.shared import quantities
@@ -41,7 +43,7 @@ Object = dict[str, Any]
 
 _ONE_TYPE = "may not specify more than 1 volume type"
 _INITIATORS = {
-    "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\Z").search,
+    "iqn": re2.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\z").search,
     "eui": re.compile(r"eui.[A-Za-z0-9]{16}\Z").match,
     "naa": re.compile(r"naa.[A-Za-z0-9]{32}\Z").match,
 }

@@ -35,7 +35,10 @@ _ATEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+")
 def _email(text: str) -> bool:
     address = text.strip()
     if "<" in address:
-        address = parseaddr(address)[1]
+        try:
+            address = parseaddr(address)[1]
+        except RecursionError:  # of comments in comments
+            return False
     local, at, domain = address.rpartition("@")
     if not at or not local or not domain or ".." in local or local[0] == "." or local[-1] == ".":
         return False
@@ -152,7 +155,7 @@ def _moment(text: str) -> bool:
     return True
 
 
-_SCALA = re.compile(r"(([0-9]+)\s*([A-Za-zµ]+))")
+_SCALA = re.compile(r"(?<![0-9])(([0-9]+)\s*([A-Za-zµ]+))")
 _SCALA_UNITS = frozenset(
     "ns nano nanos nanosecond nanoseconds us µs μs micro micros microsecond microseconds ms milli millis millisecond "
     "milliseconds s sec secs second seconds m min mins minute minutes h hr hour hours d day days w wk week weeks".split()

@@ -1,0 +1,120 @@
+"""What reads a client's texts by patterns takes time in proportion to a text, also when it does not fit."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import time
+from collections.abc import Callable
+from types import BuiltinMethodType, FunctionType
+from typing import Any
+
+import pytest
+
+import kapi
+from kapi.apiextensions import jsonpath
+from kapi.cel.library import urls
+from kapi.machinery import duration, pem, quantity
+from kapi.resources.shared import env, key_pairs, volumes
+from kapi.schema.structural import formats
+from kapi.testing import process
+
+FEW, FACTOR = 300, 7.0  # repetitions, and how much longer four times as many may take
+NOISE = 0.0005  # seconds of CPU
+TRIES = 5
+PUMPS = ("a", "1", "0", " ", ".", "-", "/", ":", "=", "_", "%", "\\", "'", '"', "(", "[", "*", "\n", "a1", "1.", "a.", "a-",
+         "a/", "1:", "['", '\\"', "a ", " a")  # fmt: skip
+BEGINNINGS = ("", "a", "1", "-----BEGIN A-----\n", '"', "'", "`")
+ENDS = ("", "\0")
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    try:
+        work()
+    except (ValueError, AttributeError):
+        pass
+    return time.process_time() - begin
+
+
+def growth(work: Callable[[int], Any], few: int) -> float:
+    best = [float("inf"), float("inf")]
+    for _ in range(TRIES):
+        best = [min(best[0], seconds(lambda: work(few))), min(best[1], seconds(lambda: work(4 * few)))]
+        if best[1] < FACTOR * max(best[0], NOISE):
+            return 0.0
+    return best[1] / best[0]
+
+
+def patterns() -> dict[str, re.Pattern[Any]]:
+    """Those of all modules, also the ones of which only a method is kept."""
+    found: dict[str, re.Pattern[Any]] = {}
+    for module in pkgutil.walk_packages(kapi.__path__, "kapi."):
+        if module.name.endswith("__main__") or module.name.startswith(process.__package__):
+            continue
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, BuiltinMethodType):
+                value = value.__self__
+            kept = [value] if isinstance(value, re.Pattern) else []
+            if isinstance(value, dict):
+                kept = [each.__self__ if isinstance(each, BuiltinMethodType) else each for each in value.values()]
+            if isinstance(value, FunctionType) and value.__closure__:
+                kept = [cell.cell_contents for cell in value.__closure__]
+            found |= {str(each.pattern): each for each in kept if isinstance(each, re.Pattern)}
+    return found
+
+
+def test_no_pattern_tries_a_text_in_many_ways() -> None:
+    found = patterns()
+    assert len(found) > 80
+    slow = []
+    for pattern in found.values():
+        for beginning in BEGINNINGS:
+            for pump in PUMPS:
+                for end in ENDS:
+
+                    def work(count: int, text: tuple[str, str, str] = (beginning, pump, end)) -> None:
+                        whole = text[0] + text[1] * count + text[2]
+                        pattern.match(whole if isinstance(pattern.pattern, str) else whole.encode())  # noqa: B023
+
+                    if growth(work, FEW):
+                        slow.append((pattern.pattern, beginning, pump, end))
+    assert not slow
+
+
+WORK: dict[str, Callable[[int], Any]] = {
+    "zeros of a quantity": lambda count: quantity.canonical("0" * count + "!"),
+    "digits of a quantity": lambda count: quantity.canonical("1" * count + "!"),
+    "terms of a duration": lambda count: duration.nanoseconds("1s" * count * 20),
+    "a field's subscripts": lambda count: env._subscripted("a" + "['" * count),
+    "blocks that never end": lambda count: list(pem.blocks(b"-----BEGIN A-----\n" * count)),
+    "blocks of other kinds": lambda count: list(
+        pem.blocks(b"".join(b"-----BEGIN %d-----\n" % each for each in range(count)) + b"-----END A-----" * count)
+    ),
+    "certificates that never end": lambda count: pem.certificates("-----BEGIN CERTIFICATE-----" * count),
+    "blanks in a filter": lambda count: jsonpath.compile_path(f"[?(@.a{' ' * count}b)]"),
+    "escapes in a host": lambda count: urls.parse("http://" + "%41" * count),
+    "an initiator's names": lambda count: volumes.initiator_texts("iqn.2001-04.a" * count),
+    **{
+        f"format {name} of {beginning}{pump}": lambda count, name=name, text=(beginning, pump): formats.valid(
+            name, text[0] + text[1] * count
+        )
+        for name in formats.CHECKS
+        for beginning in ("", "<")
+        for pump in ("1", "a", "(", ":", "%41", "a.")
+    },
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_texts_are_read_in_proportion(name: str) -> None:
+    assert not growth(WORK[name], 1000)
+
+
+def test_blocks_are_found_as_before() -> None:
+    text = b"x-----BEGIN A-----\n1\n-----BEGIN B-----\n2\n-----END B-----END A-----\n-----BEGIN A-----  \nAAAA-----END A-----"
+    assert list(pem.blocks(text)) == [(b"A", b"1\n-----BEGIN B-----\n2\n-----END B"), (b"A", b"AAAA")]
+    assert [each.kind for each in key_pairs.pem_blocks(text)] == ["A"]
+    one = "-----BEGIN CERTIFICATE-----\na\n-----END CERTIFICATE-----"
+    assert pem.certificates(f"{one}\n{one}x-----BEGIN CERTIFICATE-----") == [one, one]
