@@ -21,7 +21,7 @@ from twisted.logger import Logger
 from kapi.flowcontrol.shares import Flow, Level, Shares, Worker
 
 log = Logger()
-BUDGET = 0.001  # seconds of work in one turn of the reactor
+BUDGET = 0.003  # seconds of work in one turn of the reactor: less makes more turns, of which each costs
 _ALONE = 0.05  # seconds after which a flow that nobody else was served beside is taken to be alone for now
 _LONGER = 5.0  # what a turn may take then, in budgets: more that is done together costs less
 NEWCOMERS = 60.0  # the weight of connections that have not made a request yet, beside the levels' seats

@@ -10,6 +10,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.uid import new_uid
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
 from kapi.registry.errors import interpret
@@ -59,7 +60,7 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
     if not op.dry_run:  # a dry run answers what it was given
         metadata.pop("resourceVersion", None)
     metadata.pop("selfLink", None)
-    metadata["uid"] = meta.new_uid()
+    metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = store.environment.now()
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
     for attempt in range(_ATTEMPTS):

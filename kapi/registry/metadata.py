@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import Any
 
@@ -19,15 +18,6 @@ Object = dict[str, Any]
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
 _RANDOM_LENGTH = 5
 _MAX_BASE = 63 - _RANDOM_LENGTH
-
-
-def new_uid() -> str:
-    """A random (version 4) UUID, made three times faster than ``uuid.uuid4``."""
-    raw = bytearray(os.urandom(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def generate_name(base: str) -> str:

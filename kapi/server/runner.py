@@ -22,7 +22,7 @@ from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.status import StatusError
-from kapi.registry.metadata import new_uid
+from kapi.machinery.uid import new_uid
 from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
 from kapi.request.response import Response, leaves_whole

@@ -89,12 +89,14 @@ class Waiting:
 
     def take_turn(self) -> None:
         """Goes on."""
-        self._ctx.resume()
+        ctx, slices = self._ctx, self._slices
+        ctx.resume()
         failure, self._failure = self._failure, None
-        if self._slices is None:
+        # what is left of a small write after its commit is its answer: no slice is worth it
+        if slices is None or (ctx.committed and not ctx.engaged):
             self._take(self._step(failure))
             return
-        outcome = self._slices.run(self._step, failure, self._ctx)
+        outcome = slices.run(self._step, failure, ctx)
         if isinstance(outcome, Suspended):
             self._compute(outcome)
         else:
