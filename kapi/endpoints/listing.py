@@ -36,7 +36,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
     namespace = info.namespace if scope.resource.namespaced else ""
     cache = scope.store.cache
     predicate = predicate_of(scope, options, path_name(ctx))
-    if media.as_kind or not media.plain or not (predicate is None or predicate.empty):
+    if media.as_kind or not (media.plain and scope.same_version) or not (predicate is None or predicate.empty):
         await in_slices  # each object is looked at
     while True:
         page = await read.list_page(
@@ -121,7 +121,7 @@ class Joined(list[bytes]):
         cut, served = self._cut, self._served
         opening, between = (b"{", b",{") if cut else (b"", b",")
         some = self._entries[start : start + _PER_SLICE]
-        part = between.join([entry.data[cut:] if served is None else served(entry) for entry in some])
+        part = between.join([entry.data[cut:] for entry in some] if served is None else map(served, steps(some, 1)))
         return (between if start else opening) + part
 
     def again(self, position: int) -> bytes:

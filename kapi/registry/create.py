@@ -120,14 +120,16 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
                 halves = store.encode(kept)
                 charges = charges_of(attributes) if attributes.charges else ()
                 commit()
+                committed = None  # until the store has said
                 revision = await store.store.create(key, *halves, expires=store.expires(), charges=charges)
                 outcome = store.stored(kept, halves, revision, created=True)
         except (KeyExists, Outdated):
+            committed = False
             raise
         except OutcomeUnknown as unknown:
-            committed = None
             raise interpret(unknown, store.group_resource, name) from unknown
         except StoreError as error:
+            committed = False
             raise interpret(error, store.group_resource, name) from error
         committed = not op.dry_run
         return outcome

@@ -130,13 +130,15 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             try:
                 charges = charges_of(attributes) if attributes.charges else ()
                 commit()
+                committed = None  # until the store has said
                 revision = await store.store.update(key, entry.revision, *halves, charges=charges, counted=op.counted)
             except (RevisionConflict, KeyMissing, Outdated):
+                committed = False
                 raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not
             except OutcomeUnknown as unknown:
-                committed = None
                 raise interpret(unknown, resource, op.name) from unknown
             except StoreError as error:
+                committed = False
                 raise interpret(error, resource, op.name) from error
             outcome = store.stored(kept, halves, revision)
         committed = not op.dry_run

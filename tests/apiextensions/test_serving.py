@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kapi.server.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 
 Object = dict[str, Any]
@@ -127,6 +128,20 @@ def test_every_version_shows_the_object_in_its_own_form(api: MemoryAPI) -> None:
     watch = api.ask("GET", f"{path}?watch=1&timeoutSeconds=60")
     api.turn()
     assert watch.events[0]["object"]["apiVersion"] == "example.com/v1beta1"
+
+
+def test_a_list_in_another_version_does_not_hold_the_thread(api: MemoryAPI) -> None:
+    install(api, definition(version(), version("v1beta1", storage=False)))
+    for name in "abc":
+        create(api, name, {"size": 1})
+    path = FOOS.replace("/v1/", "/v1beta1/")
+    expected = api.ask("GET", path).written
+    api.runner._slices = Slices(api.clock, length=-1.0)
+    request = api.ask("GET", path)
+    assert not request.finished, "it was not suspended"
+    for _ in range(10):
+        api.turn()
+    assert request.written == expected
 
 
 def test_objects_stored_in_a_former_storage_version_are_read_in_the_new_one(api: MemoryAPI) -> None:

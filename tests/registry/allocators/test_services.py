@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicerepair.controller import ServiceRepairController
@@ -164,6 +164,29 @@ class ServiceAllocation(TestCase):
 
         api.store.create = unknown  # type: ignore[method-assign]
         self.call("POST", SERVICES, service("a", type="NodePort"), 504)
+        made = self.call("GET", f"{SERVICES}/a", expect=200)["spec"]
+        self.assertEqual(
+            (self.held(), list(self.ports.reserved())), (made["clusterIPs"], [made["ports"][0]["nodePort"]])
+        )
+
+    async def test_a_write_that_its_caller_gives_up_keeps_what_it_took(self) -> None:
+        """A controller that stops, or whose time is over: the command is on its way to the store."""
+        api = await self.api()
+        create = api.store.create
+
+        async def slow(key: str, head: Any, tail: Any, **more: Any) -> int:
+            revision = await create(key, head, tail, **more)
+            if "/services/" in key:
+                await Deferred()
+            return revision
+
+        api.store.create = slow  # type: ignore[method-assign]
+        services = api.registry.client.resource("", "services")
+        writing = Deferred.fromCoroutine(services.create(service("a", type="NodePort"), "default"))
+        for _ in range(5):
+            api.turn()
+        writing.cancel()
+        self.failureResultOf(writing, CancelledError)
         made = self.call("GET", f"{SERVICES}/a", expect=200)["spec"]
         self.assertEqual(
             (self.held(), list(self.ports.reserved())), (made["clusterIPs"], [made["ports"][0]["nodePort"]])
