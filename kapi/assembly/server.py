@@ -49,7 +49,10 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     """Raises ConfigError."""
     made = Assembly()
     made.slices = Slices(reactor)
-    made.caches = Caches(store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"))
+    call = store.call = made.slices.call
+    made.caches = Caches(
+        store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"), call=call
+    )
     made.metrics.add(families(made.caches))
     store.on_request = _observe_store(made)
     settings = {

@@ -6,12 +6,14 @@ changed: whatever else the server does may happen inside the call.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from operator import length_hint
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item")
+#: runs a function with arguments, in slices or (Twisted's ``execute``) in one piece
+Call = Callable[..., Awaitable[Any]]
 _EVERY = 32  # items of a walk between two checkpoints
 
 

@@ -50,7 +50,8 @@ class Follower(Protocol):
         """Everything there is at ``revision``, and the changes up to it that are still known, oldest first.
 
         Called once at the beginning, and again when changes were missed (the connection was away for
-        longer than the history lasts, or the server lost its data).
+        longer than the history lasts, or the server lost its data).  It may meet checkpoints before it changes
+        anything that others see.
         """
 
     def changed(self, changes: Sequence[Change]) -> None:

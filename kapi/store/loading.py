@@ -10,8 +10,10 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from twisted.internet.defer import execute
 from twisted.logger import Logger
 
+from kapi.machinery.checkpoint import Call, steps
 from kapi.store.connection import Connection
 from kapi.store.entries import Skipped, counter_of, identifier_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
@@ -27,8 +29,10 @@ _SCAN = 500
 class Progress:
     """How far a follower has been fed, and of which history."""
 
-    def __init__(self, follower: Follower, skipped: Skipped | None = None) -> None:
+    def __init__(self, follower: Follower, skipped: Skipped | None = None, call: Call = execute) -> None:
         self.follower = follower
+        self.call = call  # runs what takes long
+        self.fed = False  # everything was loaded before
         self.skipped = skipped if skipped is not None else Skipped()
         self.loaded = False
         self.revision = 0
@@ -132,7 +136,14 @@ async def _load(connection: Connection, keys: Keys, progress: Progress) -> None:
             break
         history.extend(progress.skipped.changes(entries))
         number, sequence = identifier_of(entries[-1])
-    for change in history:
+    feed = progress.call if progress.fed else execute  # at the start nobody else waits
+    progress.fed = True
+    await feed(_feed, progress, found, history, counter)
+
+
+def _feed(progress: Progress, found: dict[str, StoredObject], history: list[Change], counter: int) -> None:
+    """The follower gets what was scanned, brought up to date by the history since.  Nobody else may change ``found``."""
+    for change in steps(history):
         seen = found.get(change.key)
         if seen is not None and (seen.revision >= change.revision or seen.revision == 0 and change.revision <= counter):
             continue

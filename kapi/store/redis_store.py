@@ -18,6 +18,7 @@ from twisted.internet import defer
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
+from kapi.machinery.checkpoint import Call
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
@@ -84,6 +85,7 @@ class RedisStore:
         self._last_written = 0  # the revision of our latest write on this connection
         self._repairing = False
         self.skipped = Skipped()
+        self.call: Call = defer.execute  # runs what takes long
         self.resets = 0  # how often the store was found to have gone back
         #: called with the operation, the key and the seconds it took: for metrics
         self.on_request: Callable[[str, str, float], None] | None = None
@@ -120,7 +122,7 @@ class RedisStore:
     async def start(self, follower: Follower | None = None) -> None:
         """One attempt: what cannot be reached or used at the start is an error there and then."""
         if follower is not None:
-            self._progress = Progress(follower, self.skipped)
+            self._progress = Progress(follower, self.skipped, self.call)
             connection = lambda: self._connection  # noqa: E731
             self._check = HistoryCheck(self._reactor, self._keys, self._progress, connection, self._went_back)
         self._watchdog.start(LOOK, now=False)

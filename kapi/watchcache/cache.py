@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.store.errors import Compacted
+from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.selection import Group, GroupIndex, Matches, Selection, matcher
@@ -270,24 +271,19 @@ class Cache:
     def entry(self, namespace: str, name: str, revision: int, data: bytes) -> Entry:
         return Entry(self._scope, f"{namespace}/{name}" if namespace else name, namespace, name, revision, data)
 
-    def load(self, entries: Iterable[Entry]) -> None:
-        """Replaces everything; history is given to ``remember`` afterwards."""
-        self._by_key = {}
+    def load(self, contents: Contents) -> None:
+        """Replaces everything."""
+        contents.finish()
         self.unreadable = {}
         self.initializations += 1
-        for entry in entries:
-            problem = problem_of(entry.data, entry.revision, entry.name)
-            if problem:
-                self._note_unreadable(entry, problem)
-            else:
-                self._by_key[entry.key] = entry
-        self._sorted = sorted(self._by_key.values(), key=_key)
-        self.size = sum(len(entry.data) for entry in self._sorted)
+        for entry, problem in contents.problems.values():
+            self._note_unreadable(entry, problem)
+        self._by_key, self._sorted, self.size = contents.by_key, contents.sorted, contents.size
         self._lent = False
-        self._ring.clear()
+        self._ring = contents.ring
         self._snapshots.clear()
-        self._complete_after = 0
-        self._floor = 0
+        self._complete_after = contents.complete_after
+        self._floor = contents.floor
 
     def forget_history(self) -> None:
         """After a fault of this resource alone: who watches, or asks for the past, begins anew."""
@@ -318,21 +314,10 @@ class Cache:
         self._caches.later(self.forget_history)  # not at once: its watchers may be told of something just now
         return error
 
-    def remember_gap(self, revision: int) -> None:
-        """A change of the past that cannot be read: states before it are not known."""
-        self._ring.clear()
-        self._floor = revision
-
     def begin_anew(self) -> None:
         """After a fault: everything is read from the store again."""
         self.reload.begin()
         self.forget_history()
-
-    def remember(self, event: CacheEvent) -> None:
-        """An event of the past, whose effect is in what was loaded."""
-        if event.kind != ADDED and event.previous is None:
-            self._complete_after = event.revision
-        self._ring.append(event)
 
     def apply(self, kind: str, entry: Entry) -> CacheEvent | None:
         """A change; answers the event, None when nobody who reads can see one.  Groups that select it become dirty."""

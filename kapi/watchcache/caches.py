@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, execute
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kapi.machinery.checkpoint import Call, steps
 from kapi.machinery.gvk import GroupResource
 from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
@@ -23,6 +24,7 @@ from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
 from kapi.store.interface import DELETED as GONE
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
+from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Kept, Scope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
 from kapi.watchcache.freshness import Freshness
@@ -46,12 +48,19 @@ class _Logged(msgspec.Struct, eq=False, gc=False):
     event: CacheEvent
 
 
+def _size_of(event: CacheEvent) -> int:
+    return len(event.entry.data) + _OVERHEAD
+
+
 DECODED_BYTES = 8_000_000  # of JSON; trees take about eight times that
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
 
 
 class Caches:
-    """``history_age`` (seconds) and ``history_bytes`` bound how far back watches and lists can go."""
+    """``history_age`` (seconds) and ``history_bytes`` bound how far back watches and lists can go.
+
+    ``call`` runs what takes long.
+    """
 
     def __init__(
         self,
@@ -60,7 +69,9 @@ class Caches:
         *,
         history_age: float = HISTORY_AGE,
         history_bytes: int = HISTORY_BYTES,
+        call: Call = execute,
     ) -> None:
+        self._call = call
         self.store = store
         self.ready = False
         self.revision = 0
@@ -149,26 +160,20 @@ class Caches:
 
     def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
         """Takes all there is; a second time, every watch ends with 410, for its history has a gap."""
+        found, events = self._prepared(objects, history)
+        # from here on there is no checkpoint: others see all of it, or nothing
         again = self.ready
         if again:
             log.warn("the store's history was lost; all watches begin anew")
             self._flush()
-        entries: dict[Cache, dict[str, Entry]] = {cache: {} for cache in self._caches.values()}
-        for obj in objects:
-            located = self._located(obj.key)
-            if located is not None:
-                cache, namespace, name = located
-                entry = cache.entry(namespace, name, obj.revision, obj.data)
-                entries.setdefault(cache, {})[entry.key] = entry
-        for cache, found in entries.items():
-            cache.load(found.values())
+        for cache in self.all():
+            cache.load(found.get(cache) or Contents())
         self.revision = revision
         self.floor = history[0].revision - 1 if history else revision
-        self._log.clear()
-        self._log_size = 0
+        self._log = events
+        self._log_size = sum([_size_of(logged.event) for logged in events])
         self._times.clear()
         self._times.append((self.seconds(), revision))
-        self._remember(history, entries)
         for cache in self._caches.values():
             cache.reload.end()
         self.ready = True
@@ -180,28 +185,50 @@ class Caches:
             for cache in self.all():
                 cache.end_watches(Compacted(0, self.floor + 1))
 
-    def _remember(self, history: Sequence[Change], entries: dict[Cache, dict[str, Entry]]) -> None:
+    def _prepared(
+        self, objects: Iterable[StoredObject], history: Sequence[Change]
+    ) -> tuple[dict[Cache, Contents], deque[_Logged]]:
+        """What the caches are to hold, and the log of all events."""
+        found: dict[Cache, Contents] = {}
+        for obj in steps(objects):
+            located = self._located(obj.key)
+            if located is not None:
+                cache, namespace, name = located
+                contents = found.get(cache)
+                if contents is None:
+                    contents = found[cache] = Contents()
+                contents.add(cache.entry(namespace, name, obj.revision, obj.data))
+        for contents in found.values():
+            contents.finish()
+        return found, self._remembered(history, found)
+
+    def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents]) -> deque[_Logged]:
         previous: dict[tuple[Cache, str], Entry | None] = {}
-        for change in history:
+        events: deque[_Logged] = deque()
+        for change in steps(history):
             located = self._located(change.key)
             if located is None:
                 continue
             cache, namespace, name = located
+            contents = found.get(cache)
+            if contents is None:
+                contents = found[cache] = Contents()
             entry = cache.entry(namespace, name, change.revision, change.data)
-            stored = entries.get(cache, {}).get(entry.key)
+            stored = contents.by_key.get(entry.key)
             if stored is not None and stored.revision == change.revision:
-                entry, problem = stored, entry.key in cache.unreadable  # it was looked at when it was loaded
+                entry, problem = stored, ""  # it was looked at when it was loaded
             else:
-                problem = bool(problem_of(entry.data, entry.revision, entry.name))
+                problem = problem_of(entry.data, entry.revision, entry.name)
             if problem:
-                cache.remember_gap(change.revision)
+                contents.remember_gap(change.revision)
                 previous.pop((cache, entry.key), None)
                 continue
             kind = _TYPES[change.kind]
             event = CacheEvent(change.revision, kind, entry, previous.get((cache, entry.key)))
             previous[cache, entry.key] = None if kind == DELETED else entry
-            cache.remember(event)
-            self._record(cache, event)
+            contents.remember(event)
+            events.append(_Logged(cache, event))
+        return events
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Further changes, in order."""
@@ -247,16 +274,24 @@ class Caches:
             if waiting is not None:
                 await waiting
 
-        def loaded(objects: list[StoredObject]) -> None:
-            entries = []
-            for obj in objects:
-                _, namespace, name = self._locate(obj.key)
-                entries.append(cache.entry(namespace, name, obj.revision, obj.data))
-            cache.load(entries)
+        def entry_of(one: StoredObject | Change) -> Entry:
+            _, namespace, name = self._locate(one.key)
+            return cache.entry(namespace, name, one.revision, one.data)
+
+        def prepared(objects: Iterable[StoredObject]) -> Contents:
+            contents = Contents()
+            for obj in steps(objects):
+                contents.add(entry_of(obj))
+            return contents.finish()
+
+        def load(contents: Contents, changes: Sequence[Change]) -> None:
+            for change in changes:
+                contents.change(entry_of(change), deleted=change.kind == GONE)
+            cache.load(contents)
             cache.forget_history()
 
         name = str(cache.resource)
-        return Reload(self._reactor, name, lambda: self.store.scan(prefix), reached, loaded)
+        return Reload(self._reactor, name, self._call, lambda: self.store.scan(prefix), reached, prepared, load)
 
     def failing(self) -> str:
         """The resources that are being loaded again after a fault: a health check."""
@@ -275,7 +310,7 @@ class Caches:
 
     def _record(self, cache: Cache, event: CacheEvent) -> None:
         self._log.append(_Logged(cache, event))
-        self._log_size += len(event.entry.data) + _OVERHEAD
+        self._log_size += _size_of(event)
 
     def _located(self, key: str) -> tuple[Cache, str, str] | None:
         """As ``_locate``; a key that is none of kapi's is skipped."""
@@ -350,7 +385,7 @@ class Caches:
         while history and (history[0].event.revision <= until or self._log_size > self._limit) and len(history) > 1:
             oldest = history.popleft()
             event = oldest.event
-            self._log_size -= len(event.entry.data) + _OVERHEAD
+            self._log_size -= _size_of(event)
             oldest.cache.trim(event)
             until = max(until, event.revision)
         for cache in self._caches.values():

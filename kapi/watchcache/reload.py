@@ -5,7 +5,7 @@ Upstream: client-go's Reflector, which lists again when its watch fails.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -13,7 +13,9 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.machinery import status
+from kapi.machinery.checkpoint import Call, steps
 from kapi.store.interface import DELETED, Change, StoredObject
+from kapi.watchcache.contents import Contents
 
 log = Logger()
 
@@ -28,16 +30,28 @@ Reached = Callable[[], Awaitable[None]]
 
 
 class Reload:
-    """One resource's; ``running`` from the fault until ``loaded`` has been called with what there is."""
+    """One resource's; ``running`` from the fault until ``load`` has been called with what there is.
+
+    ``call`` runs ``prepare``, which takes long; ``load`` gets what has changed since as well.
+    """
 
     def __init__(
-        self, reactor: Any, name: str, scan: Scan, reached: Reached, loaded: Callable[[list[StoredObject]], None]
+        self,
+        reactor: Any,
+        name: str,
+        call: Call,
+        scan: Scan,
+        reached: Reached,
+        prepare: Callable[[Iterable[StoredObject]], Contents],
+        load: Callable[[Contents, Sequence[Change]], None],
     ) -> None:
         self._reactor = reactor
         self._name = name
         self._scan = scan
         self._reached = reached
-        self._loaded = loaded
+        self._call = call
+        self._prepare = prepare
+        self._load = load
         self._missed: list[Change] = []
         self._overflow = False
         self._attempts = 0
@@ -106,7 +120,11 @@ class Reload:
                 await self._reached()
                 if self._overflow:
                     continue
-                self._loaded(merged(found, self._missed))
+                merged_before = len(self._missed)
+                contents = await self._call(self._merge, found, self._missed[:merged_before])
+                if self._overflow:
+                    continue
+                self._load(contents, self._missed[merged_before:])
                 log.info("the cache of {name} is loaded again", name=self._name)
             except CancelledError:
                 raise
@@ -117,10 +135,13 @@ class Reload:
             self.end()
             return
 
+    def _merge(self, found: dict[str, StoredObject], changes: Sequence[Change]) -> Contents:
+        return self._prepare(merged(found, changes))
+
 
 def merged(found: dict[str, StoredObject], changes: Sequence[Change]) -> list[StoredObject]:
     """What was scanned, and the changes since before the scan began: the state after the last of them."""
-    for change in changes:
+    for change in steps(changes):
         seen = found.get(change.key)
         if seen is not None and seen.revision >= change.revision:
             continue

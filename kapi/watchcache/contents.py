@@ -1,0 +1,71 @@
+"""What a cache is to hold next, made beside what it holds now: the objects, in order, and the events that led to them.
+
+With 100,000 objects that takes half a second, so it is made in slices; the cache then takes it as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import attrgetter
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
+from kapi.watchcache.entry import Entry
+from kapi.watchcache.event import ADDED, CacheEvent
+from kapi.watchcache.unreadable import problem_of
+
+_key = attrgetter("key")
+
+
+class Contents:
+    """Of one resource.  ``finish`` before it is taken."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, Entry] = {}
+        self.sorted: list[Entry] = []
+        self.problems: dict[str, tuple[Entry, str]] = {}  # what cannot be read, and why
+        self.size = 0  # bytes of all objects
+        self.ring: deque[CacheEvent] = deque()
+        self.complete_after = 0  # what came before lacks previous states
+        self.floor = 0  # history up to and including this revision is not known
+        self._is_sorted = False
+
+    def add(self, entry: Entry) -> None:
+        """An object there is."""
+        problem = problem_of(entry.data, entry.revision, entry.name)
+        if problem:
+            self.problems[entry.key] = entry, problem
+        else:
+            self.by_key[entry.key] = entry
+        self._is_sorted = False
+
+    def change(self, entry: Entry, *, deleted: bool) -> None:
+        """What has happened since to an object, unless that is known."""
+        seen = self.by_key.get(entry.key)
+        if seen is not None and seen.revision >= entry.revision:
+            return
+        self.by_key.pop(entry.key, None)
+        self.problems.pop(entry.key, None)
+        self._is_sorted = False
+        if not deleted:
+            self.add(entry)
+
+    def remember(self, event: CacheEvent) -> None:
+        """An event of the past, whose effect is in the objects."""
+        if event.kind != ADDED and event.previous is None:
+            self.complete_after = event.revision
+        self.ring.append(event)
+
+    def remember_gap(self, revision: int) -> None:
+        """A change of the past that cannot be read: states before it are not known."""
+        self.ring.clear()
+        self.floor = revision
+
+    def finish(self) -> Contents:
+        if not self._is_sorted:
+            self.sorted = ordered(self.by_key.values(), _key)
+            self.size = 0
+            for entry in steps(self.sorted):
+                self.size += len(entry.data)
+            self._is_sorted = True
+        return self

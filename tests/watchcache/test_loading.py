@@ -1,0 +1,91 @@
+"""Loading everything again while the server serves: in slices, of which nobody sees the half."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.server.slices import Slices
+from kapi.store.errors import Compacted
+from kapi.store.interface import Change, StoredObject
+from tests.watchcache.test_cache import CacheTest, halves
+
+COUNT = 200
+
+
+def stored(number: int, revision: int) -> StoredObject:
+    head, tail = halves(f"p{number:03}")
+    return StoredObject(f"core/pods/ns/p{number:03}", revision, head + b"%d" % revision + tail)
+
+
+class InSlices(CacheTest):
+    def open(self, **options: Any) -> None:
+        self.slices = Slices(self.clock, length=-1.0)
+        super().open(call=self.slices.call, **options)
+
+    def turns(self, done: Any = None) -> int:
+        """How many turns of the reactor pass until nothing is left to do, or the condition holds."""
+        for count in range(10_000):
+            due = [call for call in self.clock.calls if call.time <= self.clock.rightNow]
+            if done is not None and done() or not due:
+                return count
+            for call in due:
+                self.clock.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
+        raise AssertionError("it does not end")
+
+    def test_who_reads_sees_all_of_it_or_nothing(self) -> None:
+        first = self.create("old")
+        client = self.watch()
+        objects = [stored(number, number + 10) for number in range(COUNT)]
+        history = [Change(one.revision, "c", one.key, one.data) for one in objects]
+        done = self.slices.call(self.caches.reset, objects, history, COUNT + 9)
+        seen: list[list[str]] = []
+
+        def look() -> bool:
+            seen.append(self.keys(self.pods.list()[0]))
+            return bool(done.called)
+
+        self.assertGreater(self.turns(look), 5)
+        self.successResultOf(done)
+        expected = [f"ns/p{number:03}" for number in range(COUNT)]
+        self.assertEqual({tuple(keys) for keys in seen}, {("ns/old",), tuple(expected)})
+        self.assertEqual((self.caches.revision, self.caches.floor), (COUNT + 9, 9))
+        self.assertIsInstance(client.ends[0], Compacted)
+        with self.assertRaises(Compacted):
+            self.watch(first)
+        later = self.watch(COUNT + 7)
+        self.turns()
+        self.assertEqual([key for _, key, _ in later.told], expected[-2:])
+
+    def test_a_cache_made_meanwhile_is_loaded_with_the_others(self) -> None:
+        done = self.slices.call(self.caches.reset, [stored(number, number + 1) for number in range(COUNT)], [], COUNT)
+        self.assertNoResult(done)
+        other = self.caches._cache_of("apps", "deployments")
+        self.turns()
+        self.successResultOf(done)
+        self.assertEqual((other.list(), len(self.pods)), (([], COUNT), COUNT))
+
+    def test_changes_while_one_resource_is_loaded_again_are_not_lost(self) -> None:
+        for number in range(COUNT):
+            self.create(f"p{number:03}")
+        self.pods.begin_anew()
+        self.clock.rightNow += 0.1
+        prepared: list[int] = []
+        add = self.caches._locate
+
+        def locate(key: str) -> Any:  # in the middle of it others write
+            prepared.append(1)
+            if len(prepared) == COUNT // 2:
+                self.update("p000", 1, node="n")
+                self.delete("p001", 2)
+                self.create("zz")
+            return add(key)
+
+        self.patch(self.caches, "_locate", locate)
+        self.assertGreater(self.turns(lambda: not self.pods.reload.running), 5)
+        self.assertEqual(self.caches.failing(), "")
+        found = {entry.key: entry.revision for entry in self.pods.list()[0]}
+        self.assertEqual((found["ns/p000"], found["ns/zz"], len(found)), (COUNT + 1, COUNT + 3, COUNT))
+        self.assertNotIn("ns/p001", found)
+        self.assertEqual(self.pods.size, sum(len(entry.data) for entry in self.pods.list()[0]))
