@@ -91,7 +91,9 @@ class Cache:
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         """None when already there.  Errs with the API's Timeout (too large resource version) after 3 s."""
-        return self.reload.wait() if self.reload.running else self._caches.wait_for(revision)
+        if self.reload.running:
+            return Deferred.fromCoroutine(self._loaded_and(lambda: self._caches.wait_for(revision)))
+        return self._caches.wait_for(revision)
 
     def wait_loaded(self) -> Deferred[None] | None:
         """None unless the cache is just being loaded again.  Errs with TooManyRequests after 3 s."""
@@ -99,7 +101,16 @@ class Cache:
 
     def wait_fresh(self) -> Deferred[None] | None:
         """The linearizable read point: whatever was acknowledged before the call is in the cache afterwards."""
-        return self.reload.wait() if self.reload.running else self._caches.wait_fresh()
+        if self.reload.running:
+            return Deferred.fromCoroutine(self._loaded_and(self._caches.wait_fresh))
+        return self._caches.wait_fresh()
+
+    async def _loaded_and(self, wait: Callable[[], Deferred[None] | None]) -> None:
+        """What was loaded again may be older than what is waited for."""
+        await self.reload.wait()
+        waiting = wait()
+        if waiting is not None:
+            await waiting
 
     # -- reading
 

@@ -184,6 +184,31 @@ class OneResource(CacheTest):
         self.assertEqual(after.told, [("ADDED", "ns/d", 5)])
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
+    def test_reads_that_waited_for_it_still_wait_for_what_they_asked_for(self) -> None:
+        asked: list[Deferred[int]] = []
+
+        def revision() -> Deferred[int]:
+            asked.append(Deferred())
+            return asked[-1]
+
+        self.patch(self.store, "exclusive", False)
+        self.patch(self.store, "revision", revision)
+        self.break_apply()
+        self.create("b")
+        fresh, third = self.pods.wait_fresh(), self.pods.wait_for(3)
+        assert fresh is not None and third is not None
+        self.clock.advance(0.1)
+        asked[0].callback(2)
+        self.assertEqual(self.caches.failing(), "")
+        self.assertNoResult(fresh)
+        self.assertNoResult(third)
+        asked[1].callback(3)
+        self.assertNoResult(fresh)
+        self.create("c")
+        self.successResultOf(fresh)
+        self.successResultOf(third)
+        self.flushLoggedErrors(RuntimeError)
+
     def test_metrics_tell_of_it(self) -> None:
         self.break_apply()
         self.create("b")
