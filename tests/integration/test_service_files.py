@@ -121,6 +121,21 @@ def test_the_flags_of_the_service_are_good() -> None:
     assert state is not None and options.storage.data_dir == f"/var/lib/{state[1]}"
 
 
+def test_the_flags_of_the_template_unit_are_good(tmp_path: Path) -> None:
+    flags = [
+        flag.replace("/etc/kapi/store-password", str(tmp_path / "password"))
+        for flag in flags_from_file(str(ROOT / "etc" / "kapi-several.conf"))
+    ]
+    (tmp_path / "password").write_text("secret\n")
+    options = Options.from_command_line(flags)
+    assert len(options.storage.redis_servers) == 1
+    assert options.serving.permit_port_sharing and options.controllers.leader_elect
+    unit = (ROOT / "etc" / "kapi@.service").read_text()
+    state = re.search(r"^StateDirectory=(\S+)$", unit, re.MULTILINE)
+    assert state is not None and options.serving.cert_dir == f"/var/lib/{state[1]}/pki"
+    assert f"--data-dir=/var/lib/{state[1]}/%i" in unit
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
 @pytest.mark.parametrize("name", ["kapi.service", "kapi@.service"])
 def test_systemd_understands_the_units(tmp_path: Path, name: str) -> None:
