@@ -9,11 +9,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kapi.machinery.checkpoint import checkpoint
+
 Find = Callable[[Any], list[Any]]
 _Step = Callable[[list[Any]], list[Any]]
 _NAME = re.compile(r"(?:[^.\[\]'\"\\]|\\.)+")
 _SLICE = re.compile(r"(-?[0-9]*)(?::(-?[0-9]*))?(?::(-?[0-9]*))?")
 _FILTER = re.compile(r"(.+?)(==|!=|<=|>=|<|>)(.+)", re.DOTALL)
+
+
+#: values that a step may find: ``..`` after ``..`` finds each value many times
+MAX_FOUND = 100_000
 
 
 class JSONPathError(ValueError):
@@ -27,7 +33,7 @@ def compile_path(text: str) -> Find:
     def find(value: Any) -> list[Any]:
         found = [value]
         for step in steps:
-            found = step(found)
+            found = step(found)[:MAX_FOUND]
             if not found:
                 break
         return found
@@ -108,7 +114,8 @@ def _wildcard(values: list[Any]) -> list[Any]:
 def _descend(values: list[Any]) -> list[Any]:
     found: list[Any] = []
     stack = list(reversed(values))
-    while stack:
+    while stack and len(found) < MAX_FOUND:
+        checkpoint()
         value = stack.pop()
         found.append(value)
         if isinstance(value, dict):
@@ -132,9 +139,15 @@ def _bracket(body: str) -> _Step:
     match = _SLICE.fullmatch(body)
     if match is None or not body:
         raise JSONPathError(f"invalid array index {body}")
+    try:
+        start, stop, step = (int(part) if part else None for part in match.groups())
+    except ValueError:
+        raise JSONPathError(f"invalid array index {body}") from None
     if ":" not in body:
-        return _index(int(body))
-    start, stop, step = (int(part) if part else None for part in match.groups())
+        assert start is not None
+        return _index(start)
+    if step == 0:
+        raise JSONPathError("step must be greater than 0")
     return lambda values: [item for value in values if isinstance(value, list) for item in value[start:stop:step]]
 
 

@@ -14,7 +14,7 @@ from kapi.cel.macros import ACCU
 from kapi.cel.reading import certain, optional_field
 from kapi.cel.syntax import Call, Expr, Ident, Literal
 from kapi.cel.types import CelType, StructType
-from kapi.cel.values import NONE, MapList, Optional, SetList, equal, from_key, no_overload, to_key, type_of
+from kapi.cel.values import NONE, MapList, Members, Optional, SetList, equal, from_key, no_overload, to_key, type_of
 
 
 class Compiles(Protocol):
@@ -31,7 +31,7 @@ def direct(args: list[Step], overload: Overload) -> Step:
     impl = overload.impl
     assert impl is not None
     cost = runtime_cost(overload)
-    if len(args) == 1 and cost is None:
+    if len(args) == 1 and cost is None and not getattr(impl, "wants_frame", False):
         only = args[0]
 
         def unary(frame: Frame) -> Any:
@@ -360,7 +360,8 @@ def concatenate(one: Any, other: Any) -> Any:
     """``+`` of lists: sets keep one of equal elements, keyed lists take over the right's element of a key."""
     if isinstance(one, SetList):
         added = SetList(one)
-        added.extend(item for item in other if not any(equal(item, known) for known in one))
+        members = Members(one)
+        added.extend(item for item in other if item not in members)
         return added
     if isinstance(one, MapList):
         places = {one.key_of(item): place for place, item in enumerate(one)}

@@ -308,14 +308,61 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def _equal_sets(one: Any, other: Any) -> bool:
-    scalars = {(item.__class__ is bool, item) for item in other if isinstance(item, (str, int, float))}
-    rest = [item for item in other if not isinstance(item, (str, int, float))]
-    return all(
-        (item.__class__ is bool, item) in scalars
-        if isinstance(item, (str, int, float))
-        else any(equal(item, candidate) for candidate in rest)
-        for item in one
-    )
+    members = Members(other)
+    return all(item in members for item in one)
+
+
+def _identity(value: Any) -> Any:
+    """What two values have in common exactly if they are equal.  Raises TypeError for values that have to be compared."""
+    kind = value.__class__
+    if value is None or isinstance(value, (str, bytes)):
+        return value
+    if kind is bool:
+        return (kind, value)
+    if kind is int or kind is float or kind is Uint:
+        return (int, value) if value == value else object()
+    if kind is list or kind is tuple:
+        return (list, tuple(map(_identity, value)))
+    if kind is dict:
+        return (dict, frozenset((key, _identity(item)) for key, item in value.items()))
+    if kind is Timestamp or kind is Duration:
+        return (kind, value.nanos)
+    raise TypeError(kind)
+
+
+class Members:
+    """Values among which others are looked up: at once those of JSON, one by one those that libraries bring."""
+
+    __slots__ = ("known", "compound", "odd", "frame")
+
+    def __init__(self, items: Any = (), frame: Any = None) -> None:
+        self.known: set[Any] = set()
+        self.compound: list[Any] = []  # those that an odd one may be equal to
+        self.odd: list[Any] = []  # those without an identity
+        self.frame = frame
+        for item in items:
+            self.add(item)
+
+    def add(self, item: Any) -> None:
+        try:
+            self.known.add(_identity(item))
+        except TypeError:
+            self.odd.append(item)
+            self.compound.append(item)
+        else:
+            if not isinstance(item, (str, bytes, int, float)):
+                self.compound.append(item)
+
+    def __contains__(self, value: Any) -> bool:
+        try:
+            if _identity(value) in self.known:
+                return True
+            others = self.odd
+        except TypeError:
+            others = self.compound
+        if others and self.frame is not None:
+            self.frame.tick()
+        return any(equal(value, item) for item in others)
 
 
 def _equal_map_lists(one: Any, other: Any) -> bool:

@@ -92,3 +92,26 @@ def test_a_deep_or_long_expression_is_refused(source: str) -> None:
 
 def test_a_long_chain_of_logic_is_no_deep_expression() -> None:
     assert ENV.compile(" || ".join(["false"] * 2000)).evaluate(VALUES) is False
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("[dyn(1), 1.0, true, '1', 1u].distinct()", [1, True, "1"]),
+        ("[{'a': dyn([1])}, {'a': dyn([1.0])}, {'a': dyn([true])}].distinct().size()", 2),
+        ("[duration('60s'), duration('1m')].distinct().size()", 1),
+        ("[optional.of(1), optional.of(1), optional.none()].distinct().size()", 2),
+        ("sets.contains([{'a': dyn(1)}, {'b': dyn(2)}], [{'b': dyn(2.0)}])", True),
+        ("sets.intersects([[1, 2]], [[2, 1]])", False),
+    ],
+)
+def test_lists_are_walked_once_and_equal_values_found(expression: str, wanted: object) -> None:
+    assert Environment().compile(expression).evaluate({}) == wanted
+
+
+def test_distinct_objects_of_a_long_list_are_found_at_once() -> None:
+    env = Environment({"self": t.list_of(t.map_of(t.STRING, t.INT))})
+    values = [{"a": number, "b": 1} for number in range(20_000)]
+    begin = time.process_time()
+    assert env.compile("self.distinct().size() == self.size()").evaluate({"self": values}) is True
+    assert time.process_time() - begin < 1

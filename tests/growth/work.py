@@ -30,7 +30,7 @@ class Work:
     def __init__(self, row: Resource) -> None:
         self.row = row
         self.kind = GroupVersionKind(row.group, row.version, row.kind)
-        self.type = type_of(self.kind)
+        self.type = row.schema() if row.schema is not None else type_of(self.kind)
         self.fields = FieldManager(self.type, self.kind)
 
     def context(self) -> StrategyContext:

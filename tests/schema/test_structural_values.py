@@ -76,3 +76,17 @@ def test_whole_numbers_are_compared_with_whole_bounds(value: Any, schema: Object
     assert [
         error.detail for error in value_errors({"x": value}, {"type": "object", "properties": {"x": schema}})
     ] == texts
+
+
+@pytest.mark.parametrize(
+    ("value", "unique"),
+    [
+        ([1, 2, "1"], True),
+        ([1, 1.0], False),
+        ([1, True, None], True),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([{"a": 1}, {"a": True}, ["a"], [["a"]]], True),
+    ],
+)
+def test_unique_items_are_told_apart_by_value_and_type(value: Any, unique: bool) -> None:
+    assert (not value_errors(value, {"uniqueItems": True})) == unique

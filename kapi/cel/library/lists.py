@@ -8,7 +8,7 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload
 from kapi.cel.functions import declare as d
 from kapi.cel.standard import check_int, check_uint
-from kapi.cel.values import Duration, Timestamp, Uint, compare, equal, type_of
+from kapi.cel.values import Duration, Members, Timestamp, Uint, compare, equal, type_of
 
 
 def is_sorted(items: Any) -> bool:
@@ -86,22 +86,17 @@ def sort_by(items: Any, keys: Any) -> list[Any]:
     return [items[i] for i in sorted(range(len(plain)), key=plain.__getitem__)]
 
 
-def distinct(items: Any) -> list[Any]:
+def distinct(frame: Any, items: Any) -> list[Any]:
     result: list[Any] = []
-    seen: set[Any] = set()
-    rest: list[Any] = []
+    seen = Members(frame=frame)
     for item in items:
-        if isinstance(item, (str, int, float, bytes)):
-            key = (item.__class__ is bool, item)
-            if key in seen:
-                continue
-            seen.add(key)
-        else:
-            if any(equal(item, known) for known in rest):
-                continue
-            rest.append(item)
-        result.append(item)
+        if item not in seen:
+            seen.add(item)
+            result.append(item)
     return result
+
+
+distinct.wants_frame = True  # type: ignore[attr-defined]
 
 
 def number_range(count: int) -> list[int]:

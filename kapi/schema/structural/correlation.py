@@ -29,6 +29,15 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, str) is isinstance(other, str)
 
 
+def identity(value: Any) -> Any:
+    """What two JSON values have in common exactly if they are the same."""
+    if isinstance(value, dict):
+        return (dict, frozenset((name, identity(item)) for name, item in value.items()))
+    if isinstance(value, list):
+        return (list, tuple(map(identity, value)))
+    return (bool, value) if isinstance(value, bool) else value
+
+
 def _key(item: Any, names: list[str], schema: Schema) -> tuple[Any, ...] | None:
     if not isinstance(item, dict):
         return None

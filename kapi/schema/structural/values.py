@@ -16,6 +16,7 @@ from kapi.cel.errors import TimeExceeded
 from kapi.cel.values import format_double
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import (
+    ErrorType,
     FieldError,
     Path,
     invalid,
@@ -27,7 +28,7 @@ from kapi.machinery.field import (
     type_invalid,
 )
 from kapi.schema.structural import formats
-from kapi.schema.structural.correlation import ABSENT, old_item, old_items, same
+from kapi.schema.structural.correlation import ABSENT, identity, old_item, old_items, same
 from kapi.schema.structural.patterns import matches, pattern_error
 from kapi.schema.structural.structure import Schema
 
@@ -68,7 +69,8 @@ class _Validator:
         self.base = base
         self.deadline = time.monotonic() + seconds if seconds else 0.0
         self.checks = 0
-        self.enums: dict[int, frozenset[bytes]] = {}  # id of a long enum -> its values, encoded
+        #: by the id of a long enum: its values to look up, and the text of an error
+        self.enums: dict[int, tuple[frozenset[Any], str]] = {}
 
     def field(self, path: str) -> str:
         name = path.removeprefix(".")
@@ -144,18 +146,18 @@ class _Validator:
 
     def enum(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
         allowed = schema.get("enum")
-        if not allowed or len(allowed) > _LONG_ENUM and self.listed(value, allowed):
+        if not allowed:
             return
-        if not any(same(value, item) for item in allowed):
-            shown = [item if isinstance(item, str) else _json(item) for item in allowed]
-            out.errors.append(not_supported(self.field(path), value, shown))
-
-    def listed(self, value: Any, allowed: builtins.list[Any]) -> bool:
-        """Whether a long enum has exactly this value; a number may still be there in another form."""
+        if len(allowed) <= _LONG_ENUM:
+            if not any(same(value, item) for item in allowed):
+                out.errors.append(not_supported(self.field(path), value, _listed(allowed)))
+            return
         known = self.enums.get(id(allowed))
         if known is None:
-            known = self.enums[id(allowed)] = frozenset(map(_canonical, allowed))
-        return _canonical(value) in known
+            shown = not_supported("", None, _listed(allowed)).detail
+            known = self.enums[id(allowed)] = (frozenset(map(identity, allowed)), shown)
+        if identity(value) not in known[0]:
+            out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, known[1]))
 
     def text(self, out: Outcome, value: str, schema: Schema, path: str) -> None:
         longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
@@ -230,7 +232,7 @@ class _Validator:
             self.fault(out, path, len(value), f"{path} in body should have at least {least} items")
         if most is not None and len(value) > most:
             out.errors.append(too_many(self.field(path), len(value), most))
-        if schema.get("uniqueItems") and any(same(one, two) for i, one in enumerate(value) for two in value[:i]):
+        if schema.get("uniqueItems") and len(set(map(identity, value))) < len(value):
             self.fault(out, path, "", f"{path} in body shouldn't contain duplicates")
         out.matched += 1
 
@@ -351,9 +353,5 @@ def _shown(number: float) -> str:
     return format_double(float(number))
 
 
-def _canonical(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+def _listed(allowed: list[Any]) -> list[str]:
+    return [item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed]
