@@ -112,6 +112,22 @@ class Confirmation:
         """A revision up to which all is confirmed, not older than the call.  Errs with StoreUnavailable."""
         return self._hold(Deferred(), None, False)
 
+    async def at_least(self, newest: int) -> int:
+        """A revision up to which all is confirmed, not older than the call; ``newest`` is what the counter has just said.
+
+        While replicas are missing nothing new is confirmed; but where nothing new was written, the old is the newest.
+        Raises StoreUnavailable.
+        """
+        why = self.problem
+        if not why:
+            try:
+                return await self.revision()
+            except StoreUnavailable as error:
+                why = str(error)
+        if newest > self.confirmed or self._fence is None or self._distrust():
+            raise StoreUnavailable(f"what was written last is not confirmed: {why}")
+        return newest
+
     def _hold(self, deferred: Deferred[Any], result: Any, write: bool) -> Deferred[Any]:
         held = _Held(self._reactor.seconds(), deferred, result, write)
         if self._fence is None:

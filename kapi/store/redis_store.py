@@ -10,7 +10,7 @@ to date before writes go on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import txredisapi
@@ -23,7 +23,7 @@ from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
 from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
-from kapi.store.entries import OBJECTS, Skipped, counter_of, read_halves, read_value
+from kapi.store.entries import Skipped
 from kapi.store.errors import (
     OutcomeUnknown,
     StoreError,
@@ -33,7 +33,8 @@ from kapi.store.errors import (
 from kapi.store.failover import Sentinels
 from kapi.store.feed import HistoryCheck, StreamReader, written
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, StoredObject
-from kapi.store.loading import Progress, scan, synchronize
+from kapi.store.loading import Progress, synchronize
+from kapi.store.reading import Reading
 from kapi.store.repair import repair
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
@@ -93,6 +94,7 @@ class RedisStore:
         self._watchdog = LoopingCall(self._look)
         self._watchdog.clock = reactor
         self._writing = Writing(self._keys)
+        self._reading = Reading(str(address), self._keys, self.skipped, self._current, self._confirmation)
 
     @property
     def available(self) -> bool:
@@ -401,76 +403,32 @@ class RedisStore:
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> defer.Deferred[int]:
         return self._write(DELETED, key, expected, head, tail, None)
 
-    async def get(self, key: str) -> StoredObject | None:
-        name = key.encode()
-        value = await self._command("HGET", self._keys.objects, name)
-        if self._confirmation is not None:
-            await self._confirmed_revision()
-        return None if value is None else read_value(name, value)
+    def get(self, key: str) -> Awaitable[StoredObject | None]:
+        return self._reading.get(key)
 
     async def revision(self) -> int:
         progress, check = self._progress, self._check
         before = progress.revision if progress is not None and progress.loaded else 0
-        counter, run = await self._command("MGET", self._keys.revision, self._keys.run)
-        newest = counter_of(counter)
-        if self._confirmation is not None:
-            newest = max(newest, await self._confirmed_revision(newest))
+        newest, run = await self._reading.position()
         if check is not None and before:
-            why = check.judge(before, newest, run or b"")
+            why = check.judge(before, newest, run)
             if why:
                 if self._connection is not None:
                     self._went_back(why)
                 raise StoreUnavailable(self._why)
         return newest
 
-    async def _confirmed_revision(self, newest: int | None = None) -> int:
-        """A revision up to which all is confirmed, not older than the call; ``newest`` is the counter if it is known.
-
-        While replicas are missing nothing new is confirmed; but where nothing new was written, the old is the newest.
-        """
-        confirmation = self._confirmation
-        assert confirmation is not None
-        if newest is None:
-            newest = counter_of(await self._command("GET", self._keys.revision))
-        why = confirmation.problem
-        if not why:
-            try:
-                return await confirmation.revision()
-            except StoreUnavailable as error:
-                why = str(error)
-        if newest > confirmation.confirmed or self._connection is None or self._distrust():
-            raise StoreUnavailable(f"{self.address}: what was written last is not confirmed: {why}")
-        return newest
-
-    async def scan(self, prefix: str) -> Sequence[StoredObject]:
-        connection = self._connection
-        if connection is None:
-            raise StoreUnavailable(self._why)
-        try:
-            return list((await scan(connection, self._keys, self.skipped, prefix)).values())
-        except (ConnectionGone, txredisapi.ResponseError) as error:
-            raise StoreUnavailable(f"{self.address}: {error}") from None
+    def scan(self, prefix: str) -> Awaitable[Sequence[StoredObject]]:
+        return self._reading.scan(prefix)
 
     async def compact(self, revision: int) -> None:
         newest = await self.revision()
         oldest = min(revision + 1, newest)
         if oldest > 0:
-            await self._command("XTRIM", self._keys.stream, "MINID", "=", f"{oldest}-0")
+            await self._reading.ask("XTRIM", self._keys.stream, "MINID", "=", f"{oldest}-0")
 
-    async def due(self, now: float, limit: int) -> list[Due]:
-        """What has expired, for the sweeper."""
-        keys = await self._command("ZRANGEBYSCORE", self._keys.expires, "-inf", f"{now:.3f}", "LIMIT", 0, limit)
-        if not keys:
-            return []
-        found: list[Due] = []
-        for key, value in zip(keys, await self._command("HMGET", self._keys.objects, *keys), strict=True):
-            if value is None:
-                continue
-            try:
-                found.append(Due(key.decode(), *read_halves(value)))
-            except ValueError as error:
-                self.skipped.add(OBJECTS, key, error)
-        return found
+    def due(self, now: float, limit: int) -> Awaitable[list[Due]]:
+        return self._reading.due(now, limit)
 
     def _write(
         self,
@@ -491,11 +449,7 @@ class RedisStore:
             return defer.fail(StoreUnavailable(f"{self.address}: writes are not confirmed: {confirmation.problem}"))
         return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
 
-    async def _command(self, *args: Any) -> Any:
-        connection = self._connection
-        if connection is None:
+    def _current(self) -> Connection:
+        if self._connection is None:
             raise StoreUnavailable(self._why)
-        try:
-            return await connection.execute_command(*args)
-        except ConnectionGone as error:
-            raise StoreUnavailable(f"{self.address}: {error}") from None
+        return self._connection

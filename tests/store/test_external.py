@@ -203,7 +203,7 @@ class Outage(ExternalCase):
             await self._disconnect(store)
             other = external_store(server.url, reactor)
             await other.start()
-            await other._command("FLUSHALL")
+            await other._reading.ask("FLUSHALL")
             for n in range(5):
                 await other.create(f"new{n}", HEAD, TAIL)
             await other.stop()

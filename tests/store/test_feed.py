@@ -387,7 +387,7 @@ class ExclusiveServer(FeedCase):
 
     async def test_what_another_program_does_to_it_is_noticed(self) -> None:
         await self.store.create("a", HEAD, TAIL)
-        await self.store._command("FLUSHALL")
+        await self.store._reading.ask("FLUSHALL")
         await self.until(lambda: self.follower.resets == 2)
         self.assertEqual(self.follower.objects, {})
         await self.until(lambda: self.store.available)

@@ -1,0 +1,90 @@
+"""What a store is asked: objects, the revision counter, what has expired.
+
+Nothing is answered that fail-over could take back: where replicas must have what was written, a read waits until they have it
+(``kapi.store.confirmation``).  A scan is for who waits for a revision afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import txredisapi
+
+from kapi.store.confirmation import Confirmation
+from kapi.store.connection import Connection, ConnectionGone
+from kapi.store.entries import OBJECTS, Skipped, counter_of, read_halves, read_value
+from kapi.store.errors import StoreUnavailable
+from kapi.store.interface import StoredObject
+from kapi.store.loading import scan
+from kapi.store.script import Keys
+from kapi.store.sweeper import Due
+
+
+class Reading:
+    """``connection`` gives the one to ask, and raises StoreUnavailable while there is none; ``where`` names the store."""
+
+    def __init__(
+        self,
+        where: str,
+        keys: Keys,
+        skipped: Skipped,
+        connection: Callable[[], Connection],
+        confirmation: Confirmation | None,
+    ) -> None:
+        self._where = where
+        self._keys = keys
+        self._skipped = skipped
+        self._connection = connection
+        self._confirmation = confirmation
+
+    async def ask(self, *words: Any) -> Any:
+        """The reply to one command.  Raises StoreUnavailable."""
+        connection = self._connection()
+        try:
+            return await connection.execute_command(*words)
+        except ConnectionGone as error:
+            raise StoreUnavailable(f"{self._where}: {error}") from None
+
+    async def get(self, key: str) -> StoredObject | None:
+        name = key.encode()
+        value = await self.ask("HGET", self._keys.objects, name)
+        if self._confirmation is not None:
+            await self._confirmed(self._confirmation, counter_of(await self.ask("GET", self._keys.revision)))
+        return None if value is None else read_value(name, value)
+
+    async def position(self) -> tuple[int, bytes]:
+        """The newest revision, confirmed, and what the store calls itself."""
+        counter, run = await self.ask("MGET", self._keys.revision, self._keys.run)
+        newest = counter_of(counter)
+        if self._confirmation is not None:
+            newest = max(newest, await self._confirmed(self._confirmation, newest))
+        return newest, run or b""
+
+    async def _confirmed(self, confirmation: Confirmation, newest: int) -> int:
+        try:
+            return await confirmation.at_least(newest)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{self._where}: {error}") from None
+
+    async def scan(self, prefix: str) -> Sequence[StoredObject]:
+        connection = self._connection()
+        try:
+            return list((await scan(connection, self._keys, self._skipped, prefix)).values())
+        except (ConnectionGone, txredisapi.ResponseError) as error:
+            raise StoreUnavailable(f"{self._where}: {error}") from None
+
+    async def due(self, now: float, limit: int) -> list[Due]:
+        """What has expired, for the sweeper."""
+        keys = await self.ask("ZRANGEBYSCORE", self._keys.expires, "-inf", f"{now:.3f}", "LIMIT", 0, limit)
+        if not keys:
+            return []
+        found: list[Due] = []
+        for key, value in zip(keys, await self.ask("HMGET", self._keys.objects, *keys), strict=True):
+            if value is None:
+                continue
+            try:
+                found.append(Due(key.decode(), *read_halves(value)))
+            except ValueError as error:
+                self._skipped.add(OBJECTS, key, error)
+        return found
