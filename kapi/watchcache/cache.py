@@ -38,6 +38,7 @@ _SNAPSHOTS = 8  # former states kept for the pages of lists that are being read
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
 _BATCH_EVENTS = 500
 _BATCH_SEEN = 2_000  # entries that are looked at for a batch
+_BATCH_LOOKED = 1_000_000  # bytes of entries that a selection looks into for a batch
 _BATCH_BYTES = 64_000
 
 
@@ -224,7 +225,7 @@ class Cache:
         if initial_events:
             backlog = _initial(_within(self._borrow(), namespace), group, matcher(predicate), now, initial_end)
         elif since is not None and self._ring and self._ring[-1].revision > since:
-            backlog = _batches(self._since(since, group))
+            backlog = _past(self._since(since), group)
         deadline = self._caches.seconds() + timeout if timeout else 0.0
         watch = Watch(self, group, on_batch, on_end, after, backlog, bookmarks, deadline)
         group.watches[watch] = None
@@ -239,21 +240,14 @@ class Cache:
         if since < oldest:
             raise Compacted(since, oldest + 1)
 
-    def _since(self, since: int, group: Group) -> WatchEvents:
+    def _since(self, since: int) -> CacheEvents:
         found: CacheEvents = []
         for event in reversed(self._ring):
             if event.revision <= since:
                 break
             found.append(event)
         found.reverse()
-        told: WatchEvents = []
-        for event in found:
-            if group.covers(event.entry):
-                selected = group.select(event)
-                event.forget()
-                if selected is not None:
-                    told.append(selected)
-        return told
+        return found
 
     def forget(self, watch: Watch, group: Group) -> None:
         """A watch has ended."""
@@ -419,9 +413,11 @@ def _initial(
     An empty batch says that many were looked at in vain.
     """
     events: WatchEvents = []
-    size = seen = 0
+    size = seen = looked = 0
     for entry in entries:
         seen += 1
+        if matches is not None:
+            looked += len(entry.data)
         try:
             if group.covers(entry) and (matches is None or matches(entry)):
                 events.append(WatchEvent(ADDED, entry.revision, entry))
@@ -429,9 +425,9 @@ def _initial(
         except Unreadable:
             continue  # it is set aside now
         finally:
-            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= _BATCH_SEEN:
+            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= _BATCH_SEEN or looked >= _BATCH_LOOKED:
                 batch, events = Batch(events), []
-                size = seen = 0
+                size = seen = looked = 0
                 yield batch
     if events:
         yield Batch(events)
@@ -439,12 +435,26 @@ def _initial(
         yield Batch([WatchEvent(BOOKMARK, revision, None, None, True)])
 
 
-def _batches(events: list[WatchEvent]) -> Iterator[Batch]:
-    start, size = 0, 0
-    for position, event in enumerate(events):
-        size += len(event.entry.data) if event.entry is not None else 0
-        if size >= _BATCH_BYTES or position + 1 - start >= _BATCH_EVENTS:
-            yield Batch(events[start : position + 1])
-            start, size = position + 1, 0
-    if start < len(events):
-        yield Batch(events[start:])
+def _past(history: list[CacheEvent], group: Group) -> Iterator[Batch]:
+    """What a watch has missed, likewise.  Raises Compacted when a state that it must be compared with cannot be read."""
+    events: WatchEvents = []
+    size = seen = looked = 0
+    for event in history:
+        seen += 1
+        if group.covers(event.entry):
+            if group.matches is not None:
+                looked += len(event.entry.data)
+            try:
+                selected = group.select(event)
+            except Unreadable:
+                raise Compacted(event.revision, event.revision + 1) from None
+            event.forget()
+            if selected is not None:
+                events.append(selected)
+                size += len(event.entry.data)
+        if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= _BATCH_SEEN or looked >= _BATCH_LOOKED:
+            batch, events = Batch(events), []
+            size = seen = looked = 0
+            yield batch
+    if events:
+        yield Batch(events)

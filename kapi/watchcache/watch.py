@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
+from kapi.store.errors import Compacted
 from kapi.watchcache.event import Batch
 from kapi.watchcache.selection import Group
 
@@ -19,6 +21,7 @@ log = Logger()
 OnBatch = Callable[[Batch], None]
 OnEnd = Callable[["Exception | None"], None]
 _PER_PUMP = 8  # batches of a backlog written in one turn, so that others get theirs
+_LONGEST_PUMP = 0.01  # seconds of a turn after which no further batch is begun
 
 
 class Watch:
@@ -144,10 +147,17 @@ class Watch:
     def _pump(self) -> None:
         """Delivers backlog and queue until the client is slow or all is delivered."""
         self._pumping = False
-        for _ in range(_PER_PUMP):
+        until = perf_counter() + _LONGEST_PUMP
+        for number in range(_PER_PUMP):
             if self.ended or self._paused or self._queue is None:
                 return
-            batch = next(self._backlog, None) if self._backlog is not None else None
+            if number and perf_counter() > until:
+                break
+            try:
+                batch = next(self._backlog, None) if self._backlog is not None else None
+            except Compacted as error:
+                self.end(error)
+                return
             if batch is None:
                 self._backlog = None
                 if not self._queue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from typing import Any
+from unittest.mock import patch
 
 from twisted.internet.defer import Deferred
 
@@ -15,6 +16,7 @@ from kapi.registry.client import Subscription
 from kapi.store.errors import Compacted, StoreUnavailable
 from kapi.store.interface import Change, StoredObject
 from kapi.watchcache import reload
+from kapi.watchcache.cache import _BATCH_SEEN
 from kapi.watchcache.metrics import families
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from tests.watchcache.test_cache import CacheTest, Client, halves
@@ -135,6 +137,35 @@ class OneObject(CacheTest):
         ):
             self.assertNotEqual(problem_of(data, 7, "a"), "", data)
         self.assertNotEqual(problem_of(head + b"7" + tail, 7, "another"), "")
+
+
+class LongHistory(CacheTest):
+    def test_a_selection_of_it_is_made_in_several_turns(self) -> None:
+        count = 3 * _BATCH_SEEN
+        for number in range(count):
+            self.create(f"p{number}", node="n" if number == count - 1 else "m")
+        client, ends = Client(), 0
+        with patch("kapi.watchcache.watch._LONGEST_PUMP", 0.0):
+            predicate = Predicate(parse_labels(""), parse_fields("spec.nodeName=n"))
+            client.watch = self.pods.watch(0, client.batches.append, client.ends.append, predicate=predicate)
+            self.assertEqual(self.pods.get("ns", f"p{count - 1}")._fields, None, "nothing is looked at yet")
+            while not client.told:
+                call = self.clock.calls.pop(0)
+                call.called = 1
+                call.func()
+                ends += 1
+            self.create("q", node="n")
+            self.turn()
+        self.assertGreater(ends, 1)
+        self.assertEqual([key for _, key, _ in client.told], [f"ns/p{count - 1}", "ns/q"])
+
+    def test_a_former_state_that_cannot_be_read_ends_it(self) -> None:
+        head, tail = halves("late")
+        first = self.run_async(self.store.create("core/pods/ns/late", head, tail[:-1] + b',"n":1e400}'))
+        self.update("late", first, node="n")
+        client = self.watch(0, fields="spec.nodeName=n")
+        self.assertIsInstance(client.ends[0], Compacted)
+        self.assertEqual(self.watch(2).ends, [])
 
 
 class OneResource(CacheTest):
