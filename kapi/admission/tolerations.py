@@ -2,37 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import inf
 from typing import Any
 
+import orjson
+
+from kapi.machinery.checkpoint import steps
+
 Toleration = dict[str, Any]
+_Key = tuple[str, str, str | None]
+
+
+class Covering:
+    """Tolerations by what they tolerate: whether one of them covers another is looked up."""
+
+    def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
+        self._known: set[bytes] = set()
+        #: key, effect and value (None: any) -> the two that last longest: seconds and which it is
+        self._longest: dict[_Key, list[tuple[float, bytes]]] = {}
+        for toleration in steps(tolerations):
+            self.add(toleration)
+
+    def add(self, toleration: Toleration) -> None:
+        encoded = _encoded(toleration)
+        self._known.add(encoded)
+        operator = toleration.get("operator") or "Equal"
+        if operator not in ("Equal", "Exists"):
+            return
+        effect, seconds = toleration.get("effect") or "", toleration.get("tolerationSeconds")
+        value = None if operator == "Exists" else toleration.get("value", "")
+        lasting = inf if effect != "NoExecute" or seconds is None else seconds
+        longest = self._longest.setdefault((toleration.get("key") or "", effect, value), [])
+        if all(other != encoded for _, other in longest):
+            longest.append((lasting, encoded))
+            longest.sort(reverse=True)
+            del longest[2:]
+
+    def covers(self, narrow: Toleration, *, equal: bool = True) -> bool:
+        """Whether one of them tolerates all that this one does; ``equal``: the same one counts, too."""
+        encoded = _encoded(narrow)
+        if encoded in self._known and equal:
+            return True
+        key, effect, seconds = narrow.get("key") or "", narrow.get("effect") or "", narrow.get("tolerationSeconds")
+        values = [None, narrow.get("value", "")] if narrow.get("operator") == "Equal" else [None]
+        for value in values:
+            for wide_key in {key, ""} if value is None else {key}:
+                for wide_effect in {effect, ""}:
+                    for lasting, other in self._longest.get((wide_key, wide_effect, value), ()):
+                        if other != encoded and (lasting == inf or seconds is not None and seconds <= lasting):
+                            return True
+        return False
+
+
+def _encoded(toleration: Toleration) -> bytes:
+    return orjson.dumps(toleration, option=orjson.OPT_SORT_KEYS)
 
 
 def merged(first: list[Toleration], second: list[Toleration]) -> list[Toleration]:
     """Both lists without what another of them covers; of equal ones the first stays."""
     everything = [*first, *second]
-    kept: list[Toleration] = []
-    for i, toleration in enumerate(everything):
-        if any(covers(other, toleration) for other in kept):
-            continue
-        if any(other != toleration and covers(other, toleration) for other in everything[i + 1 :]):
-            continue
-        kept.append(toleration)
+    later = Covering()
+    covered_later = [False] * len(everything)
+    for i in steps(range(len(everything) - 1, -1, -1)):
+        covered_later[i] = later.covers(everything[i], equal=False)
+        later.add(everything[i])
+    kept, known = [], Covering()
+    for i, toleration in enumerate(steps(everything)):
+        if not covered_later[i] and not known.covers(toleration):
+            kept.append(toleration)
+            known.add(toleration)
     return kept
-
-
-def covers(wide: Toleration, narrow: Toleration) -> bool:
-    """Whether one toleration tolerates all that another does."""
-    if wide == narrow:
-        return True
-    operator = wide.get("operator") or "Equal"
-    if narrow.get("key", "") != wide.get("key", "") and (wide.get("key") or operator != "Exists"):
-        return False
-    if wide.get("effect") and narrow.get("effect", "") != wide["effect"]:
-        return False
-    if wide.get("effect") == "NoExecute" and wide.get("tolerationSeconds") is not None:
-        seconds = narrow.get("tolerationSeconds")
-        if seconds is None or seconds > wide["tolerationSeconds"]:
-            return False
-    if operator == "Equal":
-        return narrow.get("operator") == "Equal" and wide.get("value", "") == narrow.get("value", "")
-    return operator == "Exists"

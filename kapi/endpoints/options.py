@@ -210,9 +210,7 @@ def default_manager(ctx: RequestContext) -> str:
     """The user agent up to the first slash, as the field manager's name."""
     agent = (ctx.header("user-agent") or "").split("/", 1)[0]
     kept = "".join(char for char in agent if char.isprintable())
-    while len(kept.encode()) > 128:
-        kept = kept[:-1]
-    return kept or "unknown"
+    return kept.encode()[:128].decode("utf-8", "ignore") or "unknown"
 
 
 def delete_options_from_query(ctx: RequestContext) -> Object:

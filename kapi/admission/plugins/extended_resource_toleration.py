@@ -23,16 +23,20 @@ class ExtendedResourceToleration(Plugin):
             for name in (container.get("resources") or {}).get("requests") or ()
             if is_extended(name)
         }
+        if not names:
+            return
+        tolerations = spec.setdefault("tolerations", [])
+        places: dict[Any, int] = {}
+        for i, toleration in enumerate(tolerations):
+            if [toleration.get(key) for key in ("operator", "effect", "value")] == ["Exists", "NoSchedule", None]:
+                places.setdefault(toleration.get("key"), i)
         for name in sorted(names):
             wanted = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
-            tolerations = spec.setdefault("tolerations", [])
-            for i, toleration in enumerate(tolerations):
-                same = all(toleration.get(key) == wanted.get(key) for key in ("key", "operator", "effect", "value"))
-                if same:
-                    tolerations[i] = wanted
-                    break
-            else:
+            place = places.get(name)
+            if place is None:
                 tolerations.append(wanted)
+            else:
+                tolerations[place] = wanted
 
 
 def is_extended(name: str) -> bool:

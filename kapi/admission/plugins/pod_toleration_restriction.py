@@ -9,7 +9,8 @@ import orjson
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
-from kapi.admission.tolerations import Toleration, covers, merged
+from kapi.admission.tolerations import Covering, Toleration, merged
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import generic, not_found
 from kapi.resources.shared.qos import qos_class
@@ -53,7 +54,10 @@ class PodTolerationRestriction(Plugin):
         allowed, whose = await self._annotated(attributes.namespace, _ALLOWED), "namespace"
         if allowed is None:
             allowed, whose = self.allowed, "cluster"
-        if allowed and not all(any(covers(wide, toleration) for wide in allowed) for toleration in tolerations):
+        if not allowed:
+            return
+        covering = Covering(allowed)
+        if not all(covering.covers(toleration) for toleration in steps(tolerations)):
             raise generic(
                 f"pod tolerations (possibly merged with namespace default tolerations) conflict with its {whose} whitelist"
             )
@@ -66,9 +70,22 @@ class PodTolerationRestriction(Plugin):
         if text is None:
             return None
         try:
-            return list(orjson.loads(text)) if text else []
-        except (orjson.JSONDecodeError, TypeError) as error:
+            found = orjson.loads(text) if text else []
+        except orjson.JSONDecodeError as error:
             raise generic(str(error)) from None
+        if found is None:
+            return []
+        if not isinstance(found, list) or not all(map(_is_toleration, found)):
+            raise generic("json: cannot unmarshal into Go value of type []v1.Toleration")
+        return found
+
+
+def _is_toleration(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        type(item) is (int if name == "tolerationSeconds" else str)
+        for name, item in value.items()
+        if name in ("key", "operator", "value", "effect", "tolerationSeconds")
+    )
 
 
 def make(initializer: Initializer, configuration: Any) -> Plugin:
