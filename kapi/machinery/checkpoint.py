@@ -7,6 +7,7 @@ changed: whatever else the server does may happen inside the call.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from operator import length_hint
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
@@ -67,6 +68,18 @@ def commit() -> None:
     """
     if current is not None:
         current.commit()
+
+
+@contextmanager
+def in_one_piece() -> Iterator[None]:
+    """No checkpoint counts in here: others see all of what is done, or nothing."""
+    global current, running
+    before = current, running
+    current = running = None
+    try:
+        yield
+    finally:
+        current, running = before
 
 
 def steps(items: Iterable[Item], every: int = _EVERY) -> Iterable[Item]:

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, execute
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.checkpoint import Call, in_one_piece, steps
 from kapi.machinery.gvk import GroupResource
 from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
@@ -161,7 +161,12 @@ class Caches:
     def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
         """Takes all there is; a second time, every watch ends with 410, for its history has a gap."""
         found, events = self._prepared(objects, history)
-        # from here on there is no checkpoint: others see all of it, or nothing
+        with in_one_piece():
+            self._take(found, events, history, revision)
+
+    def _take(
+        self, found: dict[Cache, Contents], events: deque[_Logged], history: Sequence[Change], revision: int
+    ) -> None:
         again = self.ready
         if again:
             log.warn("the store's history was lost; all watches begin anew")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.gvk import GroupResource
 from kapi.server.slices import Slices
 from kapi.store.errors import Compacted
 from kapi.store.interface import Change, StoredObject
@@ -57,6 +58,21 @@ class InSlices(CacheTest):
         later = self.watch(COUNT + 7)
         self.turns()
         self.assertEqual([key for _, key, _ in later.told], expected[-2:])
+
+    def test_all_resources_are_taken_at_once(self) -> None:
+        self.create("old")
+        maps = self.caches.cache(GroupResource("", "configmaps"))
+        self.run_async(self.store.create("core/configmaps/ns/m", *halves("m")))
+        done = self.slices.call(self.caches.reset, [stored(1, 11), stored(2, 12)], [], 12)
+        seen: list[tuple[int, ...]] = []
+
+        def look() -> bool:
+            seen.append((len(self.pods), len(maps), self.caches.revision))
+            return bool(done.called)
+
+        self.turns(look)
+        self.successResultOf(done)
+        self.assertEqual(set(seen), {(1, 1, 2), (2, 0, 12)})
 
     def test_a_cache_made_meanwhile_is_loaded_with_the_others(self) -> None:
         done = self.slices.call(self.caches.reset, [stored(number, number + 1) for number in range(COUNT)], [], COUNT)
