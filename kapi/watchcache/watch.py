@@ -158,6 +158,10 @@ class Watch:
             except Compacted as error:
                 self.end(error)
                 return
+            except Exception:
+                log.failure("selecting what a watch is to begin with failed; it ends")
+                self.end(None)
+                return
             if batch is None:
                 self._backlog = None
                 if not self._queue:

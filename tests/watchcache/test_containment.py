@@ -159,6 +159,16 @@ class LongHistory(CacheTest):
         self.assertGreater(ends, 1)
         self.assertEqual([key for _, key, _ in client.told], [f"ns/p{count - 1}", "ns/q"])
 
+    def test_a_selection_that_fails_ends_its_watch(self) -> None:
+        self.create("a", node="n")
+        client = Client()
+        predicate = Predicate(parse_labels(""), parse_fields("spec.nodeName=n"))
+        client.watch = self.pods.watch(0, client.batches.append, client.ends.append, predicate=predicate)
+        with patch("kapi.watchcache.selection.Group.select", lambda group, event: 1 / 0):
+            self.turn()
+        self.assertEqual((client.told, client.ends, self.pods.watches), ([], [None], 0))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
     def test_a_former_state_that_cannot_be_read_ends_it(self) -> None:
         head, tail = halves("late")
         first = self.run_async(self.store.create("core/pods/ns/late", head, tail[:-1] + b',"n":1e400}'))
