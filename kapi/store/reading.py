@@ -75,16 +75,19 @@ class Reading:
             raise StoreUnavailable(f"{self._where}: {error}") from None
 
     async def due(self, now: float, limit: int) -> list[Due]:
-        """What has expired, for the sweeper."""
-        keys = await self.ask("ZRANGEBYSCORE", self._keys.expires, "-inf", f"{now:.3f}", "LIMIT", 0, limit)
-        if not keys:
-            return []
+        """What has expired, for the sweeper.  Names without an object, as a restore may leave them, are passed over."""
         found: list[Due] = []
-        for key, value in zip(keys, await self.ask("HMGET", self._keys.objects, *keys), strict=True):
-            if value is None:
-                continue
-            try:
-                found.append(Due(key.decode(), *read_halves(value)))
-            except ValueError as error:
-                self._skipped.add(OBJECTS, key, error)
-        return found
+        start = 0
+        while len(found) < limit:
+            keys = await self.ask("ZRANGEBYSCORE", self._keys.expires, "-inf", f"{now:.3f}", "LIMIT", start, limit)
+            if not keys:
+                break
+            for key, value in zip(keys, await self.ask("HMGET", self._keys.objects, *keys), strict=True):
+                if value is None:
+                    continue
+                try:
+                    found.append(Due(key.decode(), *read_halves(value)))
+                except ValueError as error:
+                    self._skipped.add(OBJECTS, key, error)
+            start += limit
+        return found[:limit]

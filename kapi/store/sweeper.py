@@ -64,11 +64,12 @@ class Sweeper:
         swept = 0
         while True:
             batch = await self._store.due(self._clock(), BATCH)
+            before = swept
             for due in batch:
                 try:
                     await self._store.delete(due.key, due.revision, due.head, due.tail)
                     swept += 1
                 except (KeyMissing, RevisionConflict):
                     continue  # somebody else was faster, or gave it more time
-            if len(batch) < BATCH:
+            if len(batch) < BATCH or swept == before:
                 return swept

@@ -19,6 +19,7 @@ from kapi.store.errors import KeyExists, OutcomeUnknown, StoreUnavailable, Unsui
 from kapi.store.factory import embedded_store, external_store
 from kapi.store.interface import Change, StoredObject
 from kapi.store.loading import continues
+from kapi.store.sweeper import BATCH
 from tests.store.contract import HEAD, TAIL, Recorder, data
 from tests.store.servers import Server
 
@@ -253,6 +254,13 @@ class SharedServer(FeedCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         await self.write("c")
         await self.until(lambda: self.names == ["c"])
+
+    async def test_names_without_an_object_do_not_keep_others_from_expiring(self) -> None:
+        stale = [word for number in range(BATCH + 50) for word in (1, f"g/r/n/gone{number}")]
+        await self.ask("ZADD", "{kapi}:expires", *stale)
+        await self.store.create("g/r/n/old", HEAD, TAIL, expires=2.0)
+        self.assertEqual(await self.store._sweeper.sweep(), 1)
+        await self.until(lambda: self.names == [])
 
     async def test_a_store_that_stops_while_it_connects_ends(self) -> None:
         connections = self.store._connections
