@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint
+from kapi.schema.protobuf_writing import varint
 
 Tree = Any
 #: (field number, value) -> the encoded field, or fields
@@ -20,19 +21,8 @@ Encode = Callable[[Tree], bytes]
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
-def _varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _field(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
+    return varint(number << 3 | _BYTES) + varint(len(data)) + data
 
 
 # -- values of fields
@@ -43,15 +33,15 @@ def string(number: int, value: Tree) -> bytes:
 
 
 def boolean(number: int, value: Tree) -> bytes:
-    return _varint(number << 3 | _VARINT) + b"\x01" if value else b""
+    return varint(number << 3 | _VARINT) + b"\x01" if value else b""
 
 
 def integer(number: int, value: Tree) -> bytes:
-    return _varint(number << 3 | _VARINT) + _varint(int(value) & 0xFFFFFFFFFFFFFFFF) if value else b""
+    return varint(number << 3 | _VARINT) + varint(int(value) & 0xFFFFFFFFFFFFFFFF) if value else b""
 
 
 def double(number: int, value: Tree) -> bytes:
-    return _varint(number << 3 | _FIXED64) + struct.pack("<d", value) if value else b""
+    return varint(number << 3 | _FIXED64) + struct.pack("<d", value) if value else b""
 
 
 def any_value(number: int, value: Tree) -> bytes:
@@ -110,7 +100,7 @@ class Message:
 
 def _additional_properties(tree: Tree) -> bytes:
     if isinstance(tree, bool):  # of a choice, zero is told as well
-        return _varint(2 << 3 | _VARINT) + (b"\x01" if tree else b"\x00")
+        return varint(2 << 3 | _VARINT) + (b"\x01" if tree else b"\x00")
     return _field(1, schema(tree))
 
 
