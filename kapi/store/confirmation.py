@@ -66,10 +66,8 @@ class Confirmation:
 
     # -- the connections
 
-    async def attach(
-        self, commands: Connection, fence: Connection, asker: Connection, revision: int, disk: bool
-    ) -> None:
-        """Begins with new connections. What a follower was fed up to ``revision`` counts as confirmed.
+    async def attach(self, commands: Connection, fence: Connection, asker: Connection, disk: bool) -> None:
+        """Begins with new connections, on which nothing is confirmed yet: they may lead to another history.
 
         ``disk``: wait until the replicas have it on disk.  Raises ConnectionGone, txredisapi.ResponseError.
         """
@@ -86,9 +84,13 @@ class Confirmation:
         else:
             self._wait = ("WAIT", self.replicas, _CYCLE)
         self._commands, self._fence, self._asker = commands, fence, asker
-        self.confirmed = revision
+        self.confirmed = 0
         self._cycle = None
         self._hold(Deferred(), None, False).addErrback(lambda _: None)  # says soon whether there are replicas
+
+    def continues(self, revision: int) -> None:
+        """The history at the other end is found to be one that is confirmed up to this revision."""
+        self.confirmed = max(self.confirmed, revision)
 
     def _ask_on(self, asker: Connection) -> None:
         asked = asker.execute_command("WAIT", _NEVER, _IDLE)

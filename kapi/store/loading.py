@@ -2,12 +2,15 @@
 
 The objects are scanned while others may write; the changes since the scan began are then applied to what was seen,
 which gives the state at one revision.  The changes that are still known go along as history.
+
+Where replicas have to confirm what is shown (docs/adr/0016), the follower gets no state that is not, and the changes it
+missed are left to who reads on from there.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import execute
@@ -56,8 +59,18 @@ class Progress:
         return True
 
 
-async def synchronize(connection: Connection, keys: Keys, progress: Progress, where: str = "the store") -> None:
-    """Brings the follower up to date: by the changes it missed, else by everything.  Raises UnsuitableStore."""
+#: done once replicas have all that the store had at the call
+Confirm = Callable[[], Awaitable[object]]
+
+
+async def synchronize(
+    connection: Connection, keys: Keys, progress: Progress, where: str = "the store", confirm: Confirm | None = None
+) -> None:
+    """Brings the follower up to date: by the changes it missed, else by everything.
+
+    With ``confirm`` the missed changes are not read, only found to be there.  Raises UnsuitableStore, and StoreUnavailable
+    when nothing is confirmed.
+    """
     await check_types(connection, keys, where)
     await repair(connection, keys, progress.skipped)
     run = await _identify(connection, keys)
@@ -66,14 +79,19 @@ async def synchronize(connection: Connection, keys: Keys, progress: Progress, wh
             counter, _ = await position(connection, keys)
             entries = await _entries(connection, keys, progress.revision)
             page = progress.skipped.changes(entries)
+            if confirm is not None:
+                if page[0].revision == progress.revision + 1 if page else progress.revision >= counter:
+                    return
+                break
             if not progress.advance(page):
                 break
             if progress.revision >= counter:
                 return
             if not page:
                 break
-    progress.run = run
-    await _load(connection, keys, progress)
+    if confirm is not None:
+        await confirm()  # while nothing is confirmed, nothing large is read and held
+    await _load(connection, keys, progress, run, confirm)
 
 
 async def position(connection: Connection, keys: Keys) -> tuple[int, bytes]:
@@ -121,7 +139,7 @@ async def _continues(connection: Connection, keys: Keys, progress: Progress) -> 
     return await continues(connection, keys, progress.revision, progress.newest)
 
 
-async def _load(connection: Connection, keys: Keys, progress: Progress) -> None:
+async def _load(connection: Connection, keys: Keys, progress: Progress, run: bytes, confirm: Confirm | None) -> None:
     counter, _ = await position(connection, keys)
     found = await scan(connection, keys, progress.skipped)
     newest = max((obj.revision for obj in found.values()), default=0)
@@ -136,6 +154,9 @@ async def _load(connection: Connection, keys: Keys, progress: Progress) -> None:
             break
         history.extend(progress.skipped.changes(entries))
         number, sequence = identifier_of(entries[-1])
+    if confirm is not None:
+        await confirm()
+    progress.run = run
     feed = progress.call if progress.fed else execute  # at the start nobody else waits
     progress.fed = True
     await feed(_feed, progress, found, history, counter)

@@ -1,7 +1,7 @@
 """What a store is asked: objects, the revision counter, what has expired.
 
 Nothing is answered that fail-over could take back: where replicas must have what was written, a read waits until they have it
-(``kapi.store.confirmation``).  A scan is for who waits for a revision afterwards.
+(``kapi.store.confirmation``).  A scan's objects are each of another revision: it is for who waits for the newest afterwards.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ class Reading:
     async def get(self, key: str) -> StoredObject | None:
         name = key.encode()
         value = await self.ask("HGET", self._keys.objects, name)
-        if self._confirmation is not None:
-            await self._confirmed(self._confirmation, counter_of(await self.ask("GET", self._keys.revision)))
+        await self._all_confirmed()
         return None if value is None else read_value(name, value)
 
     async def position(self) -> tuple[int, bytes]:
@@ -61,6 +60,11 @@ class Reading:
             newest = max(newest, await self._confirmed(self._confirmation, newest))
         return newest, run or b""
 
+    async def _all_confirmed(self) -> None:
+        """What was just read is; on the connection that it came from, for another one may lead to another history."""
+        if self._confirmation is not None:
+            await self._confirmed(self._confirmation, counter_of(await self.ask("GET", self._keys.revision)))
+
     async def _confirmed(self, confirmation: Confirmation, newest: int) -> int:
         try:
             return await confirmation.at_least(newest)
@@ -70,9 +74,11 @@ class Reading:
     async def scan(self, prefix: str) -> Sequence[StoredObject]:
         connection = self._connection()
         try:
-            return list((await scan(connection, self._keys, self._skipped, prefix)).values())
+            found = list((await scan(connection, self._keys, self._skipped, prefix)).values())
         except (ConnectionGone, txredisapi.ResponseError) as error:
             raise StoreUnavailable(f"{self._where}: {error}") from None
+        await self._all_confirmed()
+        return found
 
     async def due(self, now: float, limit: int) -> list[Due]:
         """What has expired, for the sweeper.  Names without an object, as a restore may leave them, are passed over."""

@@ -141,7 +141,6 @@ class RedisStore:
                     if self._reactor.seconds() > deadline:
                         raise
                     await deferLater(self._reactor, 0.05, lambda: None)
-            await self._first_confirmation()
         except BaseException:
             self._watchdog.stop()
             self._drop()
@@ -261,12 +260,17 @@ class RedisStore:
                 # nothing that an earlier connection left unread may be executed after we have caught up
                 await connection.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             reader = connection if self.exclusive else await self._connections.connect()
-            if self._progress is not None:
-                await synchronize(reader, self._keys, self._progress, str(self.address))
-            if self._confirmation is not None:
+            confirmation, confirm = self._confirmation, None
+            if confirmation is not None:
                 fence, asker = await self._connections.connect(), await self._connections.connect()
-                revision = self._progress.revision if self._progress is not None else 0
-                await self._confirmation.attach(connection, fence, asker, revision, tells_disk(info))
+                await confirmation.attach(connection, fence, asker, tells_disk(info))
+                confirm = confirmation.revision
+                if not self._started:
+                    await self._first_confirmation()
+            if self._progress is not None:
+                await synchronize(reader, self._keys, self._progress, str(self.address), confirm)
+                if confirmation is not None:
+                    confirmation.continues(self._progress.revision)
         except (ConnectionGone, txredisapi.ResponseError) as error:
             raise self._interpret(error) from None
         if self._stopping or place != self._connections.place:  # what was opened since ``_drop`` is not wanted any more
@@ -276,7 +280,7 @@ class RedisStore:
         self._connection = connection
         self._last_written = 0
         if not self.exclusive and self._progress is not None:
-            confirmed = self._confirmation.reached if self._confirmation is not None else None
+            confirmed = confirmation.reached if confirmation is not None else None
             StreamReader(reader, self._keys, self._progress, confirmed).start()
 
     def _look(self) -> None:

@@ -15,7 +15,7 @@ from tests.store.servers import Server
 NAME = "mymaster"
 DOWN_AFTER = 1000  # milliseconds
 LOGIN = "kapi:pw"
-_DURABLE = {
+DURABLE = {
     "appendonly": "yes",
     "appendfsync": "always",
     "repl_diskless_sync_delay": "0",
@@ -43,7 +43,7 @@ class Replicated:
     """``sentinels`` 0 makes no Sentinel: then ``url`` is the primary's own."""
 
     def __init__(self, replicas: int = 1, sentinels: int = 3, password: str = "", **settings: str) -> None:
-        settings = {**_DURABLE, **settings}
+        settings = {**DURABLE, **settings}
         self.primary = Server(**settings)
         self.replicas = [Server(replicaof=f"127.0.0.1 {self.primary.port}", **settings) for _ in range(replicas)]
         quorum = sentinels // 2 + 1

@@ -20,7 +20,7 @@ class Cycles(SynchronousTestCase):
         self.confirmation = Confirmation(self.clock, Keys.under("kapi"), 1, lambda: "")
         self.fence, self.asker = self.connection(), self.connection()
         attached = Deferred.fromCoroutine(
-            self.confirmation.attach(self.connection(), self.fence, self.asker, 5, disk=False)
+            self.confirmation.attach(self.connection(), self.fence, self.asker, disk=False)
         )
         self.successResultOf(attached)
         self.answer(5)

@@ -16,7 +16,8 @@ from kapi.store.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from kapi.store.factory import external_store
 from kapi.store.redis_store import RedisStore
 from tests.store.contract import HEAD, TAIL, Recorder
-from tests.store.replicated import Replicated, ask
+from tests.store.replicated import DURABLE, LOGIN, Replicated, ask
+from tests.store.servers import Server
 
 _WRITERS = 8
 
@@ -151,7 +152,7 @@ class Acknowledgement(ReplicatedCase):
             await store.create("a/b/c/3", HEAD, TAIL)
         self.assertNotIsInstance(caught.exception, OutcomeUnknown)
         self.assertEqual(int(ask(servers.primary.port, "GET", "{kapi}:revision")), first + 1)
-        for read in (store.revision, lambda: store.get("a/b/c/2")):
+        for read in (store.revision, lambda: store.get("a/b/c/2"), lambda: store.scan("a/b/")):
             with self.assertRaisesRegex(StoreUnavailable, "written last is not confirmed"):
                 await read()
         self.assertEqual(sorted(recorder.objects), ["a/b/c/1"], "what fail-over can lose is not shown")
@@ -193,9 +194,10 @@ class Acknowledgement(ReplicatedCase):
 
     async def test_a_start_without_replicas_is_one_clear_line(self) -> None:
         self.patch(confirmation, "PATIENCE", 1.0)
-        store = external_store(self.replicated(0, sentinels=1).url, reactor)
+        store, recorder = external_store(self.replicated(0, sentinels=1).url, reactor), Recorder()
         with self.assertRaisesRegex(StoreUnavailable, "^redis.sentinel://.*: 0 of 1 replicas .*--redis-min-replicas=0"):
-            await store.start(Recorder())
+            await store.start(recorder)
+        self.assertEqual(recorder.resets, 0, "what nobody has confirmed is not shown")
         await store.stop()
 
     async def test_a_stopped_server_does_not_hold_the_start(self) -> None:
@@ -234,3 +236,77 @@ class Acknowledgement(ReplicatedCase):
         self.assertEqual(sorted(recorder.objects), ["a/b/c/1"])
         servers.signal(servers.replicas[0], signal.SIGCONT)
         await recorder.reached(2)
+
+
+class Reconnection(ReplicatedCase):
+    """What a server finds when it connects again may be on its way out."""
+
+    async def _unconfirmed(self, servers: Replicated, *keys: str) -> None:
+        """Somebody who waits for nothing writes to the primary."""
+        url = servers.primary.url.replace("://", f"://{LOGIN}@")
+        writer = await self.connected(url, min_replicas=0)
+        for key in keys:
+            await writer.create(key, HEAD, TAIL)
+        await writer.stop()
+
+    async def _reconnected(self, servers: Replicated, store: RedisStore) -> None:
+        before = store._connection
+        ask(servers.primary.port, "CLIENT", "KILL", "TYPE", "normal", login=tuple(LOGIN.split(":")))
+        await until(lambda: store._connection not in (None, before))
+
+    async def test_a_write_that_only_the_old_primary_had_is_never_shown(self) -> None:
+        servers, recorder = self.replicated(1), Recorder()
+        store = await self.connected(servers.url, recorder)
+        first = await store.create("core/things/ns/kept", HEAD, TAIL)
+        await recorder.reached(first)
+        servers.isolate()
+        await self._unconfirmed(servers, "core/things/ns/lost-1", "core/things/ns/lost-2")
+        await self._reconnected(servers, store)
+        self.assertEqual(store._connections.place, ("127.0.0.1", servers.primary.port), "it was replaced too early")
+        with self.assertRaises(StoreUnavailable):
+            await store.revision()
+        await until(lambda: store._connections.place == ("127.0.0.1", servers.replicas[0].port) and store.available)
+        self.assertEqual(sorted(recorder.objects), ["core/things/ns/kept"])
+        self.assertEqual((recorder.resets, recorder.revision), (1, first), "a watch goes on where it was")
+        servers.replicas.append(Server(replicaof=f"127.0.0.1 {servers.replicas[0].port}", **DURABLE))
+        self.addCleanup(servers.replicas[-1].stop)
+        await until(lambda: not any(check() for check in store.checks().values()), 40)
+        self.assertEqual(await store.create("core/things/ns/next", HEAD, TAIL), first + 1)
+        await recorder.reached(first + 1)
+        self.assertEqual([change.key.rpartition("/")[2] for change in recorder.history], ["kept", "next"])
+
+    async def test_what_was_written_meanwhile_is_shown_once_it_is_confirmed(self) -> None:
+        self.patch(confirmation, "PATIENCE", 1.0)
+        servers, recorder = self.replicated(1, sentinels=0), Recorder()
+        store = await self.connected(servers.url, recorder, min_replicas=1)
+        await recorder.reached(await store.create("a/b/c/1", HEAD, TAIL))
+        servers.cut_off(*servers.replicas)
+        await self._reconnected(servers, store)
+        self.assertEqual(await store.revision(), 1, "what was confirmed before can be read")
+        await self._unconfirmed(servers, "a/b/c/2")
+        await self._reconnected(servers, store)
+        with self.assertRaisesRegex(StoreUnavailable, "written last is not confirmed"):
+            await store.revision()
+        self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a/b/c/1"]))
+        servers.signal(servers.replicas[0], signal.SIGCONT)
+        await recorder.reached(2)
+        self.assertEqual(await store.revision(), 2)
+        self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a/b/c/1", "a/b/c/2"]))
+
+    async def test_what_has_to_be_loaded_anew_waits_as_well(self) -> None:
+        self.patch(confirmation, "PATIENCE", 0.5)
+        servers, recorder = self.replicated(1, sentinels=0), Recorder()
+        store = await self.connected(servers.url, recorder, min_replicas=1)
+        await recorder.reached(await store.create("a/b/c/1", HEAD, TAIL))
+        servers.cut_off(*servers.replicas)
+        await self._unconfirmed(servers, *(f"a/b/c/{number}" for number in range(2, 5)))
+        ask(servers.primary.port, "XTRIM", "{kapi}:changes", "MINID", "=", "4-0")
+        ask(servers.primary.port, "CLIENT", "KILL", "TYPE", "normal")
+        await until(lambda: "0 of 1 replicas" in store._why)
+        self.assertFalse(store.available)
+        self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a/b/c/1"]))
+        servers.signal(servers.replicas[0], signal.SIGCONT)
+        await recorder.reached(4)
+        self.assertEqual((recorder.resets, len(recorder.objects)), (2, 4))
+        await until(lambda: store.available)
+        self.assertEqual(await store.create("a/b/c/5", HEAD, TAIL), 5)
