@@ -16,10 +16,11 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.store.errors import Compacted
+from kapi.watchcache.backlog import initial, past
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
-from kapi.watchcache.selection import Group, GroupIndex, Matches, Selection, matcher
+from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import OnBatch, OnEnd, Watch
 
@@ -31,15 +32,10 @@ log = Logger()
 __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
 Entries = list[Entry]  # under names of their own: inside the class, list is a method
-WatchEvents = list[WatchEvent]
 CacheEvents = list[CacheEvent]
 _key = attrgetter("key")
 _SNAPSHOTS = 8  # former states kept for the pages of lists that are being read
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
-_BATCH_EVENTS = 500
-_BATCH_SEEN = 2_000  # entries that are looked at for a batch
-_BATCH_LOOKED = 1_000_000  # bytes of entries that a selection looks into for a batch
-_BATCH_BYTES = 64_000
 
 
 class Cache:
@@ -223,9 +219,9 @@ class Cache:
             after = max(since, now)
         group = self._groups.group(selection, predicate)
         if initial_events:
-            backlog = _initial(_within(self._borrow(), namespace), group, matcher(predicate), now, initial_end)
+            backlog = initial(_within(self._borrow(), namespace), group, matcher(predicate), now, initial_end)
         elif since is not None and self._ring and self._ring[-1].revision > since:
-            backlog = _past(self._since(since), group)
+            backlog = past(self._since(since), group)
         deadline = self._caches.seconds() + timeout if timeout else 0.0
         watch = Watch(self, group, on_batch, on_end, after, backlog, bookmarks, deadline)
         group.watches[watch] = None
@@ -403,58 +399,3 @@ def _within(entries: list[Entry], namespace: str) -> list[Entry]:
     start = bisect_left(entries, namespace + "/", key=_key)
     end = bisect_left(entries, namespace + "0", lo=start, key=_key)  # "0" comes after "/"
     return entries[start:end]
-
-
-def _initial(
-    entries: list[Entry], group: Group, matches: Matches | None, revision: int, initial_end: bool
-) -> Iterator[Batch]:
-    """What the watch begins with, made when it is asked for: a slow client holds no more than one batch.
-
-    An empty batch says that many were looked at in vain.
-    """
-    events: WatchEvents = []
-    size = seen = looked = 0
-    for entry in entries:
-        seen += 1
-        if matches is not None:
-            looked += len(entry.data)
-        try:
-            if group.covers(entry) and (matches is None or matches(entry)):
-                events.append(WatchEvent(ADDED, entry.revision, entry))
-                size += len(entry.data)
-        except Unreadable:
-            continue  # it is set aside now
-        finally:
-            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= _BATCH_SEEN or looked >= _BATCH_LOOKED:
-                batch, events = Batch(events), []
-                size = seen = looked = 0
-                yield batch
-    if events:
-        yield Batch(events)
-    if initial_end:
-        yield Batch([WatchEvent(BOOKMARK, revision, None, None, True)])
-
-
-def _past(history: list[CacheEvent], group: Group) -> Iterator[Batch]:
-    """What a watch has missed, likewise.  Raises Compacted when a state that it must be compared with cannot be read."""
-    events: WatchEvents = []
-    size = seen = looked = 0
-    for event in history:
-        seen += 1
-        if group.covers(event.entry):
-            if group.matches is not None:
-                looked += len(event.entry.data)
-            try:
-                selected = group.select(event)
-            except Unreadable:
-                raise Compacted(event.revision, event.revision + 1) from None
-            event.forget()
-            if selected is not None:
-                events.append(selected)
-                size += len(event.entry.data)
-        if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= _BATCH_SEEN or looked >= _BATCH_LOOKED:
-            batch, events = Batch(events), []
-            size = seen = looked = 0
-            yield batch
-    if events:
-        yield Batch(events)

@@ -16,7 +16,7 @@ from kapi.registry.client import Subscription
 from kapi.store.errors import Compacted, StoreUnavailable
 from kapi.store.interface import Change, StoredObject
 from kapi.watchcache import reload
-from kapi.watchcache.cache import _BATCH_SEEN
+from kapi.watchcache.backlog import BATCH_SEEN
 from kapi.watchcache.metrics import families
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from tests.watchcache.test_cache import CacheTest, Client, halves
@@ -141,7 +141,7 @@ class OneObject(CacheTest):
 
 class LongHistory(CacheTest):
     def test_a_selection_of_it_is_made_in_several_turns(self) -> None:
-        count = 3 * _BATCH_SEEN
+        count = 3 * BATCH_SEEN
         for number in range(count):
             self.create(f"p{number}", node="n" if number == count - 1 else "m")
         client, ends = Client(), 0
