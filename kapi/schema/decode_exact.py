@@ -32,6 +32,17 @@ def go_number(value: Any) -> str:
     return repr(value)
 
 
+class _Struct:
+    """How far the decoding of a struct has come: its fields as Go would write them, and as they were given last."""
+
+    __slots__ = ("given", "inner", "out")
+
+    def __init__(self) -> None:
+        self.out: dict[str, Any] = {}
+        self.given: dict[str, Any] = {}
+        self.inner: dict[str, Any] = {}  # of fields that are structs (_Struct) or maps, as long as they are not null
+
+
 class ExactDecoder:
     """One decoding.  ``problems`` collects unknown and duplicate fields in the order of the text."""
 
@@ -71,10 +82,12 @@ class ExactDecoder:
             return [self._value(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(steps(value))]
         return self._scalar(value, type_, names, struct)
 
-    def _struct(self, value: dict[str, Any], type_: Type, path: str, names: tuple[str, ...]) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        given: set[str] = set()
-        raw: dict[str, Any] = {}
+    def _struct(
+        self, value: dict[str, Any], type_: Type, path: str, names: tuple[str, ...], earlier: _Struct | None = None
+    ) -> dict[str, Any]:
+        """``earlier`` is what the same field held, when it is given again: Go decodes the second value into the first."""
+        state = earlier or _Struct()
+        out, given = state.out, state.given
         for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             field = type_.fields.get(key)
@@ -83,25 +96,50 @@ class ExactDecoder:
                 continue
             if key in given:
                 self._problem(f'duplicate field "{below}"')
-                item = _onto(raw[key], item, field)
-            given.add(key)
-            raw[key] = item
+                item = _onto(given[key], item, field)
+            given[key] = item
             out.pop(key, None)
-            decoded = self._value(item, field.type, below, (*names, key), type_.name)
+            decoded = self._field(item, field.type, below, (*names, key), type_.name, key, state)
             if item is None and (field.pointer or field.omitempty or decoded is None):
                 continue
             if _kept(field, decoded) or keeps_empty(type_, key):
                 out[key] = decoded
+        result = dict(out)
         for key, template in always_emitted(type_):
             if key not in out:
-                out[key] = tree.copy(template)
-        return out
+                result[key] = tree.copy(template)
+        return result
 
-    def _map(self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str) -> dict[str, Any]:
+    def _field(
+        self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str, key: str, state: _Struct
+    ) -> Any:
+        """A field's value; a struct or map goes on from what the field held before."""
+        if not isinstance(value, dict) or type_.kind not in (Kind.STRUCT, Kind.MAP):
+            state.inner.pop(key, None)
+            return self._value(value, type_, path, names, struct)
+        inner = state.inner.get(key)
+        if type_.kind is Kind.MAP:
+            if inner is None:
+                inner = state.inner[key] = {}
+            return self._map(value, type_, path, names, struct, inner)
+        if inner is None:
+            inner = state.inner[key] = _Struct()
+        return self._struct(value, type_, path, names, inner)
+
+    def _map(
+        self,
+        value: Any,
+        type_: Type,
+        path: str,
+        names: tuple[str, ...],
+        struct: str,
+        out: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self._mismatch(value, type_, names, struct)
         assert type_.elem is not None
-        out: dict[str, Any] = {}
+        if out is None:
+            out = {}
         for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             if key in out:
@@ -165,16 +203,11 @@ def _plain(value: Any) -> Any:
 
 
 def _onto(first: Any, second: Any, field: Field) -> Any:
-    """What a field holds that is given twice: Go decodes the second value into the first."""
-    if second is None and not field.pointer and field.type.kind not in (Kind.MAP, Kind.LIST, Kind.BYTES):
-        return first
-    if field.type.kind in (Kind.STRUCT, Kind.MAP) and isinstance(first, dict) and isinstance(second, dict):
-        return Duplicated([*_pairs(first), *_pairs(second)]) if set(first) & set(second) else {**first, **second}
+    """What is decoded of a field's second value, after its first."""
+    kind = field.type.kind
+    if second is None and not field.pointer and kind not in (Kind.MAP, Kind.LIST, Kind.BYTES):
+        return {} if kind is Kind.STRUCT and isinstance(first, dict) else first
     return second
-
-
-def _pairs(value: dict[str, Any]) -> list[tuple[str, Any]]:
-    return value.pairs if isinstance(value, Duplicated) else list(value.items())
 
 
 def _kept(field: Field, value: Any) -> bool:

@@ -17,6 +17,7 @@ from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import walk_of
 from kapi.schema.types import Kind, Type
 from kapi.schema.zero import zero
+from tests.growth.counting import lines, steepest
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 POD = GroupVersionKind("", "v1", "Pod")
@@ -135,6 +136,30 @@ def test_a_second_map_is_decoded_into_the_first() -> None:
     for validation in ("Ignore", "Warn"):
         obj, _ = decoded('{"data":{"x":"1"},"data":{"y":"2"}}', validation=validation)
         assert obj["data"] == {"x": "1", "y": "2"}
+
+
+def test_all_values_of_a_field_are_decoded_into_one_another() -> None:
+    limits = '"limits":{"b":"1"},"limits":{"a":"1"}'
+    text = (
+        f'{{"spec":{{"resources":{{"limits":{{"c":"1"}}}},"resources":{{{limits}}},"nodeName":"n","resources":{{}}}}}}'
+    )
+    obj, warnings = decoded(text, POD)
+    assert obj["spec"]["resources"] == {"limits": {"a": "1", "b": "1", "c": "1"}}
+    assert warnings == ['duplicate field "spec.resources"', 'duplicate field "spec.resources.limits"']
+    obj, _ = decoded(
+        '{"metadata":{"name":"a"},"metadata":null,"spec":{"resources":{"claims":[]},"resources":null}}', POD
+    )
+    assert obj["metadata"] == {"name": "a"}, "null is no value of a struct"
+    assert "resources" not in obj["spec"], "but of a pointer"
+
+
+def test_a_field_that_is_given_often_takes_linear_time() -> None:
+    def work(count: int) -> Any:
+        text = ",".join(['"metadata":{"labels":{"b":"c"}},"data":{"a":"b"}'] * count)
+        return lines(lambda: decoded("{" + text + "}"))
+
+    growth, where = steepest(work(20), work(80), 100)
+    assert growth < 6, where
 
 
 def test_field_names_are_case_sensitive() -> None:
