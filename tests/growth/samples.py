@@ -36,6 +36,20 @@ class Place:
     def __str__(self) -> str:
         return f"{self.row.group or 'core'}/{self.row.version}/{self.row.plural}:{'.'.join(self.names)}"
 
+    def form(self) -> tuple[Any, ...]:
+        """What tells the list or map from others, beside its name."""
+        holder = (
+            self.types[-2]
+            if len(self.types) > 1
+            else type_of(GroupVersionKind(self.row.group, self.row.version, self.row.kind))
+        )
+        field, type_ = (holder.elem or holder).fields[self.names[-1]], self.types[-1]
+        assert type_.elem is not None
+        return (
+            type_.kind, type_.list_type, type_.list_map_keys, type_.map_type, type_.elem.kind,
+            field.patch_strategy, field.patch_merge_key,
+        )  # fmt: skip
+
     def body(self, count: int, *, distinct: bool = True, full: bool = False) -> Object:
         """An object with ``count`` entries there, which differ or are all the same (the keys of a map differ always).
 

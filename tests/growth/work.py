@@ -142,6 +142,8 @@ def _quietly(work: Callable[[], Any]) -> None:
         pass
 
 
+#: works by the schema alone
+GENERAL = frozenset([Work.strategic, Work.json, Work.merge, Work.ownership])
 #: what of it happens to the versions that are not stored is converting only
 WORK: tuple[Callable[[Work, Object], Callable[[], None]], ...] = (
     Work.create, Work.update, Work.strategic, Work.json, Work.merge, Work.ownership, Work.table,

@@ -49,7 +49,7 @@ def _item(item: Object, path: Path, errors: Errors) -> None:
     kind = item.get("type") or ""
     name_rule = check_container_resource_name if kind in ("Pod", "Container") else check_resource_name
     values = {name: item.get(name) or {} for name in _LISTS}
-    keys: list[str] = []
+    keys: dict[str, None] = {}  # in order
     for name in _LISTS:
         if kind == "Pod" and name in ("default", "defaultRequest"):
             if values[name]:
@@ -61,8 +61,7 @@ def _item(item: Object, path: Path, errors: Errors) -> None:
             errors.append(required(path.child("limits"), detail))
         for key in values[name]:
             errors += name_rule(key, path.child(name).key(key))
-            if key not in keys:
-                keys.append(key)
+            keys[key] = None
     for key in keys:
         errors += _compared(key, {name: values[name].get(key) for name in _LISTS}, path)
 
