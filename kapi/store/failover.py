@@ -26,7 +26,7 @@ log = Logger()
 _BACK_OFF = (0.1, 2.0)  # seconds before the first and the later attempts to reach a Sentinel again
 _LOOK = 0.25  # seconds between questions whether a Sentinel is there
 _MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
-_CALM = 5.0  # seconds after "-odown" until a fail-over that has begun before it would have shown
+_CALM = 5.0  # seconds after "-odown", or a vote, until a fail-over that has begun before it would have shown
 #: a fail-over under way, whether the primary is down or an operator wants it; the first is heard from who leads it only
 _BEGUN = (b"+try-failover", b"+failover-state-select-slave", b"+selected-slave", b"+promoted-slave")
 _GIVEN_UP = (
@@ -35,7 +35,9 @@ _GIVEN_UP = (
     b"-failover-abort-slave-timeout",
     b"-failover-abort-master-timeout",
 )
-_CHANNELS = (b"+switch-master", b"+odown", b"-odown", *_BEGUN, *_GIVEN_UP)
+#: who leads has the votes of most, so one of those that can be heard says this, of whichever primary, though it cannot
+_VOTED = b"+vote-for-leader"
+_CHANNELS = (b"+switch-master", b"+odown", b"-odown", _VOTED, *_BEGUN, *_GIVEN_UP)
 
 
 class Subscription(Connection):
@@ -69,6 +71,7 @@ class Sentinels:
         self._heard: dict[tuple[str, int], float] = {}  # Sentinel -> reactor seconds
         #: by Sentinel: the primary that it replaces or holds to be down, and until when at least (reactor seconds)
         self._leaving: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}
+        self._voted: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}  # likewise
         self._replacing: set[tuple[str, int]] = set()  # the Sentinels that lead a fail-over
         self._primary: tuple[str, int] | None = None  # the one that was named last
         self._epoch = -1
@@ -92,10 +95,14 @@ class Sentinels:
         for connection in list(self._connections.values()):
             connection.abort()
 
-    def distrust(self) -> str:
-        """Why the primary may have been replaced, or is about to be; "" when it is what it seems."""
+    def distrust(self, used: tuple[str, int] | None = None) -> str:
+        """Why the primary may have been replaced, or is about to be; "" when it is what it seems.
+
+        ``used`` is the one that the store is connected to, if that is another one than was named here.
+        """
         now = self._reactor.seconds()
-        if any(place == self._primary and until > now for place, until in self._leaving.values()):
+        signs = (*self._leaving.values(), *self._voted.values())
+        if any(until > now and place in (self._primary, used) for place, until in signs):
             return "the Sentinels hold the primary to be down, or replace it"
         late = now - self._contact
         heard = sum(1 for since in self._heard.values() if since > late)
@@ -118,13 +125,14 @@ class Sentinels:
                 delay, problem = _BACK_OFF[0], ""
                 await subscription.lost
                 self._connections.pop(sentinel, None)
-                self._stays(sentinel)
+                self._lost(sentinel)
             await deferLater(self._reactor, delay, lambda: None)
             delay = min(delay * 2, _BACK_OFF[1])
 
     async def _subscribe(self, host: str, port: int) -> Subscription:
         """Subscribes first and asks then, so that nothing is missed in between."""
         sentinel, address, reactor = (host, port), self._address, self._reactor
+        before = self._leaving.get(sentinel)
         endpoint = address.endpoint(reactor, host, port)
         subscription: Subscription = await endpoint.connect(Factory.forProtocol(Subscription)).addTimeout(
             PATIENCE, reactor
@@ -141,6 +149,8 @@ class Sentinels:
             if primary is None:
                 raise ValueError(f"does not know {address.master!r}")
             self._connections[sentinel] = subscription
+            if self._leaving.get(sentinel) is before:  # nothing was announced since
+                self._stays(sentinel)
             self._take(sentinel, primary)
         except BaseException:
             subscription.abort()
@@ -161,9 +171,17 @@ class Sentinels:
             self._on_primary(primary.place)
 
     def _stays(self, sentinel: tuple[str, int]) -> None:
-        """As far as this Sentinel knows, or as we can know from it."""
+        """As far as this Sentinel knows."""
         self._leaving.pop(sentinel, None)
         self._replacing.discard(sentinel)
+
+    def _lost(self, sentinel: tuple[str, int]) -> None:
+        """A fail-over that it leads goes on without our hearing of it; for one that it begins now, others have to vote."""
+        if sentinel in self._leaving:
+            place, until = self._leaving[sentinel]
+            if sentinel not in self._replacing:
+                until = min(until, self._reactor.seconds() + _CALM)
+            self._leaving[sentinel] = place, until
 
     def _answered(self, sentinel: tuple[str, int]) -> None:
         self._heard[sentinel] = self._reactor.seconds()
@@ -171,12 +189,19 @@ class Sentinels:
     def _announced(self, sentinel: tuple[str, int], channel: bytes, text: bytes) -> None:
         words = text.decode("utf-8", "replace").split()
         if channel == b"+switch-master":
+            self._voted.pop(sentinel, None)  # that was about this one, whichever it is
             if len(words) == 5 and words[0] == self._address.master:
                 self._stays(sentinel)
-                self._epoch += 1  # at least: who still has the one before is not believed
-                log.info("a Sentinel names another primary: {host}:{port}", host=words[3], port=words[4])
-                self._primary = words[3], int(words[4])
-                self._on_primary(self._primary)
+                place = words[3], int(words[4])
+                if place != self._primary:  # else another Sentinel has said so
+                    self._epoch += 1  # at least: who still has the one before is not believed
+                    log.info("a Sentinel names another primary: {host}:{port}", host=words[3], port=words[4])
+                self._primary = place
+                self._on_primary(place)
+            return
+        if channel == _VOTED:
+            if self._primary is not None:
+                self._voted[sentinel] = self._primary, self._reactor.seconds() + _CALM
             return
         if words[:1] == ["slave"] and "@" in words:  # what happens to a replica of a primary
             words = ["master", *words[words.index("@") + 1 :]]

@@ -107,7 +107,7 @@ class RedisStore:
         if confirmation is not None:
             checks["store-replicas"] = lambda: confirmation.problem
         if self._sentinels is not None:
-            checks["store-sentinels"] = self._sentinels.distrust
+            checks["store-sentinels"] = self._distrust
         return checks
 
     # -- life
@@ -243,7 +243,7 @@ class RedisStore:
                 self._pause.cancel()
 
     def _distrust(self) -> str:
-        return self._sentinels.distrust() if self._sentinels is not None else ""
+        return self._sentinels.distrust(self._connections.place) if self._sentinels is not None else ""
 
     async def _connect(self) -> None:
         if self.address.master:

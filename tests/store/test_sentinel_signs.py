@@ -111,6 +111,51 @@ class Signs(SynchronousTestCase):
         self.assertEqual(self.named[-1], NEXT)
         self.trusted()
 
+    def test_a_leader_that_cannot_be_heard_needs_votes(self) -> None:
+        self.told(ONE, b"+vote-for-leader", b"0123456789abcdef 2")
+        self.distrusted()
+        self.wait(4.9)
+        self.distrusted()
+        self.wait(0.2)
+        self.trusted()
+
+    def test_a_vote_is_over_when_a_primary_is_replaced(self) -> None:
+        """The same Sentinels may watch several primaries, and a vote does not say which one it is about."""
+        self.told(ONE, b"+vote-for-leader", b"0123456789abcdef 2")
+        self.told(ONE, b"+switch-master", b"other 10.0.0.1 6379 10.0.0.2 6379")
+        self.trusted()
+
+    def test_a_leader_that_is_not_heard_any_more_goes_on(self) -> None:
+        self.sentinels._take(ONE, Primary(1, *NOW, False, 100.0, failover_timeout=10.0))
+        self.told(ONE, b"+try-failover", PRIMARY)
+        self.sentinels._lost(ONE)
+        self.wait(19.9)
+        self.distrusted()
+        self.told(OTHER, b"+switch-master", SWITCH)
+        self.trusted()
+
+    def test_one_that_held_the_primary_to_be_down_and_is_not_heard_any_more(self) -> None:
+        self.told(ONE, b"+odown", PRIMARY)
+        self.sentinels._lost(ONE)
+        self.distrusted()
+        self.wait(5.1)
+        self.trusted()
+
+    def test_a_primary_that_several_have_announced_is_one_epoch_newer(self) -> None:
+        """Else who is subscribed to after the next fail-over would not be believed."""
+        for sentinel in (ONE, OTHER, ("h3", 26379)):
+            self.told(sentinel, b"+switch-master", SWITCH)
+        self.sentinels._take(ONE, Primary(1, *NOW, False, 100.0))
+        self.assertEqual(self.named[-1], NEXT)
+        self.sentinels._take(ONE, Primary(3, "10.0.0.3", 6379, False, 100.0))
+        self.assertEqual(self.named[-1], ("10.0.0.3", 6379))
+
+    def test_what_is_announced_of_the_primary_in_use_counts(self) -> None:
+        """It may have been found by asking, before it was named here."""
+        self.told(ONE, b"+odown", b"master m 10.0.0.2 6379")
+        self.trusted()
+        self.assertIn("replace it", self.sentinels.distrust(NEXT))
+
     def test_other_primaries_are_none_of_our_business(self) -> None:
         for text in (b"master other 10.0.0.1 6379", b"slave a 1.2.3.4 1 @ other 10.0.0.1 6379", b"sentinel", b""):
             self.told(ONE, b"+try-failover", text)
