@@ -68,13 +68,16 @@ class Literal(float):
 def loads(data: bytes) -> Any:
     """The tree of a JSON text.  Raises JSONError, NumberTooLarge for what the tree could not be written with again."""
     try:
-        return orjson.loads(data)
+        tree = orjson.loads(data)
     except orjson.JSONDecodeError:
         return _loads_slowly(data)
+    checkpoint()
+    return tree
 
 
 def may_have_duplicates(data: bytes, keys: int) -> bool:
     """Whether a text whose tree has ``keys`` keys can have had more.  Cheap, and never wrong when it says no."""
+    checkpoint()
     if data.count(b'":') > keys:
         return True
     # else only a colon that stands away from its key can hide one
@@ -157,8 +160,11 @@ def _loads_slowly(data: bytes) -> Any:
 
 def _parse(data: bytes, mapping: Callable[[list[tuple[str, Any]]], Any], **hooks: Any) -> Any:
     text = data.decode("utf-8", "kapi.replace_bytes")
+    checkpoint()
     try:
-        return _without_surrogates(json.loads(text, parse_constant=_no_constant, **hooks), mapping)
+        tree = json.loads(text, parse_constant=_no_constant, **hooks)
+        checkpoint()
+        return _without_surrogates(tree, mapping)
     except (json.JSONDecodeError, _ConstantError) as error:
         raise JSONError(_explain(text, error)) from None
     except RecursionError:

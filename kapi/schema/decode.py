@@ -16,6 +16,7 @@ import orjson
 
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
 from kapi.schema import builtin, custom
@@ -50,6 +51,7 @@ def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, w
         return _refuse(body, given, kind, validation)
     if _too_deep(body):
         raise _cannot(given, kind, "json: exceeded max depth")
+    checkpoint()
     try:
         obj, problems = decode_tree(body, type_, strict=validation != "Ignore")
     except ValueError as error:
@@ -70,9 +72,12 @@ def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, w
         result.setdefault("metadata", {})["managedFields"] = []  # forgets all owners; leaving it out keeps them
     raw = _RAW.get((kind.group, kind.kind))
     if raw is not None and isinstance(result.get(raw), dict) and isinstance(body, Document) and body.raw is not None:
+        checkpoint()
         written = member_text(body.raw, raw)
+        checkpoint()
         if written is not None and _is_readable(written):
             result[raw] = RawObject(result[raw], written)
+        checkpoint()
     return result
 
 

@@ -6,8 +6,9 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import Path, quote
+from kapi.machinery.sorting import ordered
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import ip_warnings
@@ -50,11 +51,11 @@ _NO_POD = "a null labelSelector results in matching no pod"
 
 
 def node_term_warnings(term: Object, path: Path, check_values: bool) -> Iterator[str]:
-    for i, expression in enumerate(term.get("matchExpressions") or ()):
+    for i, expression in enumerate(steps(term.get("matchExpressions") or ())):
         key, here = expression.get("key", ""), path.child("matchExpressions").index(i)
         if key in DEPRECATED_NODE_LABELS:
             yield f"{here.child('key')}: {key} is {DEPRECATED_NODE_LABELS[key]}"
-        for j, value in enumerate(expression.get("values") or ()) if check_values else ():
+        for j, value in enumerate(steps(expression.get("values") or ()) if check_values else ()):
             for text in is_label_value(value):
                 yield f"{here.child('values').index(j)}: {value} is invalid, {text}"
 
@@ -83,12 +84,12 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
     warnings: list[str] = []
     where = path.child("spec")
     annotations = metadata.get("annotations") or {}
-    for key in spec.get("nodeSelector") or ():
+    for key in steps(spec.get("nodeSelector") or ()):
         if key in DEPRECATED_NODE_LABELS:
             warnings.append(f"{where.child('nodeSelector').key(key)}: {DEPRECATED_NODE_LABELS[key]}")
     if spec.get("affinity"):
         warnings += _node_affinity(spec["affinity"].get("nodeAffinity") or {}, where.child("affinity", "nodeAffinity"))
-    for i, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+    for i, constraint in enumerate(steps(spec.get("topologySpreadConstraints") or ())):
         here, key = where.child("topologySpreadConstraints").index(i), constraint.get("topologyKey", "")
         if key in DEPRECATED_NODE_LABELS:
             warnings.append(f"{here.child('topologyKey')}: {key} is {DEPRECATED_NODE_LABELS[key]}")
@@ -103,7 +104,7 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
         warnings += _overlaps(volumes)
     warnings += _duplicates(spec, "hostAliases", "ip", where)
     warnings += _duplicates(spec, "imagePullSecrets", "name", where)
-    for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
+    for i, secret in enumerate(steps(spec.get("imagePullSecrets") or ())):
         if not secret.get("name"):
             place = where.child("imagePullSecrets").index(i).child("name")
             warnings.append(f'{place}: invalid empty name ""')
@@ -133,32 +134,32 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
     for name in ("podAffinity", "podAntiAffinity") if spec.get("affinity") else ():
         terms = spec["affinity"].get(name) or {}
         here = where.child("affinity", name)
-        for i, term in enumerate(terms.get(REQUIRED) or ()):
+        for i, term in enumerate(steps(terms.get(REQUIRED) or ())):
             if term.get("labelSelector") is None:
                 warnings.append(f"{here.child(REQUIRED).index(i).child('labelSelector')}: {_NO_POD}")
-        for i, term in enumerate(terms.get(PREFERRED) or ()):
+        for i, term in enumerate(steps(terms.get(PREFERRED) or ())):
             if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
                 place = here.child(PREFERRED).index(i).child("podAffinityTerm", "labelSelector")
                 warnings.append(f"{place}: {_NO_POD}")
-    for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+    for i, server in enumerate(steps((spec.get("dnsConfig") or {}).get("nameservers") or ())):
         warnings += ip_warnings(where.child("dnsConfig", "nameservers").index(i), server)
-    for i, alias in enumerate(spec.get("hostAliases") or ()):
+    for i, alias in enumerate(steps(spec.get("hostAliases") or ())):
         warnings += ip_warnings(where.child("hostAliases").index(i).child("ip"), alias.get("ip", ""))
     return warnings
 
 
 def _node_affinity(affinity: Object, path: Path) -> list[str]:
     warnings: list[str] = []
-    for i, term in enumerate((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+    for i, term in enumerate(steps((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ())):
         warnings += node_term_warnings(term, path.child(REQUIRED, "nodeSelectorTerms").index(i), False)
-    for i, term in enumerate(affinity.get(PREFERRED) or ()):
+    for i, term in enumerate(steps(affinity.get(PREFERRED) or ())):
         here = path.child(PREFERRED).index(i).child("preference")
         warnings += node_term_warnings(term.get("preference") or {}, here, True)
     return warnings
 
 
 def _volumes(volumes: list[Object], path: Path) -> Iterator[str]:
-    for i, volume in enumerate(volumes):
+    for i, volume in enumerate(steps(volumes)):
         for kind, shown, text in _VOLUMES:
             source = volume.get(kind)
             if source is None:
@@ -175,7 +176,7 @@ def _duplicates(spec: Object, part: str, name: str, path: Path) -> Iterator[str]
     if items is None or len(items) < 2:
         return
     seen = set()
-    for i, item in enumerate(items):
+    for i, item in enumerate(steps(items)):
         value = item.get(name, "")
         if value in seen:
             yield f"{path.child(part).index(i).child(name)}: duplicate {name} {quote(value)}"
@@ -208,7 +209,7 @@ def app_armor_field(annotation: str) -> Object | None:
 
 def _hidden_variables(variables: list[Object], path: Path) -> Iterator[str]:
     seen = set()
-    for i, variable in enumerate(variables):
+    for i, variable in enumerate(steps(variables)):
         name, value = variable.get("name", ""), variable.get("value", "")
         if name in seen:
             reference = f"$({name})"
@@ -255,7 +256,7 @@ def _ports(spec: Object, path: Path) -> list[str]:
     names: dict[str, Path] = {}
     named: list[str] = []
     for container, here in containers_with_paths(spec, path):
-        for i, port in enumerate(container.get("ports") or ()):
+        for i, port in enumerate(steps(container.get("ports") or ())):
             place = here.child("ports").index(i)
             ip, number = port.get("hostIP", ""), port.get("hostPort", 0)
             if ip and not number:
@@ -296,10 +297,12 @@ def _shown(file: _File) -> str:
 
 def _collisions(files: list[_File]) -> Iterator[str]:
     """Pairs of files one of which lies on or below the other, each once, until there are more than an answer carries."""
-    given = [(path.rstrip("/"), source) for path, source in files]
+    given = [(path.rstrip("/"), source) for path, source in steps(files)]
     given = [file for file in given if file[0]]
-    parents = _parents(sorted({path + "/" for path, _ in given}))
+    parents = _parents(ordered({path + "/" for path, _ in steps(given)}))
+    checkpoint()
     there: dict[str, list[tuple[int, _File]]] = {path: [] for path in parents}  # with their numbers
+    checkpoint()
     below: dict[str, list[tuple[int, _File]]] = {path: [] for path in parents}  # and those of that very path
     known: set[_File] = set()
     texts: set[str] = set()
@@ -329,7 +332,7 @@ def _parents(paths: list[str]) -> dict[str, str]:
     """For each of some sorted paths the nearest other one that it lies below, or ""."""
     parents: dict[str, str] = {}
     open_ones: list[str] = []
-    for path in paths:
+    for path in steps(paths):
         while open_ones and not path.startswith(open_ones[-1]):
             open_ones.pop()
         parents[path] = open_ones[-1] if open_ones else ""
@@ -338,11 +341,11 @@ def _parents(paths: list[str]) -> dict[str, str]:
 
 
 def _files(source: Object, name: str) -> list[_File]:
-    return [(item.get("path", ""), name) for item in source.get("items") or ()]
+    return [(item.get("path", ""), name) for item in steps(source.get("items") or ())]
 
 
 def _overlaps(volumes: list[Object]) -> Iterator[str]:
-    for volume in volumes:
+    for volume in steps(volumes):
         name = quote(volume.get("name", ""))
         for kind, key in (("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")):
             source = volume.get(kind)
@@ -357,7 +360,7 @@ def _overlaps(volumes: list[Object]) -> Iterator[str]:
         if projected is None:
             continue
         files: list[_File] = []
-        for part in projected.get("sources") or ():
+        for part in steps(projected.get("sources") or ()):
             if not part:
                 yield f"volume {name} (Projected) has no sources provided"
             files += _projected_files(part)
