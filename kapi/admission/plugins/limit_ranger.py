@@ -8,6 +8,7 @@ from typing import Any
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import pod_resources
+from kapi.machinery.checkpoint import steps
 from kapi.resources.shared import quantities
 
 Object = dict[str, Any]
@@ -87,7 +88,7 @@ def _pod_problems(limit_range: Object, pod: Object) -> Iterator[str]:
         kind = limit.get("type")
         if kind == "Container":
             for field in ("containers", "initContainers"):
-                for container in spec.get(field) or ():
+                for container in steps(spec.get(field) or ()):
                     resources = container.get("resources") or {}
                     yield from _bounds(limit, kind, resources.get("requests") or {}, resources.get("limits") or {})
         elif kind == "Pod":
