@@ -75,13 +75,14 @@ class ServiceLifecycle:
         return await self._begin(obj, old, ctx)
 
     async def after_delete(self, obj: Object, ctx: StrategyContext) -> None:
+        """The Service is deleted, and the answer says so whatever happens here."""
         metadata = obj["metadata"]
         try:
             await self._endpoints.delete(metadata["name"], metadata["namespace"])
         except status.NotFound:
             pass
-        except status.StatusError as error:
-            log.error("the endpoints of a deleted Service stay: {error}", error=error.message)
+        except (status.StatusError, StoreError) as error:
+            log.error("the endpoints of a deleted Service stay: {error}", error=str(error))
         await self._give_back(owned_addresses(obj).values(), owned_node_ports(obj))
 
     async def _give_back(self, addresses: Iterable[str], ports: Iterable[int]) -> None:

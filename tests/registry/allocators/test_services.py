@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicerepair.controller import ServiceRepairController
@@ -240,6 +240,16 @@ class ServiceAllocation(TestCase):
                 api.store.create = failing  # type: ignore[method-assign]
                 self.call("POST", SERVICES, service("a", type="NodePort"), 503)
                 self.assertEqual((self.held(), self.ports.reserved()), ([], {}))
+
+    async def test_a_deletion_is_answered_though_the_endpoints_cannot_be_deleted(self) -> None:
+        """They wait for a store that is gone meanwhile; that the Service was not deleted would be wrong."""
+        api = await self.api()
+        self.call("POST", SERVICES, service("a"), 201)
+        endpoints = next(cache for cache in api.caches.all() if cache.resource.resource == "endpoints")
+        TestCase.patch(self, endpoints, "wait_fresh", lambda: fail(StoreUnavailable("the connection was lost")))
+        self.call("DELETE", f"{SERVICES}/a", expect=200)
+        self.call("GET", f"{SERVICES}/a", expect=404)
+        self.assertEqual(self.held(), [])
 
     def repair(self) -> ServiceRepairController:
         api = self.memory
