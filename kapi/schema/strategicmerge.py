@@ -10,6 +10,7 @@ from typing import Any
 
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark, typed_mark
@@ -313,7 +314,7 @@ def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: lis
     def arranged(items: list[Any], places: dict[Any, int]) -> list[Any]:
         placed = [(places.get(address(item), -1), item) for item in steps(items)]
         if all(at >= 0 for at, _ in steps(placed)) or len(placed) > _SMALL:
-            return [item for _, item in steps(sorted(placed, key=lambda pair: pair[0]))]
+            return [item for _, item in steps(ordered(placed, lambda pair: pair[0]))]
         # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
         for i in range(1, len(placed)):
             j = i
@@ -325,11 +326,11 @@ def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: lis
     in_live = placed_by(live)
     right = arranged(patched, placed_by(wanted))
     left = arranged(others, in_live)
-    left_places = [in_live.get(address(item), -1) for item in left]
-    right_places = [in_live.get(address(item), -1) for item in right]
+    left_places = [in_live.get(address(item), -1) for item in steps(left)]
+    right_places = [in_live.get(address(item), -1) for item in steps(right)]
     result: list[Any] = []
     i = j = 0
-    while i < len(left) or j < len(right):
+    for _ in steps(range(len(left) + len(right))):
         if i >= len(left):
             take_left = False
         elif j >= len(right):

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.resources.shared.metadata import validate_label_name
@@ -173,19 +174,20 @@ def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, misma
             text = "must not be specified when labelSelector is not set"
             errors.append(field.forbidden(path.child(name), text))
         elif names:
-            for i, key in enumerate(names):
+            for i, key in enumerate(steps(names)):
                 validate_label_name(key, path.child(name).index(i), errors)
     if selector is not None and keys:
-        positions = {key: i for i, key in enumerate(keys)}
+        positions = {key: i for i, key in enumerate(steps(keys))}
         seen = set(selector.get("matchLabels") or ())
-        for expression in selector.get("matchExpressions") or ():
+        for expression in steps(selector.get("matchExpressions") or ()):
             key = expression.get("key", "")
             if key in positions and key in seen:
                 text = "exists in both matchLabelKeys and labelSelector"
                 errors.append(field.invalid(path.index(positions[key]), key, text, "duplicatedLabelKeys"))
             seen.add(key)
-    for i, key in enumerate(keys):
-        if key in others:
+    both = set(keys).intersection(others)
+    for i, key in enumerate(keys if both else ()):
+        if key in both:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
             errors.append(field.invalid(path.child("matchLabelKeys").index(i), key, text))
 

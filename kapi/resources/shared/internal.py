@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
 from kapi.resources.shared.internal_types import ROWS
 
 Object = Mapping[str, Any]
@@ -21,6 +23,7 @@ _METADATA = (
 )  # fmt: skip
 _CONTEXT = 3  # lines around a change
 _MINIMAL = 1000  # lines of both values together of which the smallest change is found
+_encoder = json.JSONEncoder(indent=1, ensure_ascii=False)
 _FIELDS = (("matchLabels", "matchExpressions"), ("key", "operator", "values"))
 
 
@@ -29,7 +32,7 @@ def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
     if value is None:
         return None
     if isinstance(value, list):
-        return [internal(kind, item) for item in value]
+        return [internal(kind, item) for item in steps(value)]
     shown: dict[str, Any] = {}
     for go_name, name, zero, inner in ROWS[kind]:
         if not go_name:
@@ -50,20 +53,16 @@ def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
 def plain(value: Any) -> Any:
     """A value that is no internal type: maps by key, as Go writes them, and label selectors in the order of their fields."""
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain(item) for item in steps(value)]
     if not isinstance(value, dict):
         return value
     fields = next((names for names in _FIELDS if value.keys() <= set(names)), None)
-    return {key: plain(value[key]) for key in (fields or sorted(value)) if key in value}
+    return {key: plain(value[key]) for key in steps(fields or ordered(value)) if key in value}
 
 
 def difference(kind: str, old: Object, new: Object) -> str:
     """The unified diff of two internal values, three lines around each change."""
-    before, after = (
-        json.dumps(internal(kind, value), indent=1, ensure_ascii=False).splitlines(keepends=True)
-        for value in (old, new)
-    )
-    before, after = _ended(before), _ended(after)
+    before, after = (_lines(internal(kind, value)) for value in (old, new))
     if len(before) + len(after) > _MINIMAL:
         return "".join(_long_difference(before, after))
     lines = list(difflib.unified_diff(before, after, n=_CONTEXT))
@@ -73,9 +72,9 @@ def difference(kind: str, old: Object, new: Object) -> str:
 def _long_difference(before: list[str], after: list[str]) -> list[str]:
     """One change from the first line that differs to the last: finding the smallest change takes time squared."""
     shorter = min(len(before), len(after))
-    first = next((i for i in range(shorter) if before[i] != after[i]), shorter)
+    first = next((i for i in steps(range(shorter)) if before[i] != after[i]), shorter)
     rest = shorter - first
-    last = next((i for i in range(rest) if before[-1 - i] != after[-1 - i]), rest)
+    last = next((i for i in steps(range(rest)) if before[-1 - i] != after[-1 - i]), rest)
     start, trailing = max(0, first - _CONTEXT), min(last, _CONTEXT)
     removed, added = before[first : len(before) - last], after[first : len(after) - last]
     if not removed and not added:
@@ -92,5 +91,6 @@ def _long_difference(before: list[str], after: list[str]) -> list[str]:
     ]
 
 
-def _ended(lines: list[str]) -> list[str]:
-    return [line if line.endswith("\n") else line + "\n" for line in lines]
+def _lines(tree: Any) -> list[str]:
+    lines = "".join(list(steps(_encoder.iterencode(tree)))).splitlines(keepends=True)
+    return [line if line.endswith("\n") else line + "\n" for line in steps(lines)]

@@ -13,6 +13,7 @@ from typing import Any
 import re2
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.shared import quantities
 from kapi.resources.shared.claim_template import validate_claim_template
@@ -331,7 +332,7 @@ def validate_volumes(volumes: list[Object], path: Path, errors: Errors, ctx: Pod
     good: dict[str, Object] = {}
     pod = (ctx.metadata or {}).get("name")
     created = {f"{pod}-{volume.get('name', '')}" for volume in volumes if pod and "ephemeral" in volume}
-    for i, volume in enumerate(volumes):
+    for i, volume in enumerate(steps(volumes)):
         here, before = path.index(i), len(errors)
         _validate_source(volume, here, errors, ctx)
         name = volume.get("name", "")
