@@ -19,7 +19,7 @@ def anywhere(
 ) -> list[str]:
     """What is wrong with an answer, unless a primary explains it that was replaced before the write was acknowledged.
 
-    A server that connects to an isolated primary takes over what nobody has confirmed (docs/adr/0016).
+    Servers show nothing that is not confirmed (docs/adr/0016): the counted "answers of replaced primaries" should be none.
     """
     problems = check(history, answer, timeline)
     if problems and any(not check(branch, answer, of_branch) for branch, of_branch in timeline.branches):
