@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
 from kapi.resources.shared.metadata import ANNOTATIONS_LIMIT
@@ -77,7 +78,7 @@ def validate_projected(volume: Object, path: Path, errors: Errors, ctx: PodOptio
         downward = source.get("downwardAPI")
         if downward is not None:
             count += 1
-            for item in downward.get("items") or ():
+            for item in steps(downward.get("items") or ()):
                 validate_downward_file(item, here.child("downwardAPI"), errors)
                 if item.get("path"):
                     paths.take(item["path"], item["path"])
@@ -101,7 +102,7 @@ def _keys(part: Object, path: Path, errors: Errors, paths: _Paths) -> None:
     name = part.get("name", "")
     if not name:
         errors.append(field.required(path.child("name")))
-    for i, item in enumerate(part.get("items") or ()):
+    for i, item in enumerate(steps(part.get("items") or ())):
         validate_key_to_path(item, path.child("items").index(i), errors)
         if item.get("path"):
             paths.take(item["path"], name)

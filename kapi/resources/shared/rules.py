@@ -31,6 +31,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
 
 Errors = list[FieldError]
@@ -148,7 +149,7 @@ def each(rule: Rule) -> Rule:
     ok = getattr(rule, "ok", None)
 
     def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
-        for i, item in enumerate(value):
+        for i, item in enumerate(steps(value)):
             if ok is None or not ok(item):
                 rule(item, Path(f"[{i}]", path), errors, ctx)
 
@@ -159,7 +160,7 @@ def each_entry(rule: Rule | None = None, key: Rule | None = None) -> Rule:
     """Every entry of a map, by sorted key: first the key, then the value, both at ``path[key]``."""
 
     def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
-        for name in sorted(value):
+        for name in steps(sorted(value)):
             here = Path(f"[{name}]", path)
             if key is not None:
                 key(name, here, errors, ctx)

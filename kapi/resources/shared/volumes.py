@@ -197,7 +197,7 @@ def _absolute(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
 
 def _downward(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     validate_mode(source.get("defaultMode"), path.child("defaultMode"), errors)
-    for item in source.get("items") or ():  # upstream leaves the index out
+    for item in steps(source.get("items") or ()):  # upstream leaves the index out
         validate_downward_file(item, path, errors)
 
 
