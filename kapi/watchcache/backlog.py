@@ -6,7 +6,7 @@ for it, so that a selection that fits little does not hold the thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kapi.store.errors import Compacted
 from kapi.watchcache.entry import Entry
@@ -50,26 +50,32 @@ def initial(
         yield Batch([WatchEvent(BOOKMARK, revision, None, None, True)])
 
 
-def past(history: list[CacheEvent], group: Group) -> Iterator[Batch]:
-    """What a watch has missed, likewise.  Raises Compacted when a state that it must be compared with cannot be read."""
-    events: list[WatchEvent] = []
-    size = seen = looked = 0
-    for event in history:
-        seen += 1
-        if group.covers(event.entry):
-            if group.matches is not None:
-                looked += len(event.entry.data)
-            try:
-                selected = group.select(event)
-            except Unreadable:
-                raise Compacted(event.revision, event.revision + 1) from None
-            event.forget()
-            if selected is not None:
-                events.append(selected)
-                size += len(event.entry.data)
-        if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= BATCH_SEEN or looked >= _BATCH_LOOKED:
-            batch, events = Batch(events), []
-            size = seen = looked = 0
-            yield batch
-    if events:
-        yield Batch(events)
+def past(after: Callable[[int], list[CacheEvent]], since: int, group: Group) -> Iterator[Batch]:
+    """What a watch has missed after the revision ``since``, likewise.
+
+    ``after`` answers the next events of the history; nothing of it is held while the client reads, so that clients that do
+    not read keep no history.  Raises Compacted when the history went on without a client, or a state that it must be
+    compared with cannot be read.
+    """
+    while history := after(since):
+        events: list[WatchEvent] = []
+        size = looked = 0
+        for event in history:
+            since = event.revision
+            if group.covers(event.entry):
+                if group.matches is not None:
+                    looked += len(event.entry.data)
+                try:
+                    selected = group.select(event)
+                except Unreadable:
+                    raise Compacted(since, since + 1) from None
+                event.forget()
+                if selected is not None:
+                    events.append(selected)
+                    size += len(event.entry.data)
+            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or looked >= _BATCH_LOOKED:
+                break
+        del history, event
+        batch, events = Batch(events), []
+        yield batch
+        del batch

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.store.errors import Compacted
-from kapi.watchcache.backlog import initial, past
+from kapi.watchcache.backlog import BATCH_SEEN, initial, past
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
@@ -34,6 +36,7 @@ __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 Entries = list[Entry]  # under names of their own: inside the class, list is a method
 CacheEvents = list[CacheEvent]
 _key = attrgetter("key")
+_revision = attrgetter("revision")
 _SNAPSHOTS = 8  # former states kept for the pages of lists that are being read
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
 
@@ -221,7 +224,7 @@ class Cache:
         if initial_events:
             backlog = initial(_within(self._borrow(), namespace), group, matcher(predicate), now, initial_end)
         elif since is not None and self._ring and self._ring[-1].revision > since:
-            backlog = past(self._since(since), group)
+            backlog = past(partial(self._after, until=now), since, group)
         deadline = self._caches.seconds() + timeout if timeout else 0.0
         watch = Watch(self, group, on_batch, on_end, after, backlog, bookmarks, deadline)
         group.watches[watch] = None
@@ -236,12 +239,16 @@ class Cache:
         if since < oldest:
             raise Compacted(since, oldest + 1)
 
-    def _since(self, since: int) -> CacheEvents:
-        found: CacheEvents = []
-        for event in reversed(self._ring):
-            if event.revision <= since:
-                break
-            found.append(event)
+    def _after(self, since: int, until: int) -> CacheEvents:
+        """The next events of the history.  Raises Compacted when some of them are gone."""
+        if since < self._floor:
+            raise Compacted(since, self._floor + 1)
+        ring = self._ring
+        start = bisect_right(ring, since, key=_revision)
+        end = min(start + BATCH_SEEN, bisect_right(ring, until, key=_revision))
+        if start < len(ring) - end:
+            return list(islice(ring, start, end))
+        found = list(islice(reversed(ring), len(ring) - end, len(ring) - start))  # from the nearer end
         found.reverse()
         return found
 
@@ -375,6 +382,7 @@ class Cache:
         """The history loses its oldest event, unless a fault has taken it before."""
         if self._ring and self._ring[0] is event:
             self._ring.popleft()
+            self._floor = max(self._floor, event.revision)
 
     def drop_snapshots(self) -> None:
         """Former states that nobody reads any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 import orjson
@@ -386,6 +387,50 @@ class Watching(CacheTest):
             self.turn()
         told = client.told
         self.assertEqual([key for _, key, _ in told], [*(f"ns/p{n:04}" for n in range(1200)), "END", "ns/new"])
+
+    def reader_of_the_past(self, since: int) -> Client:
+        """A watcher that pauses after each batch."""
+        client = Client()
+
+        def slow(batch: Batch) -> None:
+            client.batches.append(batch)
+            client.watch.pause()
+
+        client.watch = self.pods.watch(since, slow, client.ends.append)
+        self.turn()
+        return client
+
+    def test_a_pause_in_the_middle_of_the_past(self) -> None:
+        for n in range(1200):
+            self.create(f"p{n:04}")
+        client = self.reader_of_the_past(1)
+        self.assertEqual(len(client.batches), 1)
+        self.create("new")
+        for _ in range(10):
+            client.watch.resume()
+            self.turn()
+        self.assertEqual([key for _, key, _ in client.told], [*(f"ns/p{n:04}" for n in range(1, 1200)), "ns/new"])
+
+    def test_who_does_not_read_keeps_no_history(self) -> None:
+        self.open(history_bytes=200_000)
+        for n in range(1200):
+            self.create(f"p{n:04}")
+        since = self.caches.floor
+        client = self.reader_of_the_past(since)
+        last = client.told[-1][2]
+        newest = self.pods._ring[-1]
+        self.assertLess(last, 1200)
+        for n in range(1200, 4000):
+            self.create(f"p{n:04}")
+            if not n % 100:
+                self.turn()
+                self.caches.trim()
+        self.assertGreater(self.caches.floor, 1200)
+        self.assertEqual(sys.getrefcount(newest), 2)  # this name and the argument
+        client.watch.resume()
+        self.turn()
+        self.assertEqual([type(end) for end in client.ends], [Compacted])
+        self.assertEqual(client.told[-1][2], last)
 
     def test_slow_watch_is_cut_off_and_counted_and_others_do_not_notice(self) -> None:
         self.pods.longest_queue = 10
