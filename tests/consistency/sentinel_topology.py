@@ -144,18 +144,22 @@ class SentinelTopology(Topology):
     async def _watch(self) -> None:
         """Follows what most Sentinels say."""
         links = [Connection(sentinel.port) for sentinel in self.sentinels]
-        while True:
-            votes: dict[int, int] = {}
+        try:
+            while True:
+                votes: dict[int, int] = {}
+                for link in links:
+                    try:
+                        reply = await link.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER, timeout=0.3)
+                    except _FAILURES:
+                        continue
+                    if reply and int(reply[1]) in self.announced:
+                        node = self.announced.index(int(reply[1]))
+                        votes[node] = votes.get(node, 0) + 1
+                for node, count in votes.items():
+                    if count >= 2 and node != self.primary:
+                        self.primary = node
+                        self.failovers += 1
+                await asyncio.sleep(_POLL)
+        finally:
             for link in links:
-                try:
-                    reply = await link.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER, timeout=0.3)
-                except _FAILURES:
-                    continue
-                if reply and int(reply[1]) in self.announced:
-                    node = self.announced.index(int(reply[1]))
-                    votes[node] = votes.get(node, 0) + 1
-            for node, count in votes.items():
-                if count >= 2 and node != self.primary:
-                    self.primary = node
-                    self.failovers += 1
-            await asyncio.sleep(_POLL)
+                link.close()
