@@ -14,6 +14,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    opened.append(writer)
     received.clear()
     while data := await reader.read(1 << 16):
         received.append(data)
@@ -22,7 +23,14 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
+async def connect(proxy: Proxy, source: str = "127.0.0.1") -> Streams:
+    streams = await asyncio.open_connection("127.0.0.1", proxy.port, local_addr=(source, 0))
+    opened.append(streams[1])
+    return streams
+
+
 received: list[bytes] = []
+opened: list[asyncio.StreamWriter] = []
 
 
 def through_proxy(test: Callable[[Proxy, Streams], Awaitable[None]]) -> None:
@@ -30,15 +38,18 @@ def through_proxy(test: Callable[[Proxy, Streams], Awaitable[None]]) -> None:
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
         proxy = Proxy(free_port(), to_port(server.sockets[0].getsockname()[1]))
         await proxy.start()
-        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        reader, writer = await connect(proxy)
         try:
             async with asyncio.timeout(20):
                 assert await exchange(reader, writer, b"hello") == b"hello"
                 await test(proxy, (reader, writer))
         finally:
-            writer.transport.abort()
             await proxy.stop()
             server.close()
+            for end in opened:  # what is left to the collector is a warning in the middle of another test
+                end.transport.abort()
+            await asyncio.sleep(0)
+            opened.clear()
 
     asyncio.run(run())
 
@@ -61,7 +72,7 @@ def test_cut() -> None:
         proxy.link.set("cut")
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
             await exchange(*streams, b"lost")
-        reader, _ = await asyncio.open_connection("127.0.0.1", proxy.port)
+        reader, _ = await connect(proxy)
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
 
@@ -110,7 +121,7 @@ def test_links_are_told_apart_by_where_they_come_from() -> None:
 
         proxy.links["127.0.0.9"] = Link()
         proxy.links["127.0.0.9"].set("cut")
-        reader, _ = await asyncio.open_connection("127.0.0.1", proxy.port, local_addr=("127.0.0.9", 0))
+        reader, _ = await connect(proxy, "127.0.0.9")
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
         assert await exchange(*streams, b"still here") == b"still here"
