@@ -23,7 +23,9 @@ from kapi.store.sentinel import PATIENCE, Primary, ask
 
 log = Logger()
 
-_BACK_OFF = (0.1, 2.0)  # seconds before the first and the later attempts to reach a Sentinel again
+#: seconds before the next attempt to reach a Sentinel: one that has come back may lead a fail-over that an operator orders,
+#: for which nobody votes, and it takes little more than this until a replica is promoted
+_AGAIN = 0.1
 _LOOK = 0.25  # seconds between questions whether a Sentinel is there
 _MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
 _CALM = 5.0  # seconds after "-odown", or a vote, until a fail-over that has begun before it would have shown
@@ -112,7 +114,7 @@ class Sentinels:
 
     async def _follow(self, host: str, port: int) -> None:
         """Keeps a subscription to one Sentinel."""
-        sentinel, delay, problem = (host, port), _BACK_OFF[0], ""
+        sentinel, problem = (host, port), ""
         while True:
             try:
                 subscription = await self._subscribe(host, port)
@@ -122,12 +124,11 @@ class Sentinels:
                 if problem != (problem := str(error) or type(error).__name__):  # it may be away for days
                     log.info("Sentinel {host}:{port}: {error}", host=host, port=port, error=problem)
             else:
-                delay, problem = _BACK_OFF[0], ""
+                problem = ""
                 await subscription.lost
                 self._connections.pop(sentinel, None)
                 self._lost(sentinel)
-            await deferLater(self._reactor, delay, lambda: None)
-            delay = min(delay * 2, _BACK_OFF[1])
+            await deferLater(self._reactor, _AGAIN, lambda: None)
 
     async def _subscribe(self, host: str, port: int) -> Subscription:
         """Subscribes first and asks then, so that nothing is missed in between."""

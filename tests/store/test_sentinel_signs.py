@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import redis_store
-from kapi.store.address import parse
+from kapi.store.address import Address, parse
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
 from kapi.store.failover import Sentinels
@@ -133,6 +133,23 @@ class Signs(SynchronousTestCase):
         self.distrusted()
         self.told(OTHER, b"+switch-master", SWITCH)
         self.trusted()
+
+    def test_one_that_was_away_for_long_is_heard_soon_after_it_has_come_back(self) -> None:
+        attempts: list[float] = []
+
+        class Refusing:
+            def connect(self, factory: object) -> Deferred[None]:
+                attempts.append(clock.seconds())
+                return fail(ConnectionRefusedError())
+
+        clock = self.clock
+        self.patch(Address, "endpoint", lambda *_: Refusing())
+        self.sentinels.start()
+        self.addCleanup(self.sentinels.stop)
+        for _ in range(600):
+            clock.advance(0.1)
+        late = [at for at in attempts if at > 58.95]
+        self.assertGreaterEqual(len(late), 3 * 10)  # three Sentinels, each ten times a second
 
     def test_one_that_held_the_primary_to_be_down_and_is_not_heard_any_more(self) -> None:
         self.told(ONE, b"+odown", PRIMARY)
