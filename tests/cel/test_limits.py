@@ -53,10 +53,13 @@ def test_an_expensive_expression_is_stopped(name: str) -> None:
 @pytest.mark.parametrize("name", BOMBS)
 def test_an_expression_gives_way_within_its_slice_of_time(name: str) -> None:
     program = ENV.compile(BOMBS[name])
-    started = time.process_time()
-    with contextlib.suppress(TimeExceeded, BudgetExceeded):
-        program.evaluate(VALUES, budget=10_000_000, seconds=0.02)
-    assert time.process_time() - started < 0.05
+    taken = []
+    for _ in range(3):  # the collector may walk all objects of all tests during one of them
+        started = time.thread_time()
+        with contextlib.suppress(TimeExceeded, BudgetExceeded):
+            program.evaluate(VALUES, budget=10_000_000, seconds=0.02)
+        taken.append(time.thread_time() - started)
+    assert min(taken) < 0.05
 
 
 def test_the_budget_counts_as_upstream_does() -> None:

@@ -213,6 +213,7 @@ class Answers(SynchronousTestCase):
         self.ctx.deadline = 10.0
         gc.collect()
         gc.disable()
+        others = [thing for thing in gc.get_objects() if isinstance(thing, Waiting)]  # what other tests hold
         try:
             waiting: Deferred[None] = Deferred()
 
@@ -223,6 +224,6 @@ class Answers(SynchronousTestCase):
             self.wait(work(waiting))
             waiting.callback(None)
             del waiting
-            self.assertEqual([thing for thing in gc.get_objects() if isinstance(thing, Waiting)], [])
+            self.assertEqual([thing for thing in gc.get_objects() if isinstance(thing, Waiting)], others)
         finally:
             gc.enable()
