@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import time
 from pathlib import Path
 
 from twisted.internet import reactor
@@ -131,7 +132,12 @@ class EmbeddedValkeyTest(TestCase):
         server = self.server()
         await server.start()
         try:
-            found = [path for path in self.directory.rglob("*") if not path.is_socket()]
+            found: list[Path] = []
+            for _ in range(100):  # the server makes its first file when it has time
+                found = [path for path in self.directory.rglob("*") if not path.is_socket()]
+                if any(path.name.endswith(".aof") for path in found):
+                    break
+                time.sleep(0.05)
             self.assertLessEqual({"lock", "valkey.log", "left"}, {path.name for path in found})
             self.assertTrue(any(path.name.endswith(".aof") for path in found), found)
             for path in (*found, self.directory):
