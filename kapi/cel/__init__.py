@@ -1,4 +1,10 @@
-"""A bounded engine for the Common Expression Language, usable by itself (upstream: github.com/google/cel-spec)."""
+"""A bounded engine for the Common Expression Language, usable by itself (upstream: github.com/google/cel-spec, cel-go).
+
+Here belong lexer, parser, checker, cost estimate, evaluator and the function libraries, which know neither Kubernetes types
+nor requests.  Not here: which variables an expression has (``kapi.admission.cel``, ``kapi.schema.structural.celtypes``,
+``kapi.authorization.match_conditions``).
+Start reading with ``environment.py`` and ``evaluator.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The test kit, public.
+"""The test kit, public (upstream: controller-runtime ``envtest``, ``cmd/kube-apiserver/app/testing``).
 
-``process``: a real kapi in a process of its own.  ``memory_api``: an API server in memory, asked with ``http``.
+Here belong a real kapi in a process of its own (``process``), and an API server in memory that is asked with ``http``
+(``memory_api``).  Not here: fakes that only kapi's own tests use (``tests``).
+Start reading with ``process.py`` and ``memory_api.py``.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -22,3 +23,38 @@ def test_flows_are_lists_of_files(flow: str, least: int) -> None:
     text = (ROOT / "docs" / "architecture.rst").read_text()
     section = text.split(f".. files: {flow}\n")[1].strip().split("\n\n")[0]
     assert len(re.findall(r"^\d+\. ``kapi/[\w/]+\.py`` - ", section, re.M)) >= least
+
+
+ROOMS = sorted(path.parent for path in (ROOT / "kapi").glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.name)
+def test_rooms_say_what_they_are(room: Path) -> None:
+    """Upstream's counterpart, what belongs elsewhere, and two files to start with, which exist."""
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+    assert "(upstream: " in text.split("\n\n")[0].replace("\n", " ")
+    assert "Here belong" in text
+    assert re.search(r"Not\s+here", text)
+    first = re.findall(r"``([\w/]+\.py)``", text.partition("Start reading with ")[2])
+    assert len(first) == 2
+    assert [name for name in first if not (room / name).exists()] == []
+
+
+def test_rooms_are_listed() -> None:
+    text = (ROOT / "docs" / "architecture.rst").read_text()
+    listed = re.findall(r"^   \* - ``kapi\.(\w+)``$", text, re.M)
+    assert sorted(listed) == [room.name for room in ROOMS]
+
+
+def test_terms_of_the_glossary_exist() -> None:
+    text = (ROOT / "docs" / "architecture.rst").read_text()
+    glossary = text.split("Glossary\n--------\n")[1].split("\nThe way of one request\n")[0]
+    terms = {name for line in re.findall(r"^``.*", glossary, re.M) for name in re.findall(r"``([A-Z]\w+)``", line)}
+    classes = {
+        node.name
+        for path in (ROOT / "kapi").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    assert len(terms) > 15
+    assert terms - classes == set()
