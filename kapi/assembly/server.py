@@ -67,6 +67,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         options=settings,
         garbage_collection=options.storage.enable_garbage_collector,
         event_ttl=options.storage.event_ttl,
+        min_request_timeout=options.generic.min_request_timeout,
     )
     registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment)
     policy = authorization(options, reactor, made)

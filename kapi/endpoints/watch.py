@@ -6,6 +6,7 @@ socket pauses the watch, and the cache cuts off a watch that stays paused for to
 
 from __future__ import annotations
 
+import math
 import random
 from functools import lru_cache
 from typing import Any
@@ -36,7 +37,6 @@ from kapi.watchcache.cache import Batch, WatchEvent
 
 log = Logger()
 Object = dict[str, Any]
-MIN_REQUEST_TIMEOUT = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -73,7 +73,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             await waiting
     except (status.Timeout, status.TooManyRequests) as caught:
         error = caught
-    stream = WatchStream(ctx, scope, form, options, timeout_of(ctx, options))
+    stream = WatchStream(ctx, scope, form, options, timeout_of(options, scope.store.environment.min_request_timeout))
     if error is not None:
         stream.error = error
     else:
@@ -92,11 +92,11 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
 
 
-def timeout_of(ctx: RequestContext, options: ListOptions) -> float:
-    """Seconds until the stream ends by itself."""
+def timeout_of(options: ListOptions, least: int) -> float:
+    """Seconds until the stream ends by itself; infinity when it does not.  ``least`` is ``--min-request-timeout``."""
     if options.timeout_seconds:
         return float(max(options.timeout_seconds, 0))
-    return MIN_REQUEST_TIMEOUT * (1 + random.random())
+    return least * (1 + random.random()) or math.inf
 
 
 class Form:
@@ -260,7 +260,8 @@ class WatchStream:
         started = self._ctx.extra.get("flowcontrol_watch_started")
         if started is not None:
             started(self._ctx)  # a watch that is under way holds no seats
-        self._call = reactor.callLater(self.timeout, self._finish)
+        if self.timeout < math.inf:
+            self._call = reactor.callLater(self.timeout, self._finish)
         ending = self._ctx.extra.get("watches")
         if ending is not None:
             ending.add(self)

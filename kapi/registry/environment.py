@@ -24,6 +24,7 @@ class Environment:
     authorizer: Authorizer | None = None
     garbage_collection: bool = True
     event_ttl: float = 3600.0  # seconds
+    min_request_timeout: int = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it, 0: never
     _second: int = 0
     _stamp: str = ""
 

@@ -70,6 +70,21 @@ def test_initial_events_end_with_the_annotated_bookmark(api: MemoryAPI) -> None:
     assert watch.events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
+def test_a_watch_without_a_timeout_ends_after_once_to_twice_the_least_request_timeout(api: MemoryAPI) -> None:
+    api.environment.min_request_timeout = 100
+    watch = api.ask("GET", f"{MAPS}?watch=1")
+    api.turn()
+    api.clock.advance(99)
+    api.turn()
+    assert not watch.finished
+    api.clock.advance(101)
+    assert watch.finished
+    api.environment.min_request_timeout = 0
+    watch = api.ask("GET", f"{MAPS}?watch=1")
+    api.clock.advance(100_000)
+    assert not watch.finished
+
+
 def test_a_watch_ends_at_its_timeout(api: MemoryAPI) -> None:
     watch = api.ask("GET", f"{MAPS}?watch=1&timeoutSeconds=2")
     api.turn(1.9)
