@@ -55,7 +55,7 @@ def _document(ctx: RequestContext, body: bytes, content_type: bytes) -> Response
         raise status.NotAcceptable(
             f"406: Not Acceptable\n\nAvailable representations: {content_type.decode()}", details={}
         )
-    ctx.response_headers[:] = [header for header in ctx.response_headers if header[0] != b"cache-control"]
+    ctx.drop_response_header(b"cache-control")
     return Response(200, body, content_type, _CACHING)
 
 

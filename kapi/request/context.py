@@ -101,6 +101,10 @@ class RequestContext:
         values = self.query.get(name)
         return values[0] if values else default
 
+    def drop_response_header(self, name: bytes) -> None:
+        """Takes back what a filter has set (``name`` in lower case): the handler says it itself."""
+        self.response_headers = [header for header in self.response_headers if header[0] != name]
+
     def settle(self) -> None:
         """The answer has begun and will take long: lets go of what only its beginning needed."""
         self.query = {}

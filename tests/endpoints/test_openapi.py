@@ -18,6 +18,7 @@ from kapi.endpoints.discovery.groups import groups_of
 from kapi.endpoints.openapi import documents, protobuf, v2
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import definition_v3
+from kapi.filters.cache_control import cache_control
 from kapi.filters.chain import FilterChain
 from kapi.machinery.checkpoint import in_slices
 from kapi.request.context import RequestContext
@@ -306,3 +307,14 @@ def test_schemas_in_protobuf(schema: Any, path: tuple[int, ...], values: list[An
 
 def test_other_paths_are_passed_on() -> None:
     assert answer(handler(), context("/openapi")) is None
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/apis/policy/v1"])
+def test_how_long_a_document_is_kept_is_said_once(path: str) -> None:
+    server = handler()
+    ctx = context(path)
+    cache_control(ctx)
+    response = answer(server, ctx)
+    assert response is not None and response.status == 200
+    sent = [value for name, value in (*ctx.response_headers, *response.headers) if name == b"cache-control"]
+    assert sent == [b"no-cache, private"]

@@ -106,6 +106,7 @@ class DiscoveryHandler:
             etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
             found = self._bodies[path] = (body, etag)
         body, etag = found
+        ctx.drop_response_header(b"cache-control")
         headers = ((b"etag", etag), (b"vary", b"Accept"), (b"cache-control", b"public"))
         if etag in _tags(ctx.header("if-none-match")):
             return Response(304, b"", b"", headers)

@@ -222,6 +222,7 @@ def _document(
     ctx: RequestContext, body: bytes, digest: str, *, immutable: bool = False, content_type: bytes = _JSON
 ) -> Response:
     etag = f'"{digest}"'.encode()
+    ctx.drop_response_header(b"cache-control")
     caching = b"public, immutable" if immutable else b"no-cache, private"
     headers = (_RANGES, (b"etag", etag), _VARY, (b"cache-control", caching))
     tags = [
