@@ -66,10 +66,6 @@ class UnknownPlugin(ValueError):
     """A plugin name nobody knows."""
 
 
-def default_on() -> list[str]:
-    return [name for name, (_, on) in PLUGINS.items() if on]
-
-
 def enabled_names(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> list[str]:
     """The plugins that run, in order.  Raises UnknownPlugin; a name in both lists is on, as upstream has it."""
     enable, disable = set(enable), set(disable)

@@ -37,8 +37,6 @@ class Attributes:
         "annotations",
         "charges",
         "reinvocation",
-        "request_kind",
-        "request_resource",
         "extra",
     )
 
@@ -75,8 +73,6 @@ class Attributes:
         #: quotas that the object was charged to, with the revisions that the charges gave them
         self.charges: dict[str, int] = {}
         self.reinvocation: Any = None
-        self.request_kind = kind
-        self.request_resource = resource
         self.extra: dict[str, Any] = {}
 
     @property

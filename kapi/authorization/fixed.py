@@ -1,6 +1,6 @@
-"""Authorizers without policy: AlwaysAllow, AlwaysDeny, privileged groups, always-allowed paths.
+"""Authorizers without policy: AlwaysAllow, AlwaysDeny, privileged groups.
 
-Upstream: apiserver ``authorization/authorizerfactory`` and ``authorization/path``.
+Upstream: apiserver ``authorization/authorizerfactory``.
 """
 
 from __future__ import annotations
@@ -44,30 +44,3 @@ class PrivilegedGroups:
 
     def authorize(self, attributes: Attributes) -> Verdict:
         return _NO_OPINION if self.groups.isdisjoint(attributes.user.groups) else _ALLOW
-
-
-class AlwaysAllowPaths:
-    """``--authorization-always-allow-paths``: plain paths and prefixes that end in ``*``."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        exact, prefixes = set(), []
-        for path in paths:
-            text = path.lstrip("/")
-            if not text:
-                exact.add("/")
-                continue
-            if "*" in text[:-1]:
-                raise ValueError(f"only trailing * allowed in {path!r}")
-            if text.endswith("*"):
-                prefixes.append("/" + text[:-1])
-            else:
-                exact.add("/" + text)
-        self._exact, self._prefixes = frozenset(exact), tuple(prefixes)
-
-    def authorize(self, attributes: Attributes) -> Verdict:
-        if attributes.is_resource:
-            return _NO_OPINION
-        path = "/" + attributes.path.lstrip("/")
-        if path in self._exact or path.startswith(self._prefixes):
-            return _ALLOW
-        return _NO_OPINION

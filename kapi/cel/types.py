@@ -115,21 +115,12 @@ def type_of(elem: CelType) -> CelType:
     return CelType("type", "type", (elem,))
 
 
-def wrapper_of(elem: CelType) -> CelType:
-    """The nullable form of a primitive."""
-    return CelType("wrapper", "wrapper", (elem,))
-
-
 def param(name: str) -> CelType:
     return CelType("param", name)
 
 
 def is_optional(type_: CelType) -> bool:
     return type_.kind == "opaque" and type_.name == "optional_type"
-
-
-def is_dyn(type_: CelType) -> bool:
-    return type_.kind == "dyn"
 
 
 class Substitution:

@@ -268,10 +268,6 @@ def type_of(value: Any) -> CelType:
     return _MAP if isinstance(value, dict) else types.DYN
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and value is not True and value is not False
-
-
 def equal(one: Any, other: Any) -> bool:
     """Equality of any two values: numbers by value, different types are unequal."""
     kind = one.__class__

@@ -4,9 +4,9 @@
 
     StatusError
      ├─ BadRequest 400        ├─ Conflict 409              ├─ TooManyRequests 429
-     ├─ Unauthorized 401      ├─ Gone / Expired 410        ├─ InternalError 500
+     ├─ Unauthorized 401      ├─ Expired 410               ├─ InternalError 500
      ├─ Forbidden 403         ├─ RequestTooLarge 413       ├─ ServiceUnavailable 503
-     ├─ NotFound 404          ├─ UnsupportedMediaType 415  └─ Timeout / ServerTimeout 504, 500
+     ├─ NotFound 404          ├─ UnsupportedMediaType 415  └─ Timeout 504
      ├─ MethodNotAllowed 405  ├─ Invalid 422
      └─ NotAcceptable 406     └─ AlreadyExists 409
 
@@ -106,10 +106,6 @@ class Conflict(StatusError):
     code, reason = 409, "Conflict"
 
 
-class Gone(StatusError):
-    code, reason = 410, "Gone"
-
-
 class Expired(StatusError):
     code, reason = 410, "Expired"
 
@@ -132,10 +128,6 @@ class TooManyRequests(StatusError):
 
 class InternalError(StatusError):
     code, reason = 500, "InternalError"
-
-
-class ServerTimeout(StatusError):
-    code, reason = 500, "ServerTimeout"
 
 
 class ServiceUnavailable(StatusError):
@@ -267,16 +259,6 @@ def service_unavailable(message: str, retry_after: int = 0) -> ServiceUnavailabl
 def timeout(message: str, retry_after: int = 0) -> Timeout:
     details: dict[str, Any] = {"retryAfterSeconds": retry_after} if retry_after else {}
     return Timeout(f"Timeout: {message}", details=details)
-
-
-def server_timeout(resource: GroupResource, operation: str, retry_after: int = 0) -> ServerTimeout:
-    details = resource_details(resource, operation)
-    if retry_after:
-        details["retryAfterSeconds"] = retry_after
-    return ServerTimeout(
-        f"The {operation} operation against {resource} could not be completed at this time, please try again.",
-        details=details,
-    )
 
 
 def too_large_resource_version(requested: int, current: int, retry_after: int = 1) -> Timeout:

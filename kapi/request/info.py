@@ -12,7 +12,6 @@ class RequestInfo:
     is_resource: bool
     path: str  # decoded path without query
     verb: str  # get list watch create update patch delete deletecollection proxy, or the lower-case HTTP method
-    api_prefix: str = ""  # "api" or "apis"
     group: str = ""
     version: str = ""
     namespace: str = ""

@@ -116,7 +116,6 @@ def parse_request_info(
     if len(parts) < 3 or parts[0] not in prefixes:
         return info
     prefix = parts.pop(0)
-    info.api_prefix = prefix
     if prefix not in groupless:
         if len(parts) < 3:
             return info

@@ -6,7 +6,7 @@ A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -59,7 +59,6 @@ class Strategy:
 
     allow_create_on_update = False
     allow_unconditional_update = True
-    generates_names = True
     #: fields (dotted: "status", "metadata.deletionTimestamp") that a write through this endpoint never owns.
     reset_fields: tuple[str, ...] = ()
 
@@ -285,12 +284,3 @@ def selectable(path: str) -> Callable[[Object], str]:
         return str(node)
 
     return read
-
-
-def cells_of(*readers: Callable[[Object, float], Any]) -> Callable[[Object, float], Sequence[Any]]:
-    """Makes a ``cells`` function of one reader per column."""
-
-    def cells(obj: Object, now: float) -> list[Any]:
-        return [read(obj, now) for read in readers]
-
-    return cells

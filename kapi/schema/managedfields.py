@@ -28,7 +28,6 @@ Times = dict[Manager, str]
 MAX_UPDATE_MANAGERS = 10
 ANCIENT = "ancient-changes"
 BEFORE_FIRST_APPLY = "before-first-apply"
-MAX_MANAGER_LENGTH = 128
 
 #: Never part of anyone's fields.
 _STRIPPED: Set = {
@@ -51,20 +50,6 @@ _STRIPPED: Set = {
 
 class InvalidManagedFields(ValueError):
     """Entries that cannot be decoded."""
-
-
-def manager_name(field_manager: str, user_agent: str) -> str:
-    """Who writes: the ``fieldManager`` option or the user agent up to its first slash, printable, 128 bytes at most."""
-    if field_manager:
-        return field_manager
-    prefix = user_agent.partition("/")[0]
-    kept = ""
-    for letter in prefix:
-        if letter.isprintable():
-            if len((kept + letter).encode()) > MAX_MANAGER_LENGTH:
-                break
-            kept += letter
-    return kept
 
 
 def reset_set(fields: Iterable[str]) -> Set:
@@ -158,15 +143,6 @@ def is_reset(entries: Any) -> bool:
     if not isinstance(entries, list):
         return False
     return not entries or len(entries) == 1 and isinstance(entries[0], dict) and not any(entries[0].values())
-
-
-def readable(entries: Any) -> bool:
-    """Whether ``managedFields`` can be decoded; admission plugins that break them are overruled."""
-    try:
-        decode(entries)
-    except (InvalidManagedFields, AttributeError, TypeError):
-        return False
-    return True
 
 
 def only_timestamps_differ(new: Object, old: Object) -> bool:

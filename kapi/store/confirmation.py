@@ -54,7 +54,6 @@ class Confirmation:
         self._distrust = distrust
         self._commands: Connection | None = None
         self._fence: Connection | None = None
-        self._asker: Connection | None = None
         self._asker_id = 0
         self._wait: tuple[Any, ...] = ()
         self._revision = 0  # of the cycle that runs; -1 while the server has not said
@@ -83,7 +82,7 @@ class Confirmation:
                 self._ask_on(asker)
         else:
             self._wait = ("WAIT", self.replicas, _CYCLE)
-        self._commands, self._fence, self._asker = commands, fence, asker
+        self._commands, self._fence = commands, fence
         self.confirmed = 0
         self._cycle = None
         self._hold(Deferred(), None, False).addErrback(lambda _: None)  # says soon whether there are replicas
@@ -98,7 +97,7 @@ class Confirmation:
 
     def detach(self, why: str) -> None:
         """The connections are gone."""
-        self._fence = self._commands = self._asker = None
+        self._fence = self._commands = None
         self._cancel()
         held = [*(self._cycle or ()), *self._waiting]
         self._cycle, self._waiting = None, []

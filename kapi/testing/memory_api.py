@@ -92,14 +92,6 @@ class MemoryAPI:
         self.runner.serve(request)
         return request
 
-    async def settled(self, request: MemoryRequest) -> MemoryRequest:
-        """Lets the reactor's turns pass until the request is answered."""
-        for _ in range(100):
-            if request.finished:
-                break
-            self.turn()
-        return request
-
     def turn(self, seconds: float = 0.0) -> None:
         """Lets scheduled calls happen."""
         self.clock.advance(seconds)

@@ -12,9 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from kapi.machinery import status
 from kapi.store.interface import Store
+
+log = Logger()
 
 PATIENCE = 3.0  # seconds until a revision that has not been reached is called too large
 
@@ -30,7 +33,6 @@ class Freshness:
         self._count = 0
         self._asking: list[Deferred[None]] | None = None  # the question on its way is for these
         self._next: list[Deferred[None]] = []
-        self._question_asked: Deferred[None] | None = None
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         """None when already there.  Errs with the API's Timeout (too large resource version)."""
@@ -66,7 +68,9 @@ class Freshness:
 
     def _send(self) -> None:
         self._asking, self._next = self._next, []
-        self._question_asked = Deferred.fromCoroutine(self._question())
+        Deferred.fromCoroutine(self._question()).addErrback(
+            lambda why: log.failure("the store was asked for its revision, and the answer is lost", why)
+        )
 
     async def _question(self) -> None:
         error: Exception | None = None

@@ -90,11 +90,6 @@ class Watch:
         if not self.ended:
             self._leave()
 
-    @property
-    def behind(self) -> bool:
-        """Whether anything waits to be delivered."""
-        return self._queue is not None
-
     # -- the cache's side
 
     def deliver(self, batch: Batch) -> None:

@@ -10,7 +10,7 @@ from kapi.authentication.configuration import load_authentication
 from kapi.authorization.abac import ABACAuthorizer, parse_policies
 from kapi.authorization.build import AuthorizationSettings, build_authorization, modes_of
 from kapi.authorization.configuration import ConfigurationError, load_authorization
-from kapi.authorization.fixed import AlwaysAllow, AlwaysAllowPaths, AlwaysDeny
+from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny
 from kapi.authorization.interface import Attributes, Decision
 from kapi.request.user import UserInfo
 from tests.authorization.policies import ask
@@ -137,11 +137,6 @@ def test_a_broken_policy_names_its_line() -> None:
 def test_fixed_authorizers() -> None:
     assert AlwaysAllow().authorize(ask(ALICE, "x", "y")).decision is Decision.ALLOW
     assert AlwaysDeny().authorize(ask(ALICE, "x", "y")).decision is Decision.NO_OPINION
-    paths = AlwaysAllowPaths(["/healthz", "/public/*"])
-    for path, decision in (("/healthz", "ALLOW"), ("/public/a", "ALLOW"), ("/healthz/x", "NO_OPINION")):
-        found = paths.authorize(Attributes(ALICE, "get", is_resource=False, path=path)).decision
-        assert found is Decision[decision]
-    assert paths.authorize(ask(ALICE, "get", "healthz")).decision is Decision.NO_OPINION
 
 
 def test_a_chain_is_exchanged_in_one_step() -> None:

@@ -38,7 +38,7 @@ def _type(message: Message) -> t.CelType:
     if kind == "primitive":
         return _KINDS[value]
     if kind == "wrapper":
-        return t.wrapper_of(_KINDS[value])
+        return t.CelType("wrapper", "wrapper", (_KINDS[value],))
     if kind == "null":
         return t.NULL
     if kind == "dyn":

@@ -7,11 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, groups_of, sort_versions
+from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, sort_versions
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.resources.catalogue import BUILT_IN
+from tests.endpoints.built_in_groups import groups_of
 
 AGGREGATED = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
 

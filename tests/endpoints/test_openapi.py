@@ -14,7 +14,6 @@ import yaml
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.endpoints.discovery.groups import groups_of
 from kapi.endpoints.openapi import documents, protobuf, v2
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import definition_v3
@@ -28,6 +27,7 @@ from kapi.schema.protobuf import fields
 from kapi.server.runner import RequestRunner
 from kapi.server.slices import Slices
 from kapi.testing.http import MemoryRequest
+from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
 
 GROUPS = groups_of(BUILT_IN)

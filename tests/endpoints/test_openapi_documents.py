@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kapi.endpoints.discovery.groups import groups_of
 from kapi.endpoints.openapi import custom
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import V2, V3
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.resources.catalogue import BUILT_IN
+from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
 from tests.endpoints.test_openapi import answer
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kapi.endpoints.discovery.groups import groups_of
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.resources.catalogue import BUILT_IN
 from kapi.schema import protobuf
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
+from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, Conflict, StatusError
-from kapi.schema import managedfields
 from kapi.schema.apply import lastapplied
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Field, Kind, Type
@@ -279,12 +278,6 @@ def test_custom_resources_without_schema_have_granular_maps_and_atomic_lists() -
     }
     result = manager.apply(None, obj, "a", False, T1)
     assert fields_of(result)[0][3] == {"f:spec": {".": {}, "f:l": {}, "f:m": {".": {}, "f:a": {}}}}
-
-
-def test_manager_names_come_from_the_user_agent() -> None:
-    assert managedfields.manager_name("", "kubectl/v1.36 (linux)") == "kubectl"
-    assert managedfields.manager_name("me", "kubectl/v1") == "me"
-    assert len(managedfields.manager_name("", "x" * 300)) == 128
 
 
 # -- properties ---------------------------------------------------------------------------------------------------

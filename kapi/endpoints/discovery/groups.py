@@ -11,14 +11,6 @@ from kapi.resources.definition import Resource
 
 Object = dict[str, Any]
 
-#: (order of the group, order of the version in it); smaller comes first.  Groups without a row follow by name.
-_GROUP_ORDER = (
-    "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
-    "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io",
-    "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io",
-    "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io",
-    "storagemigration.k8s.io",
-)  # fmt: skip
 _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?\Z").match
 _STABILITY = {"alpha": 1, "beta": 2, None: 3}
 
@@ -59,21 +51,3 @@ def sort_versions(versions: Iterable[str]) -> list[str]:
     """Most stable first; versions without the form of one last, by name."""
     ranked = sorted((version for version in versions if _VERSION(version)), key=version_rank, reverse=True)
     return ranked + sorted(version for version in set(versions) if not _VERSION(version))
-
-
-def groups_of(resources: Iterable[Resource]) -> list[GroupEntry]:
-    """The groups of catalogue rows, the core group ("") first."""
-    found: dict[str, dict[str, list[Resource]]] = {}
-    for row in resources:
-        found.setdefault(row.group, {}).setdefault(row.version, []).append(row)
-    entries = []
-    for name in sorted(found, key=_group_key):
-        versions = [VersionEntry(version, found[name][version]) for version in sort_versions(found[name])]
-        entries.append(GroupEntry(name, versions))
-    return entries
-
-
-def _group_key(name: str) -> tuple[int, str]:
-    if not name:
-        return (-1, "")
-    return (_GROUP_ORDER.index(name) if name in _GROUP_ORDER else len(_GROUP_ORDER), name)

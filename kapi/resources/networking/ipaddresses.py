@@ -35,7 +35,6 @@ def address_name(name: str, prefix: bool) -> list[str]:
 class IPAddressStrategy(PlainStrategy):
     namespaced = False
     name_rule = staticmethod(address_name)
-    generates_names = False
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         parent = (obj.get("spec") or {}).get("parentRef")

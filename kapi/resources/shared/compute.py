@@ -81,11 +81,6 @@ def _container_name_texts(name: str) -> tuple[str, ...]:
     return texts
 
 
-def validate_resource_name(name: str, path: Path, errors: Errors) -> None:
-    for text in _name_texts(name):
-        errors.append(field.invalid(path, name, text))
-
-
 def validate_container_resource_name(name: str, path: Path, errors: Errors) -> None:
     for text in _container_name_texts(name):
         errors.append(field.invalid(path, name, text))

@@ -256,12 +256,3 @@ def validate_conditions(conditions: list[dict[str, Any]], path: Path, errors: Er
                 errors.append(field.too_long(here.child("reason"), 1024))
         if len(condition.get("message", "").encode()) > 32 * 1024:
             errors.append(field.too_long(here.child("message"), 32 * 1024))
-
-
-def bump_generation(obj: dict[str, Any], old: Mapping[str, Any], *parts: str) -> None:
-    """Raises ``metadata.generation`` by one when one of these top-level parts differs from the old object's."""
-    generation = (old.get("metadata") or {}).get("generation", 0)
-    if any(not same(obj.get(part), old.get(part)) for part in parts or ("spec",)):
-        generation += 1
-    if generation:
-        obj["metadata"]["generation"] = generation

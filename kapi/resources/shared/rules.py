@@ -133,17 +133,6 @@ def required(name: str, detail: str = "", *, then: Rule | None = None) -> Rule:
     return validate
 
 
-def forbid(name: str, detail: str) -> Rule:
-    """``Forbidden`` when the field is present and not empty."""
-
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
-        inner = value.get(name)
-        if inner is not None and inner != "" and inner != [] and inner != {}:
-            errors.append(field.forbidden(path.child(name), detail))
-
-    return validate
-
-
 def each(rule: Rule) -> Rule:
     """Every element of a list: ``path[i]``."""
     ok = getattr(rule, "ok", None)
@@ -152,20 +141,6 @@ def each(rule: Rule) -> Rule:
         for i, item in enumerate(steps(value)):
             if ok is None or not ok(item):
                 rule(item, Path(f"[{i}]", path), errors, ctx)
-
-    return validate
-
-
-def each_entry(rule: Rule | None = None, key: Rule | None = None) -> Rule:
-    """Every entry of a map, by sorted key: first the key, then the value, both at ``path[key]``."""
-
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
-        for name in steps(sorted(value)):
-            here = Path(f"[{name}]", path)
-            if key is not None:
-                key(name, here, errors, ctx)
-            if rule is not None:
-                rule(value[name], here, errors, ctx)
 
     return validate
 

@@ -16,7 +16,6 @@ from kapi.resources.core.services.access import (
     HEADLESS,
     cluster_ips,
     families,
-    family_policy,
     may_have_node_ports,
     node_ports,
     spec_of,
@@ -99,10 +98,6 @@ def requested_port(service: Object, number: int) -> int:
         if port.get("port") == number and port.get("nodePort"):
             return int(port["nodePort"])
     return 0
-
-
-def is_dual_stack(service: Object) -> bool:
-    return family_policy(service) not in ("", "SingleStack")
 
 
 def _band(size: int, step: int, low: int, high: int) -> int:
