@@ -15,7 +15,7 @@ import select
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.bench.cases import Bench, Row, small
 from tests.bench.fairness import CONNECTIONS, _account, _flood
@@ -55,9 +55,12 @@ def shares(bench: Bench) -> None:
                 note += f"; of the server's CPU {before.cpu / after.cpu:.0%}, a second of it is {1e6 / after.cpu:,.0f} POSTs"
             name = f"POST {who}, {streams} in flight, {CONNECTIONS} x {protocol} {others}"
             bench.add(Row(name, after.rate, "1/s", note=note))
+        _connect(bench, leases)
         noise = _noise(crowd, bench, protocol)
         waits = sorted(renew(bench, leases, bench.seconds))
         noise.join()
+        for lease in leases:
+            lease.connection.close()
         note = f"p50 {waits[len(waits) // 2] * 1000:.0f} ms, {len(waits)} renewals"
         bench.add(Row(f"longest lease renewal, {CONNECTIONS} x {protocol}", waits[-1] * 1000, "ms", note=note))
     _forget(bench, leases)
@@ -105,11 +108,11 @@ def _flood2(target: Target, base: str, kind: str, seconds: float) -> None:
 class _Lease:
     """Renewed every ``period`` seconds; ``due`` next at this time of perf_counter."""
 
-    connection: Connection
     path: str
     headers: dict[str, str]
     period: float
     state: bytes  # the object as the server has answered it last
+    connection: Connection = field(init=False)
     due: float = 0.0
     sent: float = 0.0  # 0 while nothing is under way
 
@@ -139,9 +142,12 @@ def renew(bench: Bench, leases: list[_Lease], seconds: float) -> list[float]:
         for number, _ in poll.poll(0.005):
             lease = by_number[number]
             try:
-                lease.connection.buffer += lease.connection.socket.recv(1 << 16)
+                data = lease.connection.socket.recv(1 << 16)
             except (ssl.SSLWantReadError, BlockingIOError):
                 continue
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            lease.connection.buffer += data
             head, _, body = lease.connection.buffer.partition(b"\r\n\r\n")
             length = _length(head) if body else None
             if lease.sent and length is not None and len(body) >= length:
@@ -155,7 +161,7 @@ def renew(bench: Bench, leases: list[_Lease], seconds: float) -> list[float]:
 
 
 def _leases(bench: Bench) -> list[_Lease]:
-    """Those of nodes and of components that elect a leader, with a connection each that the server knows."""
+    """Those of nodes and of components that elect a leader."""
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{bench.namespace}"
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "leaders"}
     rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]}]
@@ -166,36 +172,40 @@ def _leases(bench: Bench) -> list[_Lease]:
     ):
         code, answer = bench.ask("POST", path, json.dumps(body).encode())
         assert code == 201, answer
-    context = bench.target.context()
     found = []
     for number in range(NODES):
         name = f"{bench.namespace}-{number}"
         headers = {"Impersonate_User": f"system:node:{name}", "Impersonate_Group": "system:nodes"}
-        found.append(_lease(bench, context, "kube-node-lease", name, headers, _NODE_PERIOD))
+        found.append(_lease(bench, "kube-node-lease", name, headers, _NODE_PERIOD))
     for user in _LEADERS:
         name = user.removeprefix("system:")
-        found.append(_lease(bench, context, bench.namespace, name, {"Impersonate_User": user}, _LEADER_PERIOD))
+        found.append(_lease(bench, bench.namespace, name, {"Impersonate_User": user}, _LEADER_PERIOD))
     return found
 
 
-def _lease(
-    bench: Bench, context: ssl.SSLContext, namespace: str, name: str, headers: dict[str, str], period: float
-) -> _Lease:
+def _lease(bench: Bench, namespace: str, name: str, headers: dict[str, str], period: float) -> _Lease:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
     body = {"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40}}
     code, answer = bench.ask("POST", path, json.dumps(body).encode())
     assert code == 201, answer
-    lease = _Lease(Connection(bench.target, context), f"{path}/{name}", headers, period, answer)
-    for _ in range(100):
-        code, answer = lease.connection.roundtrip(lease.renewal(bench.target))
-        if code == 200:
-            lease.state = answer
-            return lease
-        time.sleep(0.1)  # the binding is not in force yet
-    raise AssertionError(answer)
+    return _Lease(f"{path}/{name}", headers, period, answer)
+
+
+def _connect(bench: Bench, leases: list[_Lease]) -> None:
+    """A connection for each that the server knows: just before it is needed, since a server closes idle ones."""
+    context = bench.target.context()
+    for lease in leases:
+        lease.connection = Connection(bench.target, context)
+        for _ in range(100):
+            code, answer = lease.connection.roundtrip(lease.renewal(bench.target))
+            if code == 200:
+                break
+            time.sleep(0.1)  # the binding is not in force yet
+        else:
+            raise AssertionError(answer)
+        lease.state = answer
 
 
 def _forget(bench: Bench, leases: list[_Lease]) -> None:
     for lease in leases:
-        lease.connection.close()
         bench.ask("DELETE", lease.path)
