@@ -22,6 +22,7 @@ from twisted.logger import Logger
 from kapi.assembly.parts import Assembly
 from kapi.assembly.server import assemble
 from kapi.foundation import Foundation
+from kapi.machinery.feature_gates import without_effect
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.server import pki
@@ -141,6 +142,8 @@ class App(Service):
         self._starting.addErrback(self._failed)
 
     async def _start(self) -> None:
+        for gate in without_effect(self.options.generic.feature_gates):
+            log.warn("--feature-gates: {gate} has no effect", gate=gate)
         await self.assembly.caches.start()
         if not self.running:
             return

@@ -14,6 +14,7 @@ from kapi.client.interface import Client, ResourceClient
 from kapi.machinery import status
 from kapi.request.user import UserInfo
 from kapi.resources.definition import Lister
+from kapi.resources.shared.features import enabled
 
 Object = dict[str, Any]
 
@@ -55,8 +56,8 @@ class Initializer:
     def lister(self, group: str, plural: str) -> Lister:
         return self.resource(group, plural).lister
 
-    def feature(self, name: str, default: bool = False) -> bool:
-        return self.features.get(name, default)
+    def feature(self, name: str) -> bool:
+        return enabled(self.features, name)
 
     async def live(self, group: str, plural: str, name: str, namespace: str = "") -> Object | None:
         """An object from the cache, or from the store when the cache does not have it; None when there is none."""

@@ -120,7 +120,7 @@ def filters(
     chain += [
         authentication(identity.requests, meter.authenticated, identity.proxy_headers),
         *([audit(recorder)] if recorder is not None else []),
-        impersonation(authorizer, constrained=generic.features.get("ConstrainedImpersonation", True), meter=meter),
+        impersonation(authorizer, constrained=generic.features["ConstrainedImpersonation"], meter=meter),
         *([flow] if flow is not None else []),
         authorization(authorizer, meter.authorized),
     ]

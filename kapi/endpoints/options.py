@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from kapi.request.context import RequestContext
+from kapi.resources.shared.features import enabled
 
 Object = dict[str, Any]
 _META = "meta.k8s.io"
@@ -135,6 +137,13 @@ def _check_watch(options: ListOptions) -> list[FieldError]:
     if match is not None and options.continue_:
         errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
     return errors
+
+
+def check_initial_events(features: Mapping[str, bool]) -> None:
+    """Raises Invalid for a watch that asks for them when their feature is off."""
+    if not enabled(features, "WatchList"):
+        text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        raise status.invalid(GroupKind(_META, "ListOptions"), "", [forbidden(Path("sendInitialEvents"), text)])
 
 
 def _dry_run(ctx: RequestContext, errors: list[FieldError]) -> list[str]:

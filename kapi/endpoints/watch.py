@@ -22,7 +22,7 @@ from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
 from kapi.endpoints.encoding import message_of_entry
 from kapi.endpoints.errors import to_status
-from kapi.endpoints.options import ListOptions, list_options
+from kapi.endpoints.options import ListOptions, check_initial_events, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.watch_websocket import wants_websocket, websocket_response
@@ -53,6 +53,8 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     name = path_name(ctx)
     predicate = predicate_of(scope, options, name)
     since = parse_revision(options.resource_version)
+    if options.send_initial_events is not None:
+        check_initial_events(scope.store.environment.features)
     if refusal is not None:
         raise refusal
     form = form_of(scope, media, ctx.first("includeObject", "Metadata") if media.as_kind == "Table" else "")

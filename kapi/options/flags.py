@@ -89,19 +89,15 @@ def port_range(text: str) -> tuple[int, int]:
     return low, high
 
 
-def pairs(text: str, parse: Callable[[str], Any] = string) -> dict[str, Any]:
+def pairs(text: str) -> dict[str, str]:
     """``a=b,c=d``; an item without ``=`` is given the text "true"."""
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for item in text.split(","):
         if not item.strip():
             continue
         key, mark, value = item.partition("=")
-        found[key.strip()] = parse(value.strip() if mark else "true")
+        found[key.strip()] = value.strip() if mark else "true"
     return found
-
-
-def bool_pairs(text: str) -> dict[str, bool]:
-    return pairs(text, boolean)
 
 
 @dataclass(frozen=True, slots=True)

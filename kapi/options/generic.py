@@ -5,30 +5,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kapi.options.flags import FlagSet, bool_pairs, duration, integer, ip_address, number, string
+from kapi.machinery import feature_gates
+from kapi.options.flags import FlagError, FlagSet, boolean, duration, integer, ip_address, number, pairs, string
 
-#: gates that kapi knows, and their defaults in 1.36
-FEATURE_DEFAULTS: dict[str, bool] = {
-    "APIServerTracing": True,
-    "AllowUnsafeMalformedObjectDeletion": False,
-    "AnonymousAuthConfigurableEndpoints": True,
-    "AuthorizeWithSelectors": True,
-    "AuthorizeNodeWithSelectors": True,
-    "ConsistentListFromCache": True,
-    "ConstrainedImpersonation": True,
-    "CoordinatedLeaderElection": False,
-    "DynamicResourceAllocation": True,
-    "InPlacePodVerticalScaling": True,
-    "MutatingAdmissionPolicy": True,
-    "PodLevelResources": True,
-    "RelaxedDNSSearchValidation": True,
-    "RelaxedEnvironmentVariableValidation": True,
-    "StructuredAuthenticationConfiguration": True,
-    "StructuredAuthorizationConfiguration": True,
-    "UserNamespacesSupport": True,
-    "WatchList": True,
-}
 _DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
+
+
+def gates(text: str) -> dict[str, bool]:
+    """``Name=true``, or ``kube:Name=true`` with the component the gates are of.  Raises FlagError."""
+    found: dict[str, bool] = {}
+    for key, value in pairs(text).items():
+        component, mark, name = key.rpartition(":")
+        if mark and component != "kube":
+            raise FlagError(f"component not registered: {component}")
+        found[name] = boolean(value)
+    return found
 
 
 class GenericOptions(FlagSet):
@@ -40,7 +31,7 @@ class GenericOptions(FlagSet):
         )
         self.value("external-hostname", string, "", "Host name to use in generated URLs and certificates.")
         self.strings("cors-allowed-origins", (), "Regular expressions of origins allowed for CORS, comma separated.")
-        self.mapping("feature-gates", bool_pairs, "key=value pairs that switch alpha, beta and stable features.")
+        self.mapping("feature-gates", gates, "key=value pairs that switch alpha, beta and stable features.")
         self.value(
             "goaway-chance", number, 0.0, "Probability (0 to 0.02) of closing an HTTP/2 connection after a request."
         )
@@ -53,13 +44,10 @@ class GenericOptions(FlagSet):
         self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
 
     def complete(self, options: Any) -> None:
-        unset = {gate: on for gate, on in FEATURE_DEFAULTS.items() if gate not in self.feature_gates}
-        for alias, default in (("AllAlpha", False), ("AllBeta", False)):
-            self.feature_gates.setdefault(alias, default)
-        self.features: dict[str, bool] = {**unset, **self.feature_gates}
+        self.features: dict[str, bool] = feature_gates.resolve(self.feature_gates)
 
     def validate(self) -> list[str]:
-        errors = []
+        errors = feature_gates.problems(self.feature_gates)
         if not 0 <= self.goaway_chance <= 0.02:
             errors.append("--goaway-chance can not be less than 0 or greater than 0.02")
         for name in ("max-requests-inflight", "max-mutating-requests-inflight"):

@@ -140,3 +140,11 @@ def test_tables_name_their_columns_once(api: MemoryAPI) -> None:
     put(api, "b")
     api.turn()
     assert [bool(event["object"]["columnDefinitions"]) for event in watch.events] == [True, False]
+
+
+def test_without_the_feature_a_watch_does_not_begin_with_a_list(api: MemoryAPI) -> None:
+    query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    api.environment.features = {"WatchList": False}
+    answer = api.ask("GET", f"{MAPS}?{query}")
+    assert answer.code == 422
+    assert "unless the WatchList feature gate is enabled" in answer.json["message"]

@@ -247,3 +247,14 @@ def test_one_authority_for_users_and_proxies_needs_the_proxies_names(tmp_path: P
 def test_nobody_is_anonymous_where_everything_is_allowed() -> None:
     assert parse("--authorization-mode=AlwaysAllow").authentication.anonymous_auth is False
     assert parse("--authorization-mode=RBAC").authentication.anonymous_auth is True
+
+
+def test_feature_gates_are_those_of_the_release() -> None:
+    assert parse("--feature-gates=kube:HPAScaleToZero=true,EnvFiles=false").generic.features["HPAScaleToZero"]
+    assert errors("--feature-gates=NoSuchGate=true,NodeSwap=false") == [
+        "unrecognized feature gate: NoSuchGate",
+        "cannot set feature gate NodeSwap to false, feature is locked to true",
+    ]
+    assert errors("--feature-gates=etcd:X=true") == [
+        'invalid argument "etcd:X=true" for "--feature-gates" flag: component not registered: etcd'
+    ]

@@ -211,7 +211,7 @@ class NodeRestriction(Plugin):
             raise denied(attributes, why)
         if _node_of(pod) != node:
             raise denied(attributes, "node requested token bound to a pod scheduled on a different node")
-        if self.initializer.feature("ServiceAccountNodeAudienceRestriction", True):
+        if self.initializer.feature("ServiceAccountNodeAudienceRestriction"):
             return check_audience(self.initializer, attributes, spec.get("audiences") or [], pod)
         return None
 

@@ -35,4 +35,4 @@ class PodTopologyLabels(Plugin):
 
 
 def make(initializer: Initializer, configuration: Any) -> Plugin:
-    return PodTopologyLabels(initializer) if initializer.feature("PodTopologyLabelsAdmission", True) else Plugin()
+    return PodTopologyLabels(initializer) if initializer.feature("PodTopologyLabelsAdmission") else Plugin()

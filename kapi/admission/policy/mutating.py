@@ -220,4 +220,4 @@ def _refusal(attributes: Attributes, failures: list[_Failure]) -> StatusError:
 
 
 def make(initializer: Initializer, configuration: Any) -> Plugin:
-    return MutatingAdmissionPolicy(initializer)
+    return MutatingAdmissionPolicy(initializer) if initializer.feature("MutatingAdmissionPolicy") else Plugin()
