@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kapi.cel.functions import Overload
+from kapi.machinery.checkpoint import steps
 
 #: parts of a cost unit per character looked at, and per character of a pattern
 TRAVERSAL = 0.1
@@ -65,9 +66,9 @@ def traversal(value: Any) -> int:
     if isinstance(value, bytes):
         return int(len(value) * TRAVERSAL)
     if isinstance(value, (list, tuple)):
-        return sum(traversal(item) for item in value)
+        return sum(traversal(item) for item in steps(value))
     if isinstance(value, dict):
-        return sum(traversal(key) + traversal(item) for key, item in value.items())
+        return sum(traversal(key) + traversal(item) for key, item in steps(value.items()))
     return 1
 
 
@@ -85,7 +86,7 @@ def _replaced(values: list[Any]) -> int:
 
 def _joined(values: list[Any]) -> int:
     separator = len(values[1]) if len(values) > 1 else 0
-    return sum(len(item) + separator for item in values[0] if isinstance(item, str))
+    return sum(len(item) + separator for item in steps(values[0]) if isinstance(item, str))
 
 
 def _validated(values: list[Any]) -> int:

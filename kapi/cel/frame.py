@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kapi.cel.errors import BudgetExceeded, TimeExceeded
 from kapi.machinery.checkpoint import checkpoint, engage
 
 Step = Callable[["Frame"], Any]
+_EVERY = 32  # elements of a list between two looks at the clock
 
 #: code points, bytes and elements one evaluation may allocate
 MAX_ALLOCATION = 8_000_000
@@ -49,3 +50,13 @@ class Frame:
             raise BudgetExceeded()
         if self.deadline and time.monotonic() > self.deadline:
             raise TimeExceeded()
+
+    def steps(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, with a tick before every so many of them: whoever walks a list by itself walks it so."""
+        left = 0
+        for item in items:
+            if not left:
+                left = _EVERY
+                self.tick()
+            left -= 1
+            yield item

@@ -15,6 +15,7 @@ from kapi.cel.reading import certain, optional_field
 from kapi.cel.syntax import Call, Expr, Ident, Literal
 from kapi.cel.types import CelType, StructType
 from kapi.cel.values import NONE, MapList, Members, Optional, SetList, equal, from_key, no_overload, to_key, type_of
+from kapi.machinery.checkpoint import steps
 
 
 class Compiles(Protocol):
@@ -361,12 +362,12 @@ def concatenate(one: Any, other: Any) -> Any:
     if isinstance(one, SetList):
         added = SetList(one)
         members = Members(one)
-        added.extend(item for item in other if item not in members)
+        added.extend(item for item in steps(other) if item not in members)
         return added
     if isinstance(one, MapList):
-        places = {one.key_of(item): place for place, item in enumerate(one)}
+        places = {one.key_of(item): place for place, item in enumerate(steps(one))}
         merged = list(one)
-        for item in other:
+        for item in steps(other):
             place = places.get(one.key_of(item))
             if place is None:
                 merged.append(item)
@@ -414,7 +415,7 @@ def inserting(parts: list[Step], accu: int) -> Step:
             entries = values[0]
         else:
             raise no_overload()
-        for key, value in entries.items():
+        for key, value in steps(entries.items()):
             if key in mapping:
                 raise EvaluationError(f"insert failed: key {from_key(key)} already exists")
             mapping[key] = value

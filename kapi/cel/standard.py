@@ -34,6 +34,7 @@ from kapi.cel.values import (
     type_of,
 )
 from kapi.cel.values import NONE as NO_VALUE
+from kapi.machinery.checkpoint import steps
 
 
 def check_int(value: int) -> int:
@@ -277,12 +278,12 @@ def _relations() -> list[Overload]:
 
 
 def in_list(value: Any, items: Any) -> bool:
-    return any(equal(value, item) for item in items)
+    return any(equal(value, item) for item in steps(items))
 
 
 def in_map(value: Any, mapping: Any) -> bool:
     if isinstance(value, float):
-        return any(not isinstance(key, str) and key == value for key in mapping)
+        return any(not isinstance(key, str) and key == value for key in steps(mapping))
     try:
         return to_key(value) in mapping
     except (EvaluationError, TypeError):
@@ -300,7 +301,7 @@ def _map_insert(mapping: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]
 
 def _map_insert_map(mapping: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, Any]:
     result = dict(mapping)
-    for key, value in entries.items():
+    for key, value in steps(entries.items()):
         if key in result:
             raise EvaluationError(f"insert failed: key {key} already exists")
         result[key] = value
@@ -469,7 +470,7 @@ def _strings() -> list[Overload]:
 
 
 def _unwrap(items: Any) -> list[Any]:
-    return [item.value() for item in items if item.present]
+    return [item.value() for item in steps(items) if item.present]
 
 
 def _optionals() -> list[Overload]:

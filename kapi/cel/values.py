@@ -15,6 +15,7 @@ from typing import Any
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
 from kapi.cel.types import CelType
+from kapi.machinery.checkpoint import steps
 
 INT_MAX = 2**63 - 1
 INT_MIN = -(2**63)
@@ -286,13 +287,13 @@ def equal(one: Any, other: Any) -> bool:
             return _equal_sets(one, other)
         if kind is MapList or other.__class__ is MapList:
             return _equal_map_lists(one, other)
-        return all(equal(item, candidate) for item, candidate in zip(one, other, strict=False))
+        return all(equal(item, candidate) for item, candidate in steps(zip(one, other, strict=False)))
     if isinstance(one, dict):
         if not isinstance(other, dict) or len(one) != len(other):
             return False
         if kind is Message and other.__class__ is Message and one.cel_type != other.cel_type:  # type: ignore[attr-defined]
             return False
-        for key, value in one.items():
+        for key, value in steps(one.items()):
             if key not in other or not equal(value, other[key]):
                 return False
         return True
@@ -305,7 +306,7 @@ def equal(one: Any, other: Any) -> bool:
 
 def _equal_sets(one: Any, other: Any) -> bool:
     members = Members(other)
-    return all(item in members for item in one)
+    return all(item in members for item in steps(one))
 
 
 def _identity(value: Any) -> Any:
@@ -318,9 +319,9 @@ def _identity(value: Any) -> Any:
     if kind is int or kind is float or kind is Uint:
         return (int, value) if value == value else object()
     if kind is list or kind is tuple:
-        return (list, tuple(map(_identity, value)))
+        return (list, tuple(map(_identity, steps(value))))
     if kind is dict:
-        return (dict, frozenset((key, _identity(item)) for key, item in value.items()))
+        return (dict, frozenset((key, _identity(item)) for key, item in steps(value.items())))
     if kind is Timestamp or kind is Duration:
         return (kind, value.nanos)
     raise TypeError(kind)
@@ -336,7 +337,7 @@ class Members:
         self.compound: list[Any] = []  # those that an odd one may be equal to
         self.odd: list[Any] = []  # those without an identity
         self.frame = frame
-        for item in items:
+        for item in steps(items) if frame is None else frame.steps(items):
             self.add(item)
 
     def add(self, item: Any) -> None:
@@ -356,17 +357,19 @@ class Members:
             others = self.odd
         except TypeError:
             others = self.compound
-        if others and self.frame is not None:
+        if not others:
+            return False
+        if self.frame is not None:
             self.frame.tick()
-        return any(equal(value, item) for item in others)
+        return any(equal(value, item) for item in steps(others))
 
 
 def _equal_map_lists(one: Any, other: Any) -> bool:
     keyed = one if isinstance(one, MapList) else other
-    index = {keyed.key_of(item): item for item in other}
+    index = {keyed.key_of(item): item for item in steps(other)}
     if len(index) != len(other):
         return False
-    for item in one:
+    for item in steps(one):
         key = keyed.key_of(item)
         if key not in index or not equal(item, index[key]):
             return False

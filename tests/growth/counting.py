@@ -1,4 +1,5 @@
-"""How often each line runs, and how often texts are compared: what grows with a body is seen without a clock."""
+"""How often each line runs, how often texts are compared, and how many lines run between two checkpoints: what grows with
+a body, and what holds the thread, is seen without a clock."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
+
+from kapi.machinery import checkpoint
 
 Counts = dict[tuple[CodeType, int], int]
 
@@ -75,3 +78,61 @@ def steepest(few: Counts, many: Counts, least: int) -> tuple[float, str]:
         if before and count >= least and count / before > worst:
             worst, where = count / before, f"{key[0].co_filename}:{key[1]} ran {before}, then {count} times"
     return worst, where
+
+
+class Stretches:
+    """A slice that is always used up: counts the lines between its checkpoints."""
+
+    until = float("-inf")
+
+    def __init__(self) -> None:
+        self.lines = 0  # since the last checkpoint
+        self.longest = 0
+        self.where = ""  # between which two lines it is
+        self._last = "the beginning"
+
+    def pause(self) -> None:
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code.co_filename in (__file__, checkpoint.__file__):
+            frame = frame.f_back
+        self.end("" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}")
+
+    def end(self, where: str = "the end") -> None:
+        if self.lines > self.longest:
+            self.longest, self.where = self.lines, f"{self._last} -> {where}"
+        self.lines, self._last = 0, where
+
+    def commit(self) -> None: ...
+
+    def engage(self) -> bool:
+        return True
+
+
+def stretches(work: Callable[[], Any]) -> Stretches:
+    """How many lines a computation that may be suspended runs from one checkpoint to the next."""
+    found = Stretches()
+
+    def on_line(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            found.lines += 1
+        return on_line
+
+    before = checkpoint.current, checkpoint.running
+    checkpoint.current = checkpoint.running = found
+    tracer = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: None if frame.f_code.co_filename in _UNCOUNTED else on_line)
+    try:
+        work()
+    finally:
+        sys.settrace(tracer)
+        checkpoint.current, checkpoint.running = before
+    found.end()
+    return found
+
+
+_UNCOUNTED = frozenset([__file__, checkpoint.__file__])
+
+
+def effort(work: Callable[[], Any]) -> int:
+    """How many lines run."""
+    return sum(lines(work).values())

@@ -86,7 +86,7 @@ def test_a_new_custom_resource_is_served_beside_six_servers_that_never_answer(
             return listed.status == 200 and "beside.example.com" in groups
 
         until(served, 5)
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 3.0, "it has waited for one of them, which takes five seconds"
         until(lambda: condition(admin, registered[0]).get("reason") == "FailedDiscoveryCheck", 10)
     admin.ask("DELETE", f"{CRDS}/things.beside.example.com")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from heapq import merge
+from itertools import islice, pairwise
 from typing import Any
 
 from kapi.cel.errors import EvaluationError
@@ -10,30 +13,42 @@ from kapi.cel.functions import declare as d
 from kapi.cel.standard import check_int, check_uint
 from kapi.cel.values import Duration, Members, Timestamp, Uint, compare, equal, type_of
 
+_SORTED = 1000  # elements that are sorted at once
+Function = Callable[..., Any]
 
-def is_sorted(items: Any) -> bool:
-    return all(compare(items[i], items[i + 1]) <= 0 for i in range(len(items) - 1))
+
+def walks(function: Function) -> Function:
+    """Marks an implementation that takes the frame first, since it walks a list."""
+    function.wants_frame = True  # type: ignore[attr-defined]
+    return function
+
+
+@walks
+def is_sorted(frame: Any, items: Any) -> bool:
+    return all(compare(one, other) <= 0 for one, other in frame.steps(pairwise(items)))
 
 
 def _sum(zero: Any) -> Any:
-    def total(items: Any) -> Any:
+    @walks
+    def total(frame: Any, items: Any) -> Any:
         if isinstance(zero, Duration):
-            return Duration(sum(item.nanos for item in items))
+            return Duration(sum(item.nanos for item in frame.steps(items)))
         if isinstance(zero, Uint):
-            return check_uint(sum(int(item) for item in items))
+            return check_uint(sum(int(item) for item in frame.steps(items)))
         if isinstance(zero, int):
-            return check_int(sum(items))
-        return float(sum(items))
+            return check_int(sum(frame.steps(items)))
+        return float(sum(frame.steps(items)))
 
     return total
 
 
 def _best(name: str, sign: int) -> Any:
-    def best(items: Any) -> Any:
+    @walks
+    def best(frame: Any, items: Any) -> Any:
         if not items:
             raise EvaluationError(f"{name} called on empty list")
         found = items[0]
-        for item in items[1:]:
+        for item in frame.steps(islice(items, 1, None)):
             if compare(item, found) * sign > 0:
                 found = item
         return found
@@ -41,12 +56,14 @@ def _best(name: str, sign: int) -> Any:
     return best
 
 
-def index_of(items: Any, value: Any) -> int:
-    return next((i for i, item in enumerate(items) if equal(item, value)), -1)
+@walks
+def index_of(frame: Any, items: Any, value: Any) -> int:
+    return next((i for i, item in enumerate(frame.steps(items)) if equal(item, value)), -1)
 
 
-def last_index_of(items: Any, value: Any) -> int:
-    return next((i for i in range(len(items) - 1, -1, -1) if equal(items[i], value)), -1)
+@walks
+def last_index_of(frame: Any, items: Any, value: Any) -> int:
+    return next((i for i in frame.steps(range(len(items) - 1, -1, -1)) if equal(items[i], value)), -1)
 
 
 def list_slice(items: Any, start: int, end: int) -> Any:
@@ -59,13 +76,14 @@ def list_slice(items: Any, start: int, end: int) -> Any:
     return list(items[start:end])
 
 
-def flatten(items: Any, depth: int = 1) -> list[Any]:
+@walks
+def flatten(frame: Any, items: Any, depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     result: list[Any] = []
-    for item in items:
+    for item in frame.steps(items):
         if isinstance(item, (list, tuple)) and depth > 0:
-            result.extend(flatten(item, depth - 1))
+            result.extend(flatten(frame, item, depth - 1))
         else:
             result.append(item)
         if len(result) > 2_000_000:
@@ -73,30 +91,43 @@ def flatten(items: Any, depth: int = 1) -> list[Any]:
     return result
 
 
-def sort_by(items: Any, keys: Any) -> list[Any]:
+@walks
+def sort_by(frame: Any, items: Any, keys: Any) -> list[Any]:
     if len(items) != len(keys):
         raise EvaluationError("keys and list must be of the same length")
     if keys:
         kind = type_of(keys[0])
         if kind.kind not in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"):
             raise EvaluationError("list elements must be comparable")
-        if any(type_of(key) != kind for key in keys):
+        if any(type_of(key) != kind for key in frame.steps(keys)):
             raise EvaluationError("list elements must have the same type")
-    plain = [key.nanos if isinstance(key, (Duration, Timestamp)) else key for key in keys]
-    return [items[i] for i in sorted(range(len(plain)), key=plain.__getitem__)]
+    plain = [key.nanos if isinstance(key, (Duration, Timestamp)) else key for key in frame.steps(keys)]
+    return [items[place] for place in frame.steps(_order(frame, plain))]
 
 
+def _order(frame: Any, keys: list[Any]) -> Iterator[int]:
+    """The places of the keys in ascending order, equal ones as they stand."""
+    parts = []
+    for start in range(0, len(keys), _SORTED):
+        frame.tick()
+        parts.append(sorted(range(start, min(start + _SORTED, len(keys))), key=keys.__getitem__))
+    return iter(parts[0]) if len(parts) == 1 else merge(*parts, key=keys.__getitem__)
+
+
+@walks
 def distinct(frame: Any, items: Any) -> list[Any]:
     result: list[Any] = []
     seen = Members(frame=frame)
-    for item in items:
+    for item in frame.steps(items):
         if item not in seen:
             seen.add(item)
             result.append(item)
     return result
 
 
-distinct.wants_frame = True  # type: ignore[attr-defined]
+@walks
+def _sort(frame: Any, items: Any) -> list[Any]:
+    return sort_by(frame, items, items)  # type: ignore[no-any-return]
 
 
 def number_range(count: int) -> list[int]:
@@ -113,9 +144,7 @@ def _typed() -> list[Overload]:
     for name, zero in zeros.items():
         found.append(d("sum", f"list_{name}_sum_{name}", f"list({name}).() {name}", _sum(zero)))
     for name in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"):
-        found.append(
-            d("sort", f"list_{name}_sort", f"list({name}).() list({name})", lambda items: sort_by(items, items))
-        )
+        found.append(d("sort", f"list_{name}_sort", f"list({name}).() list({name})", _sort))
         found.append(
             d("@sortByAssociatedKeys", f"list_{name}_sortByAssociatedKeys", f"list(A).(list({name})) list(A)", sort_by)
         )

@@ -7,6 +7,7 @@ from typing import Any
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declare as d
 from kapi.cel.standard import compile_pattern
+from kapi.machinery.checkpoint import steps
 
 
 def _compiled(pattern: str) -> Any:
@@ -26,7 +27,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
     found: list[str] = []
-    for match in compiled.finditer(text):
+    for match in steps(compiled.finditer(text), 16):
         found.append(match.group(0))
         if len(found) == limit:
             break

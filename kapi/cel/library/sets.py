@@ -11,7 +11,7 @@ from kapi.cel.values import Members
 def contains(frame: Any, items: Any, wanted: Any) -> bool:
     """Whether every wanted value is among the items."""
     members = Members(items, frame)
-    return all(value in members for value in wanted)
+    return all(value in members for value in frame.steps(wanted))
 
 
 def equivalent(frame: Any, one: Any, other: Any) -> bool:
@@ -20,7 +20,7 @@ def equivalent(frame: Any, one: Any, other: Any) -> bool:
 
 def intersects(frame: Any, one: Any, other: Any) -> bool:
     members = Members(one, frame)
-    return any(value in members for value in other)
+    return any(value in members for value in frame.steps(other))
 
 
 for _each in (contains, equivalent, intersects):

@@ -9,6 +9,7 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declare as d
 from kapi.cel.types import CelType
 from kapi.cel.values import Duration, Timestamp, Uint, format_double, from_key, type_of
+from kapi.machinery.checkpoint import steps
 
 _TRIMMED = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 _QUOTED = {
@@ -25,6 +26,7 @@ _QUOTED = {
 _LOWER = {code: code + 32 for code in range(65, 91)}
 _UPPER = {code: code - 32 for code in range(97, 123)}
 _MAX_PRECISION = 1000
+_CHARACTERS = 400  # of a text between two checkpoints
 
 
 def char_at(text: str, index: int) -> str:
@@ -48,7 +50,7 @@ def last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 
 def join(parts: Any, separator: str = "") -> str:
-    for part in parts:
+    for part in steps(parts):
         if not isinstance(part, str):
             raise EvaluationError(f"join: invalid input: {part}")
     return separator.join(parts)
@@ -84,7 +86,7 @@ def replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def quote(text: str) -> str:
-    body = "".join(_QUOTED.get(char, char) for char in text)
+    body = "".join(_QUOTED.get(char, char) for char in steps(text, _CHARACTERS))
     return '"' + body.encode("utf-8", "replace").decode() + '"'
 
 
@@ -111,9 +113,9 @@ def _clause(value: Any) -> str:
     if isinstance(value, CelType):
         return value.name
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_clause(item) for item in value) + "]"
+        return "[" + ", ".join(_clause(item) for item in steps(value)) + "]"
     if isinstance(value, dict):
-        entries = sorted((_clause(from_key(key)), _clause(item)) for key, item in value.items())
+        entries = sorted((_clause(from_key(key)), _clause(item)) for key, item in steps(value.items()))
         return "{" + ", ".join(f"{key}: {item}" for key, item in entries) + "}"
     raise EvaluationError(
         f"string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {type_of(value).name}"  # noqa: E501

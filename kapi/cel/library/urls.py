@@ -9,11 +9,13 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
+from kapi.machinery.checkpoint import steps
 
 URL = CelType("opaque", "kubernetes.URL")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PORT = re.compile(r"(:[0-9]*)?")
 
 
@@ -35,7 +37,7 @@ class URLValue(Opaque):
 
 def parse(text: str) -> URLValue:
     """Raises ValueError with the part after Go's ``parse "...": ``."""
-    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
+    if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
     if not text:
         raise ValueError("empty url")
@@ -75,7 +77,7 @@ def _authority(text: str) -> str:
     if not _PORT.fullmatch(port):
         raise ValueError(f'invalid port "{port}" after host')
     forbidden = ' "<>\\^`{|}%' if _BAD_ESCAPE.search(host) else ' "<>\\^`{|}'
-    for char in host:
+    for char in steps(host, 200):
         if char in forbidden:
             raise ValueError(f'invalid character "{char}" in host name')
     return unquote(host)
@@ -100,7 +102,7 @@ def _escaped_path(url: URLValue) -> str:
 
 def _query(url: URLValue) -> dict[str, list[str]]:
     result: dict[str, list[str]] = {}
-    for part in url.raw_query.split("&"):
+    for part in steps(url.raw_query.split("&")):
         if not part or ";" in part:
             continue
         key, _, value = part.partition("=")

@@ -14,6 +14,7 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.estimate import Range, SizeOf
 from kapi.cel.types import CelType, StructField, StructType
 from kapi.cel.values import Duration, MapList, SetList, Timestamp
+from kapi.machinery.checkpoint import steps
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string
 
 MAX_REQUEST = 3 * 1024 * 1024
@@ -229,7 +230,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
     def convert(value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        items = value if elem is None else [elem(item) for item in value]
+        items = value if elem is None else [elem(item) for item in steps(value)]
         if kind == "set":
             return SetList(items)
         if kind == "map":
@@ -241,7 +242,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
 
 def _map_converter(elem: Convert) -> Convert:
     def convert(value: Any) -> Any:
-        return {key: elem(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return {key: elem(item) for key, item in steps(value.items())} if isinstance(value, dict) else value
 
     return convert
 
