@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar, Self
 
 from kapi.testing.process import KapiProcess
 
@@ -16,11 +18,22 @@ TOKENS = 'admintoken,admin,admin,system:masters\nalicetoken,alice,alice,"dev,qa"
 class ServerProcess(KapiProcess):
     """One that knows the tokens of a few users."""
 
+    running: ClassVar[set[ServerProcess]] = set()
+
     def __init__(self, *flags: str, directory: Path | None = None) -> None:
         super().__init__(directory=directory)
         self.tokens = self.root / "tokens.csv"
         self.tokens.write_text(TOKENS)
         self.flags = [f"--token-auth-file={self.tokens}", *flags]
+
+    def start(self, seconds: float = 60.0) -> Self:
+        self.running.add(self)
+        return super().start(seconds)
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
+        code = super().end(number, seconds)
+        self.running.discard(self)
+        return code
 
 
 def kubectl_path() -> str | None:

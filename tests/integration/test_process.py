@@ -156,7 +156,9 @@ def test_ctrl_c_reaches_the_stores_server_only_through_kapi(tmp_path: Path) -> N
         for pid in interrupted:
             os.kill(pid, signal.SIGINT)
         answer = 200
+        deadline = time.monotonic() + 30
         while answer != 500:  # until it is known to be shutting down
+            assert time.monotonic() < deadline
             connection.request("GET", "/readyz", headers=headers)
             response = connection.getresponse()
             answer = response.status

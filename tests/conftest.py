@@ -1,0 +1,24 @@
+"""What holds for all tests: signals of their child processes, and that none of these stays behind."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.integration.server_process import ServerProcess
+
+
+def pytest_configure() -> None:
+    """Children get the default action of an interrupt, also where a shell started pytest with it ignored (``nohup pytest &``).
+
+    An ignored signal is inherited by a new program, a handled one is not; pytest itself goes on ignoring it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Servers of tests that failed before they ended them."""
+    for process in list(ServerProcess.running):
+        process.end(signal.SIGKILL)
