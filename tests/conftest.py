@@ -9,6 +9,17 @@ import pytest
 from tests.integration.server_process import ServerProcess
 
 
+_MAX_SECONDS = 300  # of one test
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A bound for every test that has none of its own (where pytest-timeout is not installed, none has)."""
+    if config.pluginmanager.hasplugin("timeout"):
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_MAX_SECONDS))
+
+
 def pytest_configure() -> None:
     """Children get the default action of an interrupt, also where a shell started pytest with it ignored (``nohup pytest &``).
 
