@@ -8,7 +8,6 @@ import pytest
 
 from tests.integration.server_process import ServerProcess
 
-
 _MAX_SECONDS = 300  # of one test
 
 
