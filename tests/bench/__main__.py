@@ -22,6 +22,7 @@ from tests.bench.cases import Bench, Row, _spread
 from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
 from tests.bench.fairness import fairness
+from tests.bench.http2_cases import http2
 from tests.bench.load import Connection, Target
 from tests.bench.shares import shares
 from tests.bench.stalls import stalls
@@ -87,7 +88,9 @@ def main() -> None:
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
     parser.add_argument("--idle", type=int, default=2000, help="watches on which nothing happens (ulimit -n)")
     parser.add_argument(
-        "--only", default="start,requests,lists,watches,idle", help="more: custom, crds, fairness, stalls, webhooks"
+        "--only",
+        default="start,requests,lists,watches,idle",
+        help="more: custom, crds, fairness, http2, stalls, webhooks",
     )
     parser.add_argument(
         "--case", default="", help="stalls: only cases whose names contain one of these, comma-separated"
@@ -152,6 +155,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 bench.lists()
             if "watches" in wanted:
                 bench.watches(tuple(int(level) for level in options.watchers.split(",")))
+            if "http2" in wanted:
+                http2(bench)
             if "webhooks" in wanted:
                 bench.webhooks()
             if "custom" in wanted:

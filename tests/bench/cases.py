@@ -185,11 +185,7 @@ class Bench:
         raise AssertionError("the webhook is not called")
 
     def lists(self) -> None:
-        made = 0
-        while made < self.pods:  # the generator's own loop, in slices
-            count = min(2000, self.pods - made)
-            self._fill(count)
-            made += count
+        self.fill(self.pods)
         self.add(Row(f"memory with {self.pods} Pods", self.target.memory(), "MB"))
         path = f"{self.base}/pods"
         connection = Connection(self.target)
@@ -243,7 +239,8 @@ class Bench:
             )
         )
 
-    def _fill(self, count: int) -> None:
+    def fill(self, count: int) -> None:
+        """Creates so many Pods."""
         connections = [Connection(self.target) for _ in range(8)]
         for start in range(0, count, 8):
             busy = connections[: min(8, count - start)]

@@ -59,6 +59,7 @@ class Http2(Connection):
         super().__init__(target, context)
         assert self.socket.selected_alpn_protocol() == "h2", "the server does not speak HTTP/2"
         self.begun: dict[int, float] = {}  # streams without an answer
+        self.answered = 0  # header blocks that have come
         self.failures = 0
         self._decoder = hpack.Decoder() if check else None
         self._stream = -1
@@ -112,9 +113,27 @@ class Http2(Connection):
             self._window += int.from_bytes(payload, "big")  # those of streams do no harm: bodies are small
         elif kind == _GOAWAY:
             raise ConnectionError("the server said GOAWAY")
-        elif kind == _HEADERS and self._decoder is not None:
+        elif kind == _HEADERS:
+            self._answer(payload)
+
+    def _answer(self, payload: bytes) -> None:
+        self.answered += 1
+        if self._decoder is not None:
             status = next((value for name, value in self._decoder.decode(payload) if name == ":status"), "2")
             self.failures += not status.startswith("2")
+
+
+def watch_http2(target: Target, context: ssl.SSLContext, path: str) -> Http2:
+    """A connection on which a watch has begun."""
+    connection = Http2(target, context, check=True)
+    connection.begin(Request(block(target, "GET", path)))
+    while not connection.answered:
+        data = connection.socket.recv(1 << 16)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        connection.received(data)
+    assert not connection.failures, "the watch was refused"
+    return connection
 
 
 def drive_http2(

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.bench.http2 import watch_http2
 from tests.bench.load import Target
 
 _SETTLE = 3.0  # seconds, for timers of the opening to run out
@@ -25,17 +26,21 @@ def proportional(pid: int) -> float:
     return 0.0
 
 
-def hold(target: Target, path: str, count: int, pipe: Any) -> None:
+def hold(target: Target, path: str, count: int, pipe: Any, http2: bool = False) -> None:
     """Opens ``count`` watches one after another, says how many have answered, and holds them until told to stop."""
     context = target.context()
     request = target.request("GET", path)
     streams: list[ssl.SSLSocket] = []
     answered = 0
     for _ in range(count):
-        plain = socket.create_connection((target.host, target.port), 30)
-        stream = context.wrap_socket(plain, server_hostname=target.host)
-        stream.sendall(request)
-        answered += stream.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        if http2:
+            stream = watch_http2(target, context, path).socket
+            answered += 1
+        else:
+            plain = socket.create_connection((target.host, target.port), 30)
+            stream = context.wrap_socket(plain, server_hostname=target.host)
+            stream.sendall(request)
+            answered += stream.recv(1 << 16).startswith(b"HTTP/1.1 200")
         stream.setblocking(False)
         streams.append(stream)
     pipe.send(answered)
@@ -59,7 +64,7 @@ def hold(target: Target, path: str, count: int, pipe: Any) -> None:
                 pass
 
 
-def idle(target: Target, path: str, count: int, seconds: float) -> dict[str, float]:
+def idle(target: Target, path: str, count: int, seconds: float, *, http2: bool = False) -> dict[str, float]:
     """``count`` watches that are idle for ``seconds``.
 
     Answers megabytes of all processes (``total``) and of the server's own (``resident``, ``proportional``), kilobytes a
@@ -74,7 +79,7 @@ def idle(target: Target, path: str, count: int, seconds: float) -> dict[str, flo
     here, there = multiprocessing.Pipe()
     before = [proportional(pid) for pid in target.pids]
     quiet = _cpu(target, seconds)
-    process = multiprocessing.Process(target=hold, args=(target, path, count, there), daemon=True)
+    process = multiprocessing.Process(target=hold, args=(target, path, count, there, http2), daemon=True)
     process.start()
     there.close()  # so that the end of the process is seen
     opened = here.recv()

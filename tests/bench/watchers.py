@@ -10,19 +10,26 @@ import ssl
 import time
 from typing import Any
 
+from tests.bench.http2 import watch_http2
 from tests.bench.load import Connection, Target
 
 _STAMP = re.compile(rb'"sent":"([0-9.]+)"')
 
 
-def receive(target: Target, path: str, count: int, expected: int, pipe: Any) -> None:
-    """Opens ``count`` watches, says "ready", and reports once every one has ``expected`` events (or 60 s passed)."""
+def receive(target: Target, path: str, count: int, expected: int, pipe: Any, http2: bool = False) -> None:
+    """Opens ``count`` watches, each on a connection of its own, and says "ready".
+
+    Reports once every one has ``expected`` events (or 60 s passed).
+    """
     context = target.context()
     poll = select.epoll()
-    streams = {}
+    streams: dict[int, Connection] = {}
     for _ in range(count):
-        connection = Connection(target, context)
-        connection.send(target.request("GET", path))
+        if http2:
+            connection: Connection = watch_http2(target, context, path)
+        else:
+            connection = Connection(target, context)
+            connection.send(target.request("GET", path))
         streams[connection.socket.fileno()] = connection
     for number, connection in streams.items():
         connection.socket.setblocking(False)
@@ -65,7 +72,7 @@ def _type(path: str) -> dict[str, str]:
     return {"apiVersion": f"{group}/{version}", "kind": "Map"} if api == "apis" else {}
 
 
-def fan_out(target: Target, path: str, watchers: int, writes: int) -> dict[str, float]:
+def fan_out(target: Target, path: str, watchers: int, writes: int, *, http2: bool = False) -> dict[str, float]:
     """Writes ``writes`` times to an object with ``data`` under ``path`` that ``watchers`` watch.
 
     Answers events a second, delays in milliseconds, CPU-microseconds for each event.
@@ -76,7 +83,8 @@ def fan_out(target: Target, path: str, watchers: int, writes: int) -> dict[str, 
     assert writer.roundtrip(target.request("POST", path, json.dumps(body).encode()))[0] == 201
     here, there = multiprocessing.Pipe()
     query = f"{path}?watch=1&resourceVersion=&fieldSelector=metadata.name%3D{name}&timeoutSeconds=300"
-    process = multiprocessing.Process(target=receive, args=(target, query, watchers, writes + 1, there), daemon=True)
+    arguments = (target, query, watchers, writes + 1, there, http2)
+    process = multiprocessing.Process(target=receive, args=arguments, daemon=True)
     process.start()
     there.close()  # so that the end of the process is seen
     assert here.recv() == "ready"
