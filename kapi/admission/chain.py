@@ -63,42 +63,35 @@ class Chain(AdmissionChain):
             _keep_readable(attributes, before)
 
     async def _admit_once(self, plugins: list[Plugin], attributes: Attributes) -> None:
-        meter = self.meter
-        for plugin in plugins:
-            start = _perf()
-            try:
+        marks = [_perf()]
+        rejected = True
+        try:
+            for plugin in plugins:
                 waiting = plugin.admit(attributes)
                 if waiting is not None:
                     await waiting
-            except BaseException:
-                if meter is not None:
-                    meter.controller(plugin.name, "admit", attributes.operation, True, _perf() - start)
-                raise
-            if meter is not None:
-                meter.controller(plugin.name, "admit", attributes.operation, False, _perf() - start)
+                marks.append(_perf())
+            rejected = False
+        finally:
+            if self.meter is not None:
+                self.meter.controllers(plugins, "admit", attributes.operation, rejected, marks)
 
     async def validate(self, attributes: Attributes) -> None:
         """Lets every plugin refuse the object.  Raises StatusError."""
-        meter = self.meter
-        begin = _perf()
+        plugins = self._validate[attributes.operation]
+        marks = [_perf()]
         rejected = True
         try:
-            for plugin in self._validate[attributes.operation]:
-                start = _perf()
-                try:
-                    waiting = plugin.validate(attributes)
-                    if waiting is not None:
-                        await waiting
-                except BaseException:
-                    if meter is not None:
-                        meter.controller(plugin.name, "validate", attributes.operation, True, _perf() - start)
-                    raise
-                if meter is not None:
-                    meter.controller(plugin.name, "validate", attributes.operation, False, _perf() - start)
+            for plugin in plugins:
+                waiting = plugin.validate(attributes)
+                if waiting is not None:
+                    await waiting
+                marks.append(_perf())
             rejected = False
         finally:
-            if meter is not None:
-                meter.step("validate", attributes.operation, rejected, _perf() - begin)
+            if self.meter is not None:
+                self.meter.controllers(plugins, "validate", attributes.operation, rejected, marks)
+                self.meter.step("validate", attributes.operation, rejected, _perf() - marks[0])
 
 
 def _managed_fields(attributes: Attributes) -> Any:

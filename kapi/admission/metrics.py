@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kapi.machinery.meters import Counter, Histogram
+from kapi.admission.interface import Plugin
+from kapi.machinery.meters import Counter, Histogram, Labels
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS = (*_BUCKETS, 10.0, 25.0)
@@ -17,7 +19,7 @@ _PREFIX = "apiserver_admission_"
 
 
 class Meter(Collector):
-    """Counts for one server.  Registers itself with ``registry``."""
+    """Counts for one server, of one chain of plugins.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._controllers = Histogram(
@@ -27,6 +29,8 @@ class Meter(Collector):
             ("name", "operation", "rejected", "type"),
             _BUCKETS,
         )
+        #: by kind and operation: the labels of each plugin of the chain that does not reject
+        self._ended: dict[tuple[str, str], list[Labels]] = {}
         self._steps = Histogram(
             _PREFIX + "step_admission_duration_seconds",
             "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource "
@@ -111,9 +115,21 @@ class Meter(Collector):
         )
         registry.register(self)
 
-    def controller(self, name: str, kind: str, operation: str, rejected: bool, seconds: float) -> None:
-        """One plugin's call; ``kind`` is admit or validate."""
-        self._controllers.observe(seconds, name, operation, "true" if rejected else "false", kind)
+    def controllers(
+        self, plugins: Sequence[Plugin], kind: str, operation: str, rejected: bool, marks: Sequence[float]
+    ) -> None:
+        """Plugins called one after the other; ``kind`` is admit or validate.
+
+        ``marks`` are the times before the first call and after each that has ended well; when one has ``rejected``, it is
+        the next, and it ends now.
+        """
+        ended = self._ended.get((kind, operation))
+        if ended is None:
+            ended = self._ended[kind, operation] = [(plugin.name, operation, "false", kind) for plugin in plugins]
+        self._controllers.observe_spans(marks, ended)
+        if rejected:
+            name = plugins[len(marks) - 1].name
+            self._controllers.observe(time.perf_counter() - marks[-1], name, operation, "true", kind)
 
     def step(self, kind: str, operation: str, rejected: bool, seconds: float) -> None:
         """A whole pass."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -95,6 +96,18 @@ class Histogram(Collector):
         for value in values:
             row[bisect_left(bounds, value)] += 1
         row[-1] += sum(values)
+
+    def observe_spans(self, marks: Sequence[float], labels: Sequence[Labels]) -> None:
+        """What lies between each pair of neighbouring ``marks``, as the first ``labels``, the second and so on."""
+        rows, bounds = self.rows, self.bounds
+        least = bounds[0]
+        start = marks[0]
+        for key, end in zip(labels, islice(marks, 1, None), strict=False):
+            row = rows.get(key) or self._new_row(key)
+            value = end - start
+            start = end
+            row[0 if value <= least else bisect_left(bounds, value)] += 1
+            row[-1] += value
 
     def _new_row(self, labels: Labels) -> list[float]:
         row = self.rows[labels] = [0.0] * (len(self.bounds) + 2)

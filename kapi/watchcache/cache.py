@@ -124,6 +124,8 @@ class Cache:
 
     def objects(self, namespace: str = "") -> builtins.list[Object]:
         """All objects, decoded; what turns out to be unreadable is gone around."""
+        if not self._sorted:
+            return []  # as of most resources that each request asks for: webhooks, policies, quotas
         while True:
             try:
                 return [entry.object for entry in self.list(namespace)[0]]
