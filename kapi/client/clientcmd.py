@@ -1,0 +1,274 @@
+"""kubeconfig files: merged, read, made into a Config (upstream: client-go ``tools/clientcmd``).
+
+Of several files the first that has an entry of a name, or a current context, wins.  Relative paths in a file are relative
+to it; what stands inline (``*-data``, ``token``) wins over a file as in client-go, but for ``tokenFile``, which wins over
+``token``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kapi.client.config import Config, ConfigError, Impersonation
+from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
+from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
+from kapi.codecs import yaml_reading
+
+Object = dict[str, Any]
+_LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
+
+
+@dataclass(slots=True)
+class Overrides:
+    """What the command line says over the files."""
+
+    context: str = ""
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+    server: str = ""
+    token: str = ""
+    tls_server_name: str = ""
+    insecure: bool = False
+    certificate_authority: str = ""
+    client_certificate: str = ""
+    client_key: str = ""
+    as_user: str = ""
+    as_groups: Sequence[str] = ()
+    as_uid: str = ""
+    timeout: float = 0.0
+
+
+class Kubeconfig:
+    """One or more files, merged.  ``tree`` is the merged document, with every entry's file in ``origin``."""
+
+    def __init__(self) -> None:
+        self.tree: Object = {"apiVersion": "v1", "kind": "Config", "current-context": "", "preferences": {}}
+        self.entries: dict[str, dict[str, Object]] = {plural: {} for plural, _ in _LISTS}
+        self.origin: dict[tuple[str, str], str] = {}
+        self.files: list[str] = []
+        self.current_context_file = ""
+
+    @property
+    def current_context(self) -> str:
+        return str(self.tree["current-context"])
+
+    @classmethod
+    def load(cls, explicit: str = "", environment: Mapping[str, str] | None = None) -> Kubeconfig:
+        """The explicit file, or those of $KUBECONFIG, or ``~/.kube/config``; of the latter, files may be missing.
+
+        Raises ConfigError.
+        """
+        made = cls()
+        if explicit:
+            made.add_file(explicit, must_exist=True)
+            return made
+        for path in default_files(environment):
+            made.add_file(path)
+        return made
+
+    def add_file(self, path: str, *, must_exist: bool = False) -> None:
+        try:
+            data = Path(path).read_bytes()
+        except FileNotFoundError:
+            if must_exist:
+                raise ConfigError(f"stat {path}: no such file or directory") from None
+            return
+        except OSError as error:
+            raise ConfigError(f'error loading config file "{path}": {error.strerror}', file=path) from None
+        self.files.append(path)
+        self.add(data, path)
+
+    def add(self, data: bytes, path: str) -> None:
+        """A file's content."""
+        try:
+            tree, _ = yaml_reading.loads(data) if data.strip() else ({}, [])
+        except ValueError as error:
+            raise ConfigError(f"error loading config file: {error}", file=path) from None
+        if tree is None:
+            tree = {}
+        if not isinstance(tree, dict):
+            raise ConfigError("error loading config file: no mapping", file=path)
+        for plural, singular in _LISTS:
+            items = tree.get(plural) or []
+            if not isinstance(items, list):
+                raise ConfigError("must be a list", file=path, field=plural)
+            for index, item in enumerate(items):
+                inner = item.get(singular) if isinstance(item, dict) else None
+                if not isinstance(item, dict) or not isinstance(inner, dict | None):
+                    raise ConfigError("must be a mapping", file=path, field=f"{plural}[{index}]")
+                name = str(item.get("name") or "")
+                if name not in self.entries[plural]:
+                    self.entries[plural][name] = dict(inner or {})
+                    self.origin[plural, name] = path
+        current = tree.get("current-context")
+        if current and not self.tree["current-context"]:
+            self.tree["current-context"] = str(current)
+            self.current_context_file = path
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.entries.values())
+
+    def config(self, reactor: Any = None, overrides: Overrides | None = None, **more: Any) -> Config:
+        """Of the current context, or the one of ``overrides``.  ``more`` are fields of Config.  Raises ConfigError."""
+        over = overrides or Overrides()
+        context_name = over.context or self.current_context
+        context: Object = {}
+        if context_name:
+            if context_name not in self.entries["contexts"]:
+                if over.context or not self.is_empty:
+                    raise ConfigError(f'context "{context_name}" does not exist', field="current-context")
+            else:
+                context = self.entries["contexts"][context_name]
+        context_file = self.origin.get(("contexts", context_name), "")
+        cluster_name, user_name = over.cluster or context.get("cluster") or "", over.user or context.get("user") or ""
+        cluster = self._entry("clusters", "cluster", cluster_name, context_file, context_name)
+        user = self._entry("users", "auth info", user_name, context_file, context_name)
+        cluster_file = self.origin.get(("clusters", cluster_name), "")
+        user_file = self.origin.get(("users", user_name), "")
+        fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
+        fields |= self._server(cluster, cluster_file, over)
+        fields |= self._identity(user, user_file, over, cluster, reactor)
+        if over.timeout:
+            fields["timeout"] = over.timeout
+        try:
+            return Config(**(fields | more))
+        except ConfigError as error:
+            names = {"host": "server", "ca": "certificate-authority", "proxy_url": "proxy-url"}
+            where = user_file if error.field in ("certificate", "key") else cluster_file
+            raise ConfigError(error.why, file=where, field=names.get(error.field, error.field)) from None
+
+    def _entry(self, plural: str, what: str, name: str, file: str, context: str) -> Object:
+        if not name:
+            return {}
+        found = self.entries[plural].get(name)
+        if found is None:
+            raise ConfigError(f'{what} "{name}" does not exist', file=file, field=f"contexts[{context}]")
+        return found
+
+    def _server(self, cluster: Object, file: str, over: Overrides) -> Object:
+        base = Path(file).resolve().parent if file else Path()
+        server = over.server or cluster.get("server") or "http://localhost:8080"
+        if "://" not in server:
+            server = "http://" + server  # as client-go reads it
+        insecure = over.insecure or bool(cluster.get("insecure-skip-tls-verify"))
+        if over.certificate_authority:
+            ca = _content(Path(), over.certificate_authority, "certificate-authority", "")
+        else:
+            ca = b"" if over.insecure else _pem(cluster, "certificate-authority", base, file)
+        return {
+            "host": server,
+            "ca": ca,
+            "insecure": insecure,
+            "server_name": over.tls_server_name or cluster.get("tls-server-name") or "",
+            "proxy_url": cluster.get("proxy-url") or "",
+        }
+
+    def _identity(self, user: Object, file: str, over: Overrides, cluster: Object, reactor: Any) -> Object:
+        base = Path(file).resolve().parent if file else Path()
+        credentials: Authenticator = NO_CREDENTIALS
+        token, token_file = user.get("token") or "", user.get("tokenFile") or ""
+        certificate, key = _pem(user, "client-certificate", base, file), _pem(user, "client-key", base, file)
+        if over.client_certificate or over.client_key:
+            certificate = _content(Path(), over.client_certificate, "client-certificate", "")
+            key = _content(Path(), over.client_key, "client-key", "")
+        if over.token:
+            credentials = bearer(over.token)
+        elif token_file:
+            _content(base, token_file, "tokenFile", file)
+            credentials = TokenFile(str(base / token_file))
+        elif token:
+            credentials = bearer(str(token))
+        elif user.get("username"):
+            credentials = basic(str(user["username"]), str(user.get("password") or ""))
+        elif user.get("exec"):
+            credentials = _exec(user["exec"], file, cluster, reactor)
+        elif user.get("auth-provider"):
+            raise ConfigError("no Auth Provider found for that name", file=file, field="auth-provider")
+        impersonate = Impersonation(
+            user=over.as_user or str(user.get("as") or ""),
+            uid=over.as_uid or str(user.get("as-uid") or ""),
+            groups=tuple(over.as_groups or user.get("as-groups") or ()),
+            extra={key: tuple(values) for key, values in (user.get("as-user-extra") or {}).items()},
+        )
+        return {"certificate": certificate, "key": key, "credentials": credentials, "impersonate": impersonate}
+
+
+def default_files(environment: Mapping[str, str] | None = None) -> list[str]:
+    """Those of $KUBECONFIG, else ``~/.kube/config``."""
+    given = os.environ if environment is None else environment
+    named = [path for path in given.get("KUBECONFIG", "").split(os.pathsep) if path]
+    return list(dict.fromkeys(named)) or [os.path.join(given.get("HOME") or os.path.expanduser("~"), ".kube", "config")]
+
+
+def load_config(
+    reactor: Any = None,
+    *,
+    kubeconfig: str = "",
+    context: str = "",
+    overrides: Overrides | None = None,
+    environment: Mapping[str, str] | None = None,
+    service_account: str = SERVICE_ACCOUNT,
+    **more: Any,
+) -> Config:
+    """What a program should use that is told nothing else: kubeconfig files, or in a Pod its ServiceAccount.
+
+    Raises ConfigError.
+    """
+    files = Kubeconfig.load(kubeconfig, environment)
+    over = overrides or Overrides()
+    if context:
+        over.context = context
+    given = os.environ if environment is None else environment
+    if files.is_empty and not kubeconfig and not over.server and given.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster_config(given, service_account, **more)
+    return files.config(reactor, over, **more)
+
+
+def _exec(plugin: Object, file: str, cluster: Object, reactor: Any) -> Authenticator:
+    from kapi.client.exec_credential import ExecPlugin
+
+    if not isinstance(plugin, dict) or not plugin.get("command"):
+        raise ConfigError("exec plugin: command must be specified", file=file, field="exec.command")
+    if reactor is None:
+        from twisted.internet import reactor
+    command = str(plugin["command"])
+    if os.sep in command and file:
+        command = str(Path(file).resolve().parent / command)
+    known = {key: value for key, value in cluster.items() if key not in ("certificate-authority", "extensions")}
+    return ExecPlugin(
+        reactor,
+        command,
+        [str(argument) for argument in plugin.get("args") or ()],
+        {str(item["name"]): str(item.get("value") or "") for item in plugin.get("env") or ()},
+        api_version=str(plugin.get("apiVersion") or ""),
+        cluster=known if plugin.get("provideClusterInfo") else None,
+        install_hint=str(plugin.get("installHint") or ""),
+        file=file,
+    )
+
+
+def _pem(source: Object, name: str, base: Path, path: str) -> bytes:
+    data, file = source.get(f"{name}-data"), source.get(name)
+    if data:
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise ConfigError("illegal base64 data", file=path, field=f"{name}-data") from None
+    return _content(base, file, name, path) if file else b""
+
+
+def _content(base: Path, file: str, name: str, path: str) -> bytes:
+    if not file:
+        return b""
+    try:
+        return (base / file).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"unable to read {base / file}: {error.strerror}", file=path, field=name) from None

@@ -1,0 +1,74 @@
+"""What a client of an API server has to know: where it is, whom to trust, what to show (upstream: client-go ``rest.Config``).
+
+``Config(host="https://...", ...)`` says it explicitly, ``kapi.client.clientcmd`` reads it from kubeconfig files and
+``kapi.client.incluster`` from the files of a Pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from kapi.client.credentials import NO_CREDENTIALS, Authenticator
+
+DEFAULT_USER_AGENT = "kapi-client"
+DEFAULT_QPS, DEFAULT_BURST = 5.0, 10  # client-go's
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used.  ``file`` and ``field`` say which part; the text never quotes a credential."""
+
+    def __init__(self, why: str, *, file: str = "", field: str = "") -> None:
+        self.why, self.file, self.field = why, file, field
+        super().__init__(": ".join(part for part in (file, field, why) if part))
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonation:
+    """Who the requests shall be of; the server asks whether the credentials' owner may do that."""
+
+    user: str = ""
+    uid: str = ""
+    groups: Sequence[str] = ()
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Config:
+    """``host``: an http or https URL; a path in it goes before every path.  ``ca`` and ``certificate``/``key`` are PEM;
+    without ``ca`` the system's authorities are trusted.  ``qps`` 0: no limit at this end.  ``timeout``: seconds of a
+    request that is no watch, 0 for none."""
+
+    host: str
+    namespace: str = "default"
+    ca: bytes = b""
+    server_name: str = ""
+    insecure: bool = False
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+    credentials: Authenticator = NO_CREDENTIALS
+    impersonate: Impersonation = Impersonation()
+    proxy_url: str = ""
+    user_agent: str = DEFAULT_USER_AGENT
+    qps: float = DEFAULT_QPS
+    burst: int = DEFAULT_BURST
+    timeout: float = 0.0
+
+    def __post_init__(self) -> None:
+        parsed = urlsplit(self.host)
+        if parsed.scheme not in ("http", "https") or not parsed.hostname:
+            raise ConfigError(f'must be an http or https URL, not "{self.host}"', field="host")
+        if self.insecure and self.ca:
+            raise ConfigError("specifying a root certificates file with the insecure flag is not allowed", field="ca")
+        if bool(self.certificate) != bool(self.key):
+            raise ConfigError("certificate and key go together", field="key" if self.certificate else "certificate")
+        if self.proxy_url and urlsplit(self.proxy_url).scheme != "http":
+            raise ConfigError(
+                f'unsupported scheme "{urlsplit(self.proxy_url).scheme}", must be http', field="proxy_url"
+            )
+
+    def but(self, **changes: Any) -> Config:
+        """The same with other values."""
+        return replace(self, **changes)

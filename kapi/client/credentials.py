@@ -1,0 +1,92 @@
+"""What is shown with every request: bearer tokens, tokens in files, names and passwords (upstream: client-go ``transport``)."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+REREAD = 60.0  # seconds after which a token's file is read again
+Header = tuple[bytes, bytes]
+
+
+class ClientCertificate(NamedTuple):
+    """PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Authenticator(Protocol):
+    """Where credentials come from."""
+
+    async def headers(self) -> list[Header]:
+        """The headers for the next request.  Raises ConfigError."""
+        ...
+
+    async def certificate(self) -> ClientCertificate | None:
+        """A client certificate for the next connection, besides the configured one."""
+        ...
+
+    def rejected(self) -> bool:
+        """The server said 401; whether other credentials may be had by asking again."""
+        ...
+
+
+class Static:
+    """Headers that stay as they are."""
+
+    def __init__(self, headers: list[Header]) -> None:
+        self._headers = headers
+
+    async def headers(self) -> list[Header]:
+        return self._headers
+
+    async def certificate(self) -> ClientCertificate | None:
+        return None
+
+    def rejected(self) -> bool:
+        return False
+
+
+NO_CREDENTIALS = Static([])
+
+
+def bearer(token: str) -> Static:
+    return Static([(b"Authorization", b"Bearer " + token.encode())])
+
+
+def basic(username: str, password: str) -> Static:
+    return Static([(b"Authorization", b"Basic " + base64.b64encode(f"{username}:{password}".encode()))])
+
+
+class TokenFile(Static):
+    """A token in a file that somebody renews, as the kubelet does.  A file that cannot be read leaves the token as it was."""
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__([])
+        self._path = Path(path)
+        self._clock = clock
+        self._read_at: float | None = None
+
+    async def headers(self) -> list[Header]:
+        now = self._clock()
+        if self._read_at is None or now - self._read_at >= REREAD:
+            try:
+                token = self._path.read_text().strip()
+            except OSError as error:
+                if self._read_at is None:
+                    from kapi.client.config import ConfigError
+
+                    raise ConfigError(error.strerror or str(error), file=str(self._path), field="tokenFile") from None
+            else:
+                self._headers = [(b"Authorization", b"Bearer " + token.encode())] if token else []
+            self._read_at = now
+        return self._headers
+
+    def rejected(self) -> bool:
+        """Looks into the file for the next request."""
+        self._read_at = None if self._read_at is None else float("-inf")
+        return False

@@ -1,0 +1,197 @@
+"""Credentials from a plugin, a program that prints an ExecCredential (upstream: client-go ``plugin/pkg/client/auth/exec``).
+
+The program runs as a child of the reactor.  What it printed serves until it expires or the server says 401; requests that
+come while it runs wait for the one run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ProcessDone
+from twisted.internet.protocol import ProcessProtocol
+from twisted.python.failure import Failure
+
+from kapi.client.config import ConfigError
+from kapi.client.credentials import ClientCertificate, Header
+from kapi.machinery.time import seconds_of
+
+VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+MAX_OUTPUT = 1024 * 1024  # bytes
+MAX_RUN = 120.0  # seconds
+_EARLY = 10.0  # seconds before its end that a credential is not used any more
+
+
+class ExecPlugin:
+    """An Authenticator.  ``cluster`` is told to the plugin when it wants to know (``provideClusterInfo``)."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        command: str,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        *,
+        api_version: str = VERSIONS[0],
+        cluster: Mapping[str, Any] | None = None,
+        install_hint: str = "",
+        file: str = "",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if api_version not in VERSIONS:
+            raise ConfigError(f'exec plugin: invalid apiVersion "{api_version}"', file=file, field="exec.apiVersion")
+        self._reactor, self._now = reactor, now
+        self._command, self._arguments, self._environment = command, list(arguments), dict(environment or {})
+        self._api_version, self._cluster, self._hint, self._file = api_version, cluster, install_hint, file
+        self._headers: list[Header] = []
+        self._certificate: ClientCertificate | None = None
+        self._until: float | None = None  # Unix seconds; None: nothing is known yet
+        self._running: Deferred[None] | None = None
+        self._waiting: list[Deferred[None]] = []
+
+    async def headers(self) -> list[Header]:
+        await self._fresh()
+        return self._headers
+
+    async def certificate(self) -> ClientCertificate | None:
+        await self._fresh()
+        return self._certificate
+
+    def rejected(self) -> bool:
+        self._until = None
+        return True
+
+    async def _fresh(self) -> None:
+        if self._until is not None and self._now() < self._until - _EARLY:
+            return
+        waiting: Deferred[None] = Deferred(self._waiting_cancelled)
+        self._waiting.append(waiting)
+        if self._running is None:
+            self._running = Deferred.fromCoroutine(self._run())
+            self._running.addBoth(self._done)
+        await waiting
+
+    def _waiting_cancelled(self, waiting: Deferred[None]) -> None:
+        self._waiting.remove(waiting)
+        if not self._waiting and self._running is not None:
+            self._running.cancel()
+
+    def _done(self, result: Any) -> None:
+        waiting, self._waiting, self._running = self._waiting, [], None
+        for one in waiting:
+            if isinstance(result, Failure):
+                one.errback(Failure(result.value))
+            else:
+                one.callback(None)
+
+    def _problem(self, why: str) -> ConfigError:
+        hint = f"\n\n{self._hint}" if self._hint else ""
+        return ConfigError(f"getting credentials: exec: {why}{hint}", file=self._file, field="exec")
+
+    async def _run(self) -> None:
+        spec: dict[str, Any] = {"interactive": False}
+        if self._cluster is not None:
+            spec["cluster"] = self._cluster
+        info = {"kind": "ExecCredential", "apiVersion": self._api_version, "spec": spec}
+        environment = {**os.environ, **self._environment, "KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()}
+        path = _found(self._command, environment.get("PATH", ""))
+        if path is None:
+            raise self._problem(f"executable {self._command} not found")
+        run = _Run()
+        process = self._reactor.spawnProcess(run, path, [self._command, *self._arguments], env=environment)
+        timer = self._reactor.callLater(MAX_RUN, run.give_up)
+        try:
+            output = await run.done
+        except CancelledError:
+            raise
+        except _Failed as failed:
+            raise self._problem(f"executable {self._command} failed with {failed}") from None
+        finally:
+            if timer.active():
+                timer.cancel()
+            if not run.ended:
+                process.loseConnection()  # children of its own may hold the pipes
+                process.signalProcess("KILL")
+        self._take(output)
+
+    def _take(self, output: bytes) -> None:
+        try:
+            tree = orjson.loads(output)
+        except ValueError:
+            raise self._problem("decoding stdout: it is no JSON") from None
+        if not isinstance(tree, dict) or tree.get("kind") != "ExecCredential":
+            raise self._problem("decoding stdout: no ExecCredential")
+        if tree.get("apiVersion") != self._api_version:
+            raise self._problem(
+                f'plugin is configured to use API version {self._api_version}, plugin returned version "{tree.get("apiVersion")}"'
+            )
+        status = tree.get("status")
+        if not isinstance(status, dict):
+            raise self._problem("plugin didn't return a status field")
+        token, certificate, key = (
+            str(status.get(name) or "") for name in ("token", "clientCertificateData", "clientKeyData")
+        )
+        if not token and not (certificate and key):
+            raise self._problem("plugin didn't return a token or cert/key pair")
+        if bool(certificate) != bool(key):
+            raise self._problem("plugin returned only certificate or key, not both")
+        expiry = status.get("expirationTimestamp")
+        try:
+            self._until = seconds_of(expiry) if expiry else float("inf")
+        except ValueError:
+            raise self._problem("decoding stdout: expirationTimestamp is no time") from None
+        self._headers = [(b"Authorization", b"Bearer " + token.encode())] if token else []
+        self._certificate = ClientCertificate(certificate.encode(), key.encode()) if certificate else None
+
+
+class _Failed(Exception):
+    pass
+
+
+class _Run(ProcessProtocol):
+    """Collects what the plugin prints; its stderr is the user's."""
+
+    def __init__(self) -> None:
+        self.done: Deferred[bytes] = Deferred()
+        self.ended = False
+        self._output: list[bytes] = []
+        self._size = 0
+
+    def outReceived(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > MAX_OUTPUT:
+            self._finish(_Failed(f"more than {MAX_OUTPUT} bytes of output"))
+        else:
+            self._output.append(data)
+
+    def errReceived(self, data: bytes) -> None:
+        os.write(2, data)
+
+    def give_up(self) -> None:
+        self._finish(_Failed(f"no answer after {MAX_RUN:.0f} seconds"))
+
+    def processEnded(self, reason: Failure) -> None:
+        self.ended = True
+        if reason.check(ProcessDone):
+            self._finish(None)
+        else:
+            self._finish(_Failed(f"exit code {getattr(reason.value, 'exitCode', None)}"))
+
+    def _finish(self, problem: _Failed | None) -> None:
+        if self.done.called:
+            return
+        if problem is None:
+            self.done.callback(b"".join(self._output))
+        else:
+            self.done.errback(problem)
+
+
+def _found(command: str, path: str) -> str | None:
+    import shutil
+
+    return shutil.which(command, path=path)

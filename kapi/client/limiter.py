@@ -1,0 +1,40 @@
+"""How many requests a client sends at its own wish (upstream: client-go ``util/flowcontrol``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.task import deferLater
+
+
+class TokenBucket:
+    """Tokens that come at ``qps`` a second, up to ``burst`` of them; each request takes one, in order of their coming."""
+
+    def __init__(self, reactor: Any, qps: float, burst: int) -> None:
+        if qps <= 0 or burst < 1:
+            raise ValueError("a token bucket needs a rate above 0 and room for a token")
+        self._reactor = reactor
+        self._qps, self._burst = qps, burst
+        self._tokens, self._since = float(burst), reactor.seconds()
+
+    def reserve(self) -> float:
+        """Takes a token; the seconds until it is there."""
+        now = self._reactor.seconds()
+        self._tokens = min(self._burst, self._tokens + (now - self._since) * self._qps) - 1
+        self._since = now
+        return max(0.0, -self._tokens / self._qps)
+
+    def give_back(self) -> None:
+        """A token that was not used."""
+        self._tokens = min(self._burst, self._tokens + 1)
+
+    async def wait(self) -> float:
+        """Until there is a token; the seconds that took."""
+        delay = self.reserve()
+        if delay > 0:
+            try:
+                await deferLater(self._reactor, delay)
+            except BaseException:
+                self.give_back()
+                raise
+        return delay

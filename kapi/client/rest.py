@@ -1,0 +1,372 @@
+"""Requests to an API server: paths, options, bodies, answers, errors, and trying again (upstream: client-go ``rest``).
+
+A RESTClient is for one base path (``/api/v1``, ``/apis/apps/v1``; "" for whole paths), over a Transport that many may share::
+
+    client = RESTClient.for_config(config, "v1")
+    pods = await client.get().namespace("default").resource("pods").param("limit", 500).do()
+
+Every answer of 400 and above is raised as the StatusError of its reason; no answer is a ClientError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote, urlencode, urlsplit
+
+import orjson
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.error import ConnectionClosed
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.client.answer import BadAnswer
+from kapi.client.config import Config, ConfigError
+from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
+from kapi.client.errors import ConnectionFailed, RequestTimeout, UnexpectedAnswer, from_response, retry_after
+from kapi.client.limiter import TokenBucket
+from kapi.client.transport import Response, Stream, Transport
+from kapi.client.watching import Watch
+from kapi.machinery.gvk import GroupVersion
+
+MAX_RETRIES = 10
+JSON = "application/json"
+#: content types of PATCH
+PatchType = Literal["json", "merge", "strategic", "apply"]
+PATCH_TYPES: Mapping[str, str] = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+_BROKEN = (ConnectionClosed, BadAnswer)  # a server that went away; a GET is asked again
+_UNSAFE = ("/", "%")
+_WARNING = re.compile(r'\s*(\d{3})\s+(\S+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"[^"]*")?\s*,?')
+#: called with what a server warns of: code, agent, text
+WarningHandler = Callable[[int, str, str], None]
+log = Logger()
+
+
+def log_warning(code: int, agent: str, text: str) -> None:
+    log.warn("the server warns: {text}", text=text)
+
+
+def connect(config: Config, reactor: Any) -> Transport:
+    """The transport that a Config describes, for any number of RESTClients."""
+    from kapi.client.connections import Connections
+    from kapi.client.dialing import connector
+
+    return Connections(reactor, config.host, connector(reactor, config))
+
+
+class Session:
+    """What all RESTClients of one Config share: transport, credentials, limit, headers."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        transport: Transport,
+        *,
+        credentials: Authenticator = NO_CREDENTIALS,
+        headers: Sequence[Header] = (),
+        limiter: TokenBucket | None = None,
+        timeout: float = 0.0,
+        warnings: WarningHandler = log_warning,
+    ) -> None:
+        self.reactor, self.transport, self.credentials = reactor, transport, credentials
+        self.headers, self.limiter, self.timeout, self.warnings = list(headers), limiter, timeout, warnings
+
+    @classmethod
+    def for_config(
+        cls,
+        config: Config,
+        reactor: Any = None,
+        *,
+        transport: Transport | None = None,
+        warnings: WarningHandler = log_warning,
+    ) -> Session:
+        if reactor is None:
+            from twisted.internet import reactor
+        return cls(
+            reactor,
+            transport or connect(config, reactor),
+            credentials=config.credentials,
+            headers=_constant_headers(config),
+            limiter=TokenBucket(reactor, config.qps, config.burst) if config.qps > 0 else None,
+            timeout=config.timeout,
+            warnings=warnings,
+        )
+
+    def rejected(self) -> bool:
+        """The server does not know who we are; whether to ask once more with new credentials."""
+        again = self.credentials.rejected()
+        if again and hasattr(self.transport, "forget"):
+            self.transport.forget()
+        return again
+
+    def close(self) -> Deferred[Any]:
+        return self.transport.close()
+
+
+def _constant_headers(config: Config) -> list[Header]:
+    found: list[Header] = [(b"User-Agent", config.user_agent.encode())]
+    who = config.impersonate
+    if who.user:
+        found.append((b"Impersonate-User", who.user.encode()))
+        if who.uid:
+            found.append((b"Impersonate-Uid", who.uid.encode()))
+        found.extend((b"Impersonate-Group", group.encode()) for group in who.groups)
+        for key, values in who.extra.items():
+            name = b"Impersonate-Extra-" + quote(key, safe="").encode()
+            found.extend((name, value.encode()) for value in values)
+    elif who.uid or who.groups or who.extra:
+        raise ConfigError("requesting uid, groups or user-extra without impersonating a user", field="impersonate")
+    return found
+
+
+def base_path(group_version: str) -> str:
+    """``/api/v1`` or ``/apis/apps/v1``."""
+    parsed = GroupVersion.parse(group_version)
+    return f"/apis/{parsed}" if parsed.group else f"/api/{parsed.version}"
+
+
+class RESTClient:
+    """``path`` goes before what a Request names."""
+
+    def __init__(self, session: Session, path: str = "", *, accept: str = JSON) -> None:
+        self.session, self.path, self.accept = session, path.rstrip("/"), accept
+
+    @classmethod
+    def for_config(cls, config: Config, group_version: str = "", reactor: Any = None, **more: Any) -> RESTClient:
+        """``more`` is for Session.for_config."""
+        return cls(Session.for_config(config, reactor, **more), base_path(group_version) if group_version else "")
+
+    def verb(self, method: str) -> Request:
+        return Request(self, method)
+
+    def get(self) -> Request:
+        return Request(self, "GET")
+
+    def post(self) -> Request:
+        return Request(self, "POST")
+
+    def put(self) -> Request:
+        return Request(self, "PUT")
+
+    def delete(self) -> Request:
+        return Request(self, "DELETE")
+
+    def patch(self, kind: PatchType) -> Request:
+        return Request(self, "PATCH").header("Content-Type", PATCH_TYPES[kind])
+
+    def close(self) -> Deferred[Any]:
+        """Closes the session, which other clients may use, too."""
+        return self.session.close()
+
+
+class Request:
+    """One request, made step by step.  A namespace or name that is no path segment raises ValueError."""
+
+    def __init__(self, client: RESTClient, method: str) -> None:
+        self._client, self._session, self._method = client, client.session, method
+        self._namespace = self._resource = self._name = ""
+        self._subresource: tuple[str, ...] = ()
+        self._absolute: str | None = None
+        self._params: list[tuple[str, str]] = []
+        self._headers: dict[str, str] = {}
+        self._body: bytes | None = None
+        self._timeout = self._session.timeout
+        self._retries = MAX_RETRIES
+        self._limited = True
+
+    def namespace(self, namespace: str) -> Request:
+        """ "" is none."""
+        self._namespace = _segment("namespace", namespace)
+        return self
+
+    def resource(self, resource: str) -> Request:
+        self._resource = _segment("resource", resource)
+        return self
+
+    def name(self, name: str) -> Request:
+        if not name:
+            raise ValueError("resource name may not be empty")
+        self._name = _segment("name", name)
+        return self
+
+    def subresource(self, *parts: str) -> Request:
+        self._subresource = tuple(_segment("subresource", part) for part in parts if part)
+        return self
+
+    def abs_path(self, path: str) -> Request:
+        """A whole path, with a query if there is one, as it goes on the wire."""
+        parsed = urlsplit(path)
+        self._absolute = parsed.path if parsed.path.startswith("/") else "/" + parsed.path
+        if parsed.query:
+            self._absolute += "?" + parsed.query
+        return self
+
+    def param(self, name: str, value: object) -> Request:
+        """A query option; None, "" and False are left out."""
+        if value is None or value is False or value == "":
+            return self
+        self._params.append((name, "true" if value is True else str(value)))
+        return self
+
+    def params(self, given: Mapping[str, object]) -> Request:
+        for name, value in given.items():
+            self.param(name, value)
+        return self
+
+    def header(self, name: str, value: str) -> Request:
+        self._headers[name] = value
+        return self
+
+    def body(self, body: Any, content_type: str = "") -> Request:
+        """Bytes as they are, else a tree as JSON."""
+        self._body = body if isinstance(body, bytes) else orjson.dumps(body)
+        if content_type or "Content-Type" not in self._headers:
+            self._headers["Content-Type"] = content_type or JSON
+        return self
+
+    def timeout(self, seconds: float) -> Request:
+        """Of the request with all its repetitions; 0 is none."""
+        self._timeout = seconds
+        return self
+
+    def retries(self, count: int) -> Request:
+        """How often it is tried again at most."""
+        self._retries = count
+        return self
+
+    def unlimited(self) -> Request:
+        """Past the client's own rate limit."""
+        self._limited = False
+        return self
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        if self._absolute is not None:
+            path = self._absolute
+        else:
+            parts = [self._client.path]
+            if self._namespace:
+                parts += ["namespaces", self._namespace]
+            if self._resource:
+                parts.append(self._resource.lower())
+            if self._name:
+                parts.append(self._name)
+            parts += self._subresource
+            path = "/".join([parts[0], *(quote(part, safe=":@!$&'()*+,;=~") for part in parts[1:])]) or "/"
+        if self._params:
+            path += ("&" if "?" in path else "?") + urlencode(self._params)
+        return path
+
+    async def do(self) -> Any:
+        """The answer as a tree.  Raises StatusError, ClientError, ConfigError."""
+        data = await self.raw()
+        if not data:
+            return None
+        try:
+            return orjson.loads(data)
+        except ValueError:
+            raise UnexpectedAnswer(f"the answer is no JSON: {data[:100].decode('utf-8', 'replace')}") from None
+
+    async def raw(self) -> bytes:
+        """The answer's body as it came."""
+        return (await self.response()).body
+
+    async def response(self) -> Response:
+        """The answer with its headers, of a code below 400."""
+        return await self._timed(self._answered(False))
+
+    async def stream(self) -> Stream:
+        """The answer's body piece by piece; only its begin is timed.  The caller closes it."""
+        response = await self._timed(self._answered(True))
+        if response.stream is None:
+            raise UnexpectedAnswer(f"unexpected answer {response.code} to a request for a stream")
+        return response.stream
+
+    async def watch(self) -> Watch:
+        """The events of a watch."""
+        self.param("watch", True)
+        return Watch(await self.stream())
+
+    async def _timed(self, coroutine: Any) -> Response:
+        if not self._timeout:
+            result: Response = await coroutine
+            return result
+        running: Deferred[Response] = Deferred.fromCoroutine(coroutine)
+        running.addTimeout(self._timeout, self._session.reactor)
+        try:
+            return await running
+        except TimeoutError:
+            raise RequestTimeout(f"no answer within {self._timeout:g} seconds") from None
+
+    async def _answered(self, streaming: bool) -> Response:
+        session = self._session
+        authenticated_anew = False
+        for attempt in range(self._retries + 1):
+            if session.limiter is not None and self._limited:
+                await session.limiter.wait()
+            wait = 0.0
+            try:
+                response = await self._send(streaming)
+            except CancelledError:
+                raise
+            except _BROKEN as problem:
+                if self._method != "GET" or attempt == self._retries:
+                    raise ConnectionFailed(_reason(problem)) from problem
+                wait = 1.0 if attempt else 0.0  # the first may have been a connection that was kept too long
+            else:
+                code = response.code
+                if code == 401 and not authenticated_anew and session.rejected():
+                    authenticated_anew = True
+                    continue
+                if code < 400:
+                    return response
+                after = response.header(b"Retry-After")
+                if not (code == 429 or code >= 500) or not after or attempt == self._retries:
+                    raise from_response(response, self._method, self._resource, self._name)
+                wait = float(retry_after(response))
+            if wait:
+                await deferLater(session.reactor, wait)
+        raise AssertionError("unreachable")
+
+    async def _send(self, streaming: bool) -> Response:
+        session = self._session
+        headers = [(b"Accept", self._headers.get("Accept", self._client.accept).encode()), *session.headers]
+        headers += await session.credentials.headers()
+        headers += [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "Accept"]
+        try:
+            response = await session.transport.request(
+                self._method, self.target, headers, self._body, streaming=streaming
+            )
+        except (CancelledError, ConfigError, *_BROKEN):
+            raise
+        except Exception as problem:  # sockets, resolvers and OpenSSL have dozens of them
+            raise ConnectionFailed(_reason(problem)) from problem
+        for value in response.headers.getRawHeaders(b"Warning", ()):
+            for code, agent, text in parse_warnings(value.decode("utf-8", "replace")):
+                session.warnings(code, agent, text)
+        return response
+
+
+def parse_warnings(value: str) -> list[tuple[int, str, str]]:
+    """Code, agent and text of a Warning header; what is malformed is left out."""
+    return [(int(match[1]), match[2], re.sub(r"\\(.)", r"\1", match[3])) for match in _WARNING.finditer(value)]
+
+
+def _segment(what: str, text: str) -> str:
+    if text in (".", ".."):
+        raise ValueError(f"invalid {what} \"{text}\": may not be '{text}'")
+    for character in _UNSAFE:
+        if character in text:
+            raise ValueError(f"invalid {what} \"{text}\": may not contain '{character}'")
+    return text
+
+
+def _reason(problem: BaseException) -> str:
+    return str(problem) or type(problem).__name__

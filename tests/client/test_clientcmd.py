@@ -1,0 +1,150 @@
+"""kubeconfig files as a client reads them: merged, relative to themselves, and with errors that name file and field."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from kapi.client.clientcmd import Kubeconfig, Overrides, load_config
+from kapi.client.config import Config, ConfigError
+from kapi.client.credentials import TokenFile
+from kapi.client.incluster import in_cluster_config
+
+ONE = """
+apiVersion: v1
+kind: Config
+current-context: a
+contexts:
+- {name: a, context: {cluster: c1, user: u1, namespace: here}}
+- {name: b, context: {cluster: c2, user: u2}}
+clusters:
+- {name: c1, cluster: {server: "https://one:6443", certificate-authority: ca.pem, tls-server-name: other}}
+users:
+- {name: u1, user: {token: t1}}
+"""
+TWO = """
+current-context: b
+clusters:
+- {name: c1, cluster: {server: "https://shadowed"}}
+- {name: c2, cluster: {server: "https://two/base", insecure-skip-tls-verify: true, proxy-url: "http://proxy:3128"}}
+users:
+- {name: u2, user: {username: me, password: secret}}
+"""
+
+
+def now(coroutine: Any) -> Any:
+    found: list[Any] = []
+    Deferred.fromCoroutine(coroutine).addBoth(found.append)
+    return found[0]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> str:
+    (tmp_path / "one").write_text(ONE)
+    (tmp_path / "two").write_text(TWO)
+    (tmp_path / "ca.pem").write_text("the CA")
+    return f"{tmp_path / 'one'}:{tmp_path / 'missing'}:{tmp_path / 'two'}"
+
+
+def load(files: str, **more: Any) -> Config:
+    return load_config(environment={"KUBECONFIG": files, "HOME": "/nowhere"}, **more)
+
+
+def test_the_first_file_that_has_an_entry_wins(files: str) -> None:
+    config = load(files)
+    assert (config.host, config.namespace, config.server_name) == ("https://one:6443", "here", "other")
+    assert config.ca == b"the CA", "a relative path is relative to the file it stands in"
+    assert now(config.credentials.headers()) == [(b"Authorization", b"Bearer t1")]
+
+
+def test_another_context_takes_its_parts_from_any_file(files: str) -> None:
+    config = load(files, context="b")
+    assert (config.host, config.insecure, config.proxy_url) == ("https://two/base", True, "http://proxy:3128")
+    assert now(config.credentials.headers()) == [(b"Authorization", b"Basic " + base64.b64encode(b"me:secret"))]
+
+
+def test_the_command_line_wins(files: str) -> None:
+    over = Overrides(namespace="n", server="https://three", token="t3", as_user="jane", as_groups=["g"], timeout=5)
+    config = load(files, overrides=over)
+    assert (config.host, config.namespace, config.timeout) == ("https://three", "n", 5)
+    assert (config.impersonate.user, list(config.impersonate.groups)) == ("jane", ["g"])
+    assert now(config.credentials.headers()) == [(b"Authorization", b"Bearer t3")]
+
+
+def test_a_token_file_is_read_again(tmp_path: Path) -> None:
+    file, time = tmp_path / "token", [0.0]
+    file.write_text("first\n")
+    source = TokenFile(str(file), lambda: time[0])
+    assert now(source.headers()) == [(b"Authorization", b"Bearer first")]
+    file.write_text("second")
+    assert now(source.headers())[0][1] == b"Bearer first"
+    time[0] = 61
+    assert now(source.headers())[0][1] == b"Bearer second"
+    file.unlink()
+    time[0] = 122
+    assert now(source.headers())[0][1] == b"Bearer second", "what was read last goes on"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ("clusters:\n- {name: c1, cluster: {server: 'ftp://x'}}", "server"),
+        ("clusters:\n- {name: c1, cluster: {server: 'https://x', certificate-authority: none.pem}}", "certificate-authority"),
+        ("clusters:\n- {name: c1, cluster: {server: 'https://x', certificate-authority-data: '%'}}",
+         "certificate-authority-data"),
+        ("clusters:\n- {name: c1, cluster: {server: 'https://x', proxy-url: 'socks5://p'}}", "proxy-url"),
+        ("users:\n- {name: u1, user: {tokenFile: gone}}", "tokenFile"),
+        ("users:\n- {name: u1, user: {client-certificate-data: aGk=}}", "key"),
+        ("users:\n- {name: u1, user: {exec: {args: [a]}}}", "exec.command"),
+        ("users:\n- {name: u1, user: {exec: {command: x, apiVersion: v7}}}", "exec.apiVersion"),
+        ("users: {a: b}", "users"),
+        ("contexts:\n- 7", "contexts[0]"),
+    ],
+)  # fmt: skip
+def test_errors_name_file_and_field(change: str, field: str, tmp_path: Path) -> None:
+    """and never quote a credential"""
+    path = tmp_path / "config"
+    base = "contexts:\n- {name: a, context: {cluster: c1, user: u1}}\ncurrent-context: a\n"
+    rest = {"clusters": "clusters:\n- {name: c1, cluster: {server: 'https://x'}}\n", "users": "users:\n- {name: u1}\n"}
+    key = change.split(":")[0]
+    text = change + "\n" + "".join(part for name, part in rest.items() if name != key)
+    path.write_text(text + ("current-context: a\n" if key == "contexts" else base))
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    assert (caught.value.file, caught.value.field) == (str(path), field)
+
+
+def test_a_context_that_is_not_there(files: str) -> None:
+    with pytest.raises(ConfigError, match='context "zzz" does not exist'):
+        load(files, context="zzz")
+
+
+def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"stat {tmp_path}/no: no such file or directory"):
+        Kubeconfig.load(str(tmp_path / "no"))
+
+
+def test_bad_yaml_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("a: [b")
+    with pytest.raises(ConfigError) as caught:
+        Kubeconfig.load(str(tmp_path / "bad"))
+    assert caught.value.file == str(tmp_path / "bad")
+
+
+def test_without_any_file_it_is_the_pods_own_account(tmp_path: Path) -> None:
+    for name, text in {"token": "tok", "ca.crt": "CA", "namespace": "mine"}.items():
+        (tmp_path / name).write_text(text)
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443", "HOME": "/nowhere"}
+    config = load_config(environment=environment, service_account=str(tmp_path))
+    assert (config.host, config.namespace, config.ca) == ("https://[fd00::1]:443", "mine", b"CA")
+    assert now(config.credentials.headers()) == [(b"Authorization", b"Bearer tok")]
+    with pytest.raises(ConfigError, match="must be defined"):
+        in_cluster_config({}, str(tmp_path))
+
+
+def test_without_anything_it_is_the_local_machine() -> None:
+    assert load_config(environment={"HOME": "/nowhere"}).host == "http://localhost:8080"

@@ -1,0 +1,123 @@
+"""TLS as a Config says: verified, not verified, with a client's certificate, and through a proxy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.client.config import Config, ConfigError
+from kapi.client.errors import ConnectionFailed
+from kapi.client.rest import RESTClient, Session
+from tests.admission.certificates import make_certificate
+
+CERTIFICATE, KEY = make_certificate("127.0.0.1")
+OTHER, OTHER_KEY = make_certificate("somebody.else")
+
+
+class Hello(Protocol):
+    factory: Any
+
+    def dataReceived(self, data: bytes) -> None:
+        self.factory.peers.append(self.transport.getPeerCertificate())  # type: ignore[union-attr]
+        self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")  # type: ignore[union-attr]
+
+
+class Proxy(Protocol):
+    """CONNECT and nothing else."""
+
+    factory: Any
+    other: Any = None
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.other is not None:
+            self.other.transport.write(data)
+            return
+        self.factory.seen.append(data)
+        if self.factory.refuse:
+            self.transport.write(b"HTTP/1.1 403 No way\r\n\r\n")  # type: ignore[union-attr]
+            return
+        port = int(data.split(b" ")[1].rpartition(b":")[2])
+        mine = self
+
+        class Other(Protocol):
+            def dataReceived(self, data: bytes) -> None:
+                mine.transport.write(data)  # type: ignore[union-attr]
+
+        def connected(other: Any) -> None:
+            self.other = other
+            self.transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")  # type: ignore[union-attr]
+
+        TCP4ClientEndpoint(reactor, "127.0.0.1", port).connect(Factory.forProtocol(Other)).addCallback(connected)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        if self.other is not None:
+            self.other.transport.abortConnection()
+
+
+class DialingCase(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.server: Any = Factory.forProtocol(Hello)
+        self.server.peers = []
+        pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)
+        options = pair.options(ssl.Certificate.loadPEM(OTHER))
+        options.requireCertificate = False
+        self.port = reactor.listenSSL(0, self.server, options, interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.proxy: Any = Factory.forProtocol(Proxy)
+        self.proxy.seen, self.proxy.refuse = [], False
+        self.proxy_port = reactor.listenTCP(0, self.proxy, interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.url = f"https://127.0.0.1:{self.port.getHost().port}"
+        self.sessions: list[Session] = []
+
+    async def tearDown(self) -> None:
+        for session in self.sessions:
+            await session.close()
+        await self.port.stopListening()
+        await self.proxy_port.stopListening()
+        await deferLater(reactor, 0.02)  # type: ignore[arg-type]
+        for warning in self.flushWarnings():
+            self.assertIn("pyOpenSSL", str(warning["message"]))
+
+    def ask(self, **how: Any) -> Deferred[Any]:
+        session = Session.for_config(Config(host=self.url, **how), reactor)
+        self.sessions.append(session)
+        return Deferred.fromCoroutine(RESTClient(session).get().abs_path("/").do())
+
+    async def test_the_configured_authority_is_trusted_and_no_other(self) -> None:
+        self.assertEqual(await self.ask(ca=CERTIFICATE), {})
+        for how in ({"ca": OTHER}, {}, {"ca": CERTIFICATE, "server_name": "somebody.else"}):
+            with self.assertRaises(ConnectionFailed):
+                await self.ask(**how)
+
+    async def test_the_server_need_not_be_verified(self) -> None:
+        self.assertEqual(await self.ask(insecure=True), {})
+
+    async def test_a_client_certificate_is_shown(self) -> None:
+        await self.ask(ca=CERTIFICATE, certificate=OTHER, key=OTHER_KEY)
+        await self.ask(insecure=True, certificate=OTHER, key=OTHER_KEY)
+        shown = [peer.to_cryptography().public_bytes(Encoding.PEM) for peer in self.server.peers]
+        self.assertEqual(shown, [OTHER, OTHER])
+        with self.assertRaises(ConfigError):
+            await self.ask(ca=CERTIFICATE, certificate=b"nonsense", key=OTHER_KEY)
+
+    async def test_a_proxy_is_asked_for_the_connection(self) -> None:
+        proxy = f"http://me:pass@127.0.0.1:{self.proxy_port.getHost().port}"
+        self.assertEqual(await self.ask(ca=CERTIFICATE, proxy_url=proxy), {})
+        self.assertIn(b"Proxy-Authorization: Basic bWU6cGFzcw==", self.proxy.seen[0])
+        with self.assertRaises(ConnectionFailed):
+            await self.ask(ca=OTHER, proxy_url=proxy)
+        self.proxy.refuse = True
+        with self.assertRaises(ConnectionFailed) as caught:
+            await self.ask(ca=CERTIFICATE, proxy_url=proxy)
+        self.assertIn("403 No way", str(caught.exception))
+
+    def test_an_authority_that_is_none(self) -> None:
+        self.failureResultOf(self.ask(ca=b"nonsense"), ConfigError)

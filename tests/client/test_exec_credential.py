@@ -1,0 +1,104 @@
+"""Credential plugins: run once for many requests, again after expiry or a 401, and what goes wrong is said."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.client.config import ConfigError
+from kapi.client.exec_credential import ExecPlugin
+
+SCRIPT = """#!/bin/sh
+echo run >> "$LOG"
+echo "$KUBERNETES_EXEC_INFO" > "$LOG.info"
+cat <<E
+{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": STATUS}
+E
+"""
+
+
+class ExecPluginCase(TestCase):
+    timeout = 20
+
+    def plugin(self, status: str, text: str = SCRIPT, **more: Any) -> ExecPlugin:
+        self.now = 1000.0
+        self.folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.log = self.folder / "log"
+        script = self.folder / "plugin"
+        script.write_text(text.replace("STATUS", status))
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        return ExecPlugin(
+            reactor, str(script), [], {"LOG": str(self.log)}, file="/k/config", now=lambda: self.now, **more
+        )
+
+    def runs(self) -> int:
+        return len(self.log.read_text().splitlines())
+
+    async def test_many_requests_wait_for_one_run(self) -> None:
+        plugin = self.plugin('{"token": "abc"}')
+        found = await gatherResults([Deferred.fromCoroutine(plugin.headers()) for _ in range(5)])
+        self.assertEqual(found, [[(b"Authorization", b"Bearer abc")]] * 5)
+        self.now += 1e9
+        await plugin.headers()
+        self.assertEqual(self.runs(), 1, "without an expiry it is kept")
+        self.assertTrue(plugin.rejected())
+        await plugin.headers()
+        self.assertEqual(self.runs(), 2, "the server did not want it")
+
+    async def test_it_runs_again_after_expiry(self) -> None:
+        plugin = self.plugin('{"token": "abc", "expirationTimestamp": "1970-01-01T01:00:00Z"}')
+        await plugin.headers()
+        self.now = 3500.0
+        await plugin.headers()
+        self.assertEqual(self.runs(), 1)
+        self.now = 3599.0
+        await plugin.headers()
+        self.assertEqual(self.runs(), 2)
+
+    async def test_a_certificate_and_what_the_plugin_is_told(self) -> None:
+        plugin = self.plugin('{"clientCertificateData": "C", "clientKeyData": "K"}', cluster={"server": "https://x"})
+        self.assertEqual(await plugin.certificate(), (b"C", b"K"))
+        self.assertEqual(await plugin.headers(), [])
+        self.assertIn('"cluster":{"server":"https://x"}', Path(f"{self.log}.info").read_text())
+
+    async def problem(self, plugin: ExecPlugin) -> str:
+        try:
+            await plugin.headers()
+        except ConfigError as error:
+            self.assertEqual((error.file, error.field), ("/k/config", "exec"))
+            return str(error)
+        raise AssertionError("nothing was raised")
+
+    async def test_what_goes_wrong_is_said(self) -> None:
+        self.assertIn("didn't return a token", await self.problem(self.plugin("{}")))
+        self.assertIn("not both", await self.problem(self.plugin('{"token": "t", "clientKeyData": "K"}')))
+        self.assertIn("exit code 3", await self.problem(self.plugin("", "#!/bin/sh\nexit 3\n")))
+        self.assertIn("no JSON", await self.problem(self.plugin("", "#!/bin/sh\necho hello\n")))
+        self.assertIn('returned version "v0"', await self.problem(
+            self.plugin("", "#!/bin/sh\necho '{\"kind\": \"ExecCredential\", \"apiVersion\": \"v0\"}'\n"))
+        )  # fmt: skip
+        gone = ExecPlugin(reactor, "no-such-plugin", install_hint="Get it there.", file="/k/config")
+        text = await self.problem(gone)
+        self.assertIn("executable no-such-plugin not found", text)
+        self.assertIn("Get it there.", text)
+
+    async def test_who_waits_no_longer_ends_the_run(self) -> None:
+        plugin = self.plugin("", '#!/bin/sh\necho $$ > "$LOG"\nexec sleep 60\n')
+        waiting = Deferred.fromCoroutine(plugin.headers())
+        while not self.log.exists() or not self.log.read_text():
+            await deferLater(reactor, 0.01)  # type: ignore[arg-type]
+        waiting.cancel()
+        with self.assertRaises(Exception):  # noqa: B017 - CancelledError
+            await waiting
+        process = Path(f"/proc/{self.log.read_text().strip()}")
+        while process.exists():
+            await deferLater(reactor, 0.01)  # type: ignore[arg-type]
