@@ -23,12 +23,21 @@ from kapi.client.transport import Response
 from kapi.machinery import status as api
 from kapi.machinery.status import StatusError as StatusError
 
+
+class Gone(StatusError):
+    """What was there is not any more, and it is not known where it is."""
+
+    code, reason = 410, "Gone"
+
+
 _CLASSES: dict[str, type[StatusError]] = {
-    kind.reason: kind for kind in vars(api).values() if isinstance(kind, type) and issubclass(kind, StatusError)
+    kind.reason: kind
+    for kind in (*vars(api).values(), Gone)
+    if isinstance(kind, type) and issubclass(kind, StatusError)
 }
 _BY_CODE: dict[int, type[StatusError]] = {
     400: api.BadRequest, 401: api.Unauthorized, 403: api.Forbidden, 404: api.NotFound, 405: api.MethodNotAllowed,
-    406: api.NotAcceptable, 409: api.Conflict, 410: api.Gone, 413: api.RequestTooLarge, 415: api.UnsupportedMediaType,
+    406: api.NotAcceptable, 409: api.Conflict, 410: Gone, 413: api.RequestTooLarge, 415: api.UnsupportedMediaType,
     422: api.Invalid, 429: api.TooManyRequests, 500: api.InternalError, 503: api.ServiceUnavailable, 504: api.Timeout,
 }  # fmt: skip
 _MAX_QUOTED = 2048  # characters of a body that is no Status
