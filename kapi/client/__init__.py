@@ -1,10 +1,9 @@
-"""The client half (upstream: ``k8s.io/client-go``), and below it what the server's own outgoing requests use.
+"""The client library, and outgoing HTTP of the server (upstream: ``k8s.io/client-go``).
 
-The library is public: ``config`` and ``clientcmd`` say where a server is, ``rest`` sends requests, everything else stands on
-these two; ``docs/client.rst`` is its manual.  None of it knows the server's packages, and the server does not load it.
-
-For the server there are the in-process client's ``interface``, the work queue of controllers, kubeconfig files of webhooks,
-and outgoing HTTP: the dialer, TLS, kept connections, retries.  Not here: what is said over a connection - webhooks, providers
-and aggregated servers have rooms of their own.
-Start reading with ``rest.py`` for the library, with ``interface.py`` and ``https.py`` for the server.
+Here belong the public library (``config`` and ``clientcmd`` say where a server is, ``rest`` sends requests, everything else
+stands on these two; ``docs/client.rst`` is its manual), and for the server the in-process client's interface, the work
+queue of controllers, kubeconfig files of webhooks, and outgoing HTTP: the dialer, TLS, kept connections, retries.  The
+library knows none of the server's packages, and the server does not load it.  Not here: what is said over a connection -
+webhooks, providers and aggregated servers have rooms of their own.
+Start reading with ``rest.py`` (library), ``interface.py`` and ``https.py`` (server).
 """

@@ -30,9 +30,15 @@ class Gone(StatusError):
     code, reason = 410, "Gone"
 
 
+class ServerTimeout(StatusError):
+    """The server asks to try again."""
+
+    code, reason = 500, "ServerTimeout"
+
+
 _CLASSES: dict[str, type[StatusError]] = {
     kind.reason: kind
-    for kind in (*vars(api).values(), Gone)
+    for kind in (*vars(api).values(), Gone, ServerTimeout)
     if isinstance(kind, type) and issubclass(kind, StatusError)
 }
 _BY_CODE: dict[int, type[StatusError]] = {
