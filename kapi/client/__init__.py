@@ -5,5 +5,5 @@ stands on these two; ``docs/client.rst`` is its manual), and for the server the 
 queue of controllers, kubeconfig files of webhooks, and outgoing HTTP: the dialer, TLS, kept connections, retries.  The
 library knows none of the server's packages, and the server does not load it.  Not here: what is said over a connection -
 webhooks, providers and aggregated servers have rooms of their own.
-Start reading with ``rest.py`` (library), ``interface.py`` and ``https.py`` (server).
+Start reading with ``rest.py`` (library) and ``interface.py`` (server).
 """
