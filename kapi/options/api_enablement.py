@@ -20,6 +20,20 @@ def _registered() -> frozenset[tuple[str, str]]:
     return frozenset((kind.group, kind.version) for kind in names_by_kind())
 
 
+def _absent(key: str) -> str:
+    """Why what a key names cannot be switched on; empty when it can."""
+    from kapi.resources.catalogue import BUILT_IN  # many modules, wanted only here before the store is started
+    from kapi.resources.previews import PREVIEWS
+
+    group, version, *plural = key.split("/")
+    there = {row.plural for row in (*BUILT_IN, *PREVIEWS) if (row.group, row.version) == (group, version)}
+    if not there:
+        return f"cannot enable {key}: kapi has no kinds of {group}/{version}"
+    if plural and plural[0] not in there:
+        return f"cannot enable {key}: kapi has no {plural[0]} in {group}/{version}"
+    return ""
+
+
 class APIEnablementOptions(FlagSet):
     title = "API enablement"
 
@@ -50,6 +64,8 @@ class APIEnablementOptions(FlagSet):
             elif parts[-1] != parts[-1].lower():
                 what = "group/version/resource and resource is always lowercase plural"
                 errors.append(f"invalid key {key}: {what}, not {quote(parts[-1])}")
+            elif value in _TRUE and (absent := _absent(key)):
+                errors.append(absent)
         if unknown:
             errors.append(f"unknown api groups {','.join(sorted(set(unknown)))}")
         return errors

@@ -79,6 +79,16 @@ def test_runtime_config_prefers_the_most_specific_setting() -> None:
     [
         ("apps/v1=", []),
         ("extensions/v1beta1=0,api/beta=true", []),
+        ("resource.k8s.io/v1beta1=true,networking.k8s.io/v1beta1/servicecidrs=true", []),
+        ("storagemigration.k8s.io/v1beta1=false", []),
+        (
+            "storagemigration.k8s.io/v1beta1=true,resource.k8s.io/v1beta2/devicetaintrules=true",
+            [
+                "cannot enable storagemigration.k8s.io/v1beta1: kapi has no kinds of storagemigration.k8s.io/v1beta1",
+                "cannot enable resource.k8s.io/v1beta2/devicetaintrules: kapi has no devicetaintrules in "
+                "resource.k8s.io/v1beta2",
+            ],
+        ),
         ("api/all=false", ["invalid runtime-config with only api/all=false"]),
         ("api/beta=1", ["invalid value api/beta=1"]),
         ("v1=true", ["runtime-config invalid key v1"]),
