@@ -7,6 +7,7 @@ the network is found when the service starts.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import socket
 import sys
@@ -28,7 +29,7 @@ from kapi.options.options import Options
 from kapi.server import pki
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
-from kapi.server.lifecycle import GRACE, HookError, Hooks, bounded, end_watches, run_pre_shutdown
+from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.server.listening import ListenError, Port, bind, default_address, raise_file_limit
 from kapi.server.memory import MemoryReturn
 from kapi.server.notify import notify
@@ -39,7 +40,8 @@ from kapi.store.errors import StoreError
 
 log = Logger()
 _RELOAD_SECONDS = 60.0
-_DRAIN = 3.0  # seconds for the last bytes of answers to leave, and for the last requests of busy connections
+_LAST_BYTES = 3.0  # seconds for the last bytes of answers to leave, and for the last requests of busy connections
+_WATCHES = 5.0  # seconds for watches that were ended
 
 
 class App(Service):
@@ -177,6 +179,14 @@ class App(Service):
         except ValueError:
             pass  # not the main thread: an embedded server
 
+    def _leave_at_next_signal(self) -> None:
+        """Who cannot wait signals a second time, as upstream.  What was acknowledged is on disk."""
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: os._exit(1))
+        except ValueError:
+            pass  # not the main thread: an embedded server
+
     def _settle(self) -> None:
         """What was made until now stays: the collector need not look at it ever.
 
@@ -213,32 +223,57 @@ class App(Service):
 
     async def _stop(self) -> None:
         notify("STOPPING=1")
+        self._leave_at_next_signal()
         if self._reloader is not None and self._reloader.running:
             self._reloader.stop()
         assembly = self.assembly
         self._memory.stop()
         assembly.stopping = True
-        delay = self.options.generic.shutdown_delay_duration
-        if delay and not self.exit_code:
-            pause: Deferred[None] = Deferred()
-            self.reactor.callLater(delay, pause.callback, None)
-            await pause
-        if self._port is not None:
-            await self._port.stop()
-        elif self._socket is not None:
-            self._socket.close()
         if self._hooks is not None:  # what was never started need not be ended
             self._hooks.stop()
-            await run_pre_shutdown(assembly.server.pre_shutdown_hooks())
+            pause = self._pause(0.0 if self.exit_code else self.options.generic.shutdown_delay_duration)
+            await run_hooks(assembly.server.pre_shutdown_hooks())
+            await pause
+        assembly.refusing = True
+        if self.options.generic.shutdown_send_retry_after and not self.exit_code:
+            await self._drain()  # meanwhile who comes is told to come back
+        await self._close_port()
+        if self._hooks is not None:
+            await run_hooks(assembly.server.closing_hooks())
         await self.connections.close_idle()
-        await bounded(assembly.requests.wait(), GRACE, self.reactor)
-        end_watches(self.runner.watches)
-        await bounded(assembly.watches.wait(), 5.0, self.reactor)
+        await self._drain()
         await self.connections.close_idle()
-        await bounded(self.connections.all_closed(), _DRAIN, self.reactor)
+        await bounded(self.connections.all_closed(), _LAST_BYTES, self.reactor)
         self.connections.abort_all()
         if assembly.auditor is not None:
             await assembly.auditor.stop()
         if not self.exit_code or assembly.caches.ready:
             await assembly.caches.stop()
         self._foundation.release()
+
+    def _pause(self, seconds: float) -> Deferred[None]:
+        pause: Deferred[None] = Deferred()
+        self.reactor.callLater(seconds, pause.callback, None)
+        return pause
+
+    async def _close_port(self) -> None:
+        if self._port is not None:
+            await self._port.stop()
+        elif self._socket is not None:
+            self._socket.close()
+
+    async def _drain(self) -> None:
+        """Waits for the requests that run, and ends the watches."""
+        generic, assembly = self.options.generic, self.assembly
+        requests = bounded(assembly.requests.wait(), generic.request_timeout, self.reactor)
+        grace = generic.shutdown_watch_termination_grace_period
+        if not grace:  # no hurry with watches: they are told what the last requests change
+            await requests
+            end_watches(self.runner.watches)
+            await bounded(assembly.watches.wait(), _WATCHES, self.reactor)
+            return
+        ended = assembly.watches.wait()
+        ending = end_watches_spread(self.runner.watches, grace, self.reactor)
+        await bounded(ended, grace + _WATCHES, self.reactor)
+        ending.stop()
+        await requests

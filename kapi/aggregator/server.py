@@ -101,7 +101,7 @@ class AggregatorServer(GenericServer):
         self.more_paths.append(lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"])
         self.fallbacks.append(openapi.handle)
         self.add_post_start_hook("apiservice-registration-controller", controller.start)
-        self.add_pre_shutdown_hook("apiservice-registration-controller", controller.stop)
+        self.add_closing_hook("apiservice-registration-controller", controller.stop)
         self.add_health_check("autoregister-completion", lambda: "" if controller.registered else "not registered yet")
         return controller
 

@@ -70,7 +70,7 @@ def install_controllers(
         published,
     ):
         core.add_post_start_hook(controller.name, controller.start)
-        core.add_pre_shutdown_hook(controller.name, controller.stop)
+        core.add_closing_hook(controller.name, controller.stop)
     core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
 
 

@@ -62,7 +62,7 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
         controller.stop()
 
     core.add_post_start_hook("priority-and-fairness-config-consumer", follow)
-    core.add_pre_shutdown_hook("priority-and-fairness-config-consumer", stop)
+    core.add_closing_hook("priority-and-fairness-config-consumer", stop)
     _install_dumps(core, controller, reactor)
     caches = made.caches
     return priority_and_fairness(controller, caches.find, reactor, default_wait=generic.request_timeout / 4)
@@ -103,7 +103,7 @@ def filters(
         request_log(reactor.seconds, verbose=options.logs.v >= 3),
     ]
     if generic.shutdown_send_retry_after:
-        chain.append(retry_after(lambda: made.stopping))
+        chain.append(retry_after(lambda: made.refusing))
     if generic.strict_transport_security_directives:
         chain.append(hsts(generic.strict_transport_security_directives))
     chain.append(cache_control)

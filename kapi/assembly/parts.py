@@ -23,7 +23,8 @@ class Assembly:
         self.metrics = Metrics()
         self.requests = RequestWaitGroup()
         self.watches = RequestWaitGroup()
-        self.stopping = False
+        self.stopping = False  # not ready any more
+        self.refusing = False  # takes no requests any more
         self.reloaders: list[Callable[[], object]] = []
         self.caches: Caches
         self.registry: Registry

@@ -136,7 +136,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     )
     custom = CustomResources(registry, extensions.table, registry.client.named("kube-apiserver"), reactor, built_in)
     extensions.add_post_start_hook("start-apiextensions-controllers", custom.start)
-    extensions.add_pre_shutdown_hook("stop-apiextensions-controllers", custom.stop)
+    extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
     made.auditor = auditor(options, reactor, made)
     flow = flow_control(options, reactor, made, core)
     _routes(made, store)

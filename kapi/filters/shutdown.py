@@ -38,7 +38,7 @@ def retry_after(stopping: Callable[[], bool]) -> Filter:
 
 
 class RequestWaitGroup:
-    """The requests that are being answered.  ``wait`` is called once, at shutdown; from then on none may join."""
+    """The requests that are being answered.  From ``wait`` on, at shutdown, none may join."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -40,6 +40,12 @@ class GenericOptions(FlagSet):
         self.value("min-request-timeout", integer, 1800, "Least seconds a watch stays open before the server ends it.")
         self.value("request-timeout", duration, 60.0, "How long a request may take before it times out.")
         self.value("shutdown-delay-duration", duration, 0.0, "How long to go on serving after the signal to stop.")
+        self.value(
+            "shutdown-watch-termination-grace-period",
+            duration,
+            0.0,
+            "How long the ends of watches are spread over when the server stops; 0 ends all at once.",
+        )
         self.switch("shutdown-send-retry-after", False, "Answer 429 with Retry-After while shutting down.")
         self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
 
@@ -59,6 +65,8 @@ class GenericOptions(FlagSet):
             errors.append("--min-request-timeout can not be negative value")
         if self.shutdown_delay_duration < 0:
             errors.append("--shutdown-delay-duration can not be negative value")
+        if self.shutdown_watch_termination_grace_period < 0:
+            errors.append("shutdown-watch-termination-grace-period, if provided, can not be a negative value")
         for directive in self.strict_transport_security_directives:
             if not _DIRECTIVE.fullmatch(directive):
                 errors.append(f"--strict-transport-security-directives invalid, unknown directive {directive!r}")

@@ -39,6 +39,8 @@ class Delegate(Protocol):
 
     def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]: ...
 
+    def closing_hooks(self) -> dict[str, PreShutdownHook]: ...
+
     def health_checks(self) -> dict[str, Check]: ...
 
     def listed_paths(self) -> list[str]: ...
@@ -60,6 +62,9 @@ class NotFound:
         return {}
 
     def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
+        return {}
+
+    def closing_hooks(self) -> dict[str, PreShutdownHook]:
         return {}
 
     def health_checks(self) -> dict[str, Check]:
@@ -95,6 +100,7 @@ class GenericServer:
         self._paths: list[str] = []
         self._post_start: dict[str, PostStartHook] = {}
         self._pre_shutdown: dict[str, PreShutdownHook] = {}
+        self._closing: dict[str, PreShutdownHook] = {}
         self._checks: dict[str, Check] = {}
         #: answers /api, /apis and what lies under them down to a group version: discovery
         self.discovery: Handler | None = None
@@ -165,7 +171,12 @@ class GenericServer:
         self._post_start[name] = hook
 
     def add_pre_shutdown_hook(self, name: str, hook: PreShutdownHook) -> None:
+        """Runs as soon as the server is to stop, while everything is still served."""
         self._pre_shutdown[name] = hook
+
+    def add_closing_hook(self, name: str, hook: PreShutdownHook) -> None:
+        """Runs when no more connections are taken."""
+        self._closing[name] = hook
 
     def add_health_check(self, name: str, check: Check) -> None:
         self._checks[name] = check
@@ -176,6 +187,9 @@ class GenericServer:
 
     def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
         return {**self.delegate.pre_shutdown_hooks(), **self._pre_shutdown}
+
+    def closing_hooks(self) -> dict[str, PreShutdownHook]:
+        return {**self.delegate.closing_hooks(), **self._closing}
 
     def health_checks(self) -> dict[str, Check]:
         return {**self.delegate.health_checks(), **self._checks}

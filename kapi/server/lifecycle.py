@@ -1,21 +1,25 @@
 """Start and stop of a server, step by step (upstream: apiserver ``server/genericapiserver.go`` RunWithContext).
 
-Start: storage, listening port, post-start hooks.  Stop: not ready any more, no new connections, what runs is finished,
-watches are ended, hooks, storage.
+Start: storage, listening port, post-start hooks.  Stop: not ready any more and pre-shutdown hooks, a delay in which all is
+served, no new connections, what runs is finished, watches are ended, storage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import math
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.server.generic import PostStartHook, PreShutdownHook
 
 log = Logger()
-GRACE = 60.0  # seconds for requests that run when the server stops
+_STEP = 0.05  # seconds between the watches that are ended one after the other
+_LEAST_RATE = 200.0  # watches a second: as upstream, a long grace period does not hold up a few watches
 
 
 class HookError(Exception):
@@ -56,20 +60,37 @@ class Hooks:
                 running.cancel()
 
 
-async def run_pre_shutdown(hooks: dict[str, PreShutdownHook]) -> None:
+async def run_hooks(hooks: dict[str, PreShutdownHook]) -> None:
     for name, hook in hooks.items():
         try:
             waiting = hook()
             if waiting is not None:
                 await waiting
         except Exception:
-            log.failure("The pre-shutdown hook {name} failed", name=name)
+            log.failure("The shutdown hook {name} failed", name=name)
 
 
 def end_watches(watches: Iterable[Any]) -> None:
     """Ends streams properly, so that clients see an end and not a broken connection."""
     for watch in list(watches):
         watch.end()
+
+
+def end_watches_spread(watches: Collection[Any], seconds: float, clock: Any) -> LoopingCall:
+    """Begins to end them one after the other within some seconds, so that their clients do not all come back at once."""
+    rate = max(len(watches) / seconds, _LEAST_RATE)
+    begun, ended = clock.seconds(), 0
+
+    def some() -> None:
+        nonlocal ended
+        due = math.ceil((clock.seconds() - begun + _STEP) * rate) - ended
+        end_watches(itertools.islice(watches, due))
+        ended += due
+
+    loop = LoopingCall(some)
+    loop.clock = clock
+    loop.start(_STEP)
+    return loop
 
 
 def bounded(waiting: Deferred[Any], seconds: float, clock: Any) -> Deferred[bool]:

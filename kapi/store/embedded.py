@@ -39,6 +39,8 @@ LEFTOVER_PATIENCE = 5.0  # seconds for a server that was left behind to end, eac
 _PROBE = 0.5  # seconds a connection to the socket may take
 _BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)
 _LOG_TAIL = 2048  # bytes at the end of its log that are read when it ended unexpectedly
+#: what ends the server.  It does not see SIGTERM: who stops a whole group of processes means us, and we need it until the end
+_END = "INT"
 _LONGEST_SOCKET = 100  # bytes; the kernel allows 107
 
 
@@ -148,7 +150,7 @@ class EmbeddedValkey(ProcessProtocol):
             self._restart.cancel()
         if self._process is not None:
             ended = self._ended
-            self._process.signalProcess("TERM")
+            self._process.signalProcess(_END)
             killer = self._reactor.callLater(STOP_PATIENCE, self._kill)
             assert ended is not None
             await ended
@@ -262,7 +264,7 @@ class EmbeddedValkey(ProcessProtocol):
         setsid, setpriv = shutil.which("setsid"), shutil.which("setpriv")
         return [
             *([setsid] if setsid else ()),
-            *([setpriv, "--pdeathsig", "TERM", "--"] if setpriv else ()),
+            *([setpriv, "--pdeathsig", _END, "--"] if setpriv else ()),
             *arguments,
         ]
 
@@ -273,12 +275,14 @@ class EmbeddedValkey(ProcessProtocol):
             log_file.replace(log_file.with_suffix(".log.1"))
         self._ended = defer.Deferred()
         self._started_at = self._reactor.seconds()
-        mask = os.umask(0o077)  # the server takes it over: its files are nobody else's business
+        mask = os.umask(0o077)  # the server takes these over: its files are nobody else's business
+        signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             self._process = self._reactor.spawnProcess(
                 self, arguments[0], arguments, env={"LC_ALL": "C", "PATH": os.defpath}, path=str(self.directory)
             )
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
             os.umask(mask)
 
     async def _wait_until_listening(self) -> None:

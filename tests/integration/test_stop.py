@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import http.client
+import json
+import os
+import shutil
 import signal
 import ssl
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kapi.testing.process import KapiProcess
 from tests.integration.server_process import ServerProcess
+from tests.store.servers import Server
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("h2")
@@ -93,3 +101,113 @@ def test_busy_clients_lose_no_request_and_idle_ones_are_not_waited_for() -> None
         assert "Traceback" not in "".join(server.output)
     finally:
         server.stop()
+
+
+def ask(server: KapiProcess, path: str) -> tuple[int, bytes]:
+    """As the administrator that the kubeconfig names, over a connection of its own."""
+    host, _, port = server.url.removeprefix("https://").partition(":")
+    context = ssl.create_default_context(cafile=str(server.authority))
+    context.load_cert_chain(server.data / "pki" / "admin.crt", server.data / "pki" / "admin.key")
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=20)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+
+
+def addresses(server: KapiProcess) -> set[str]:
+    _, body = ask(server, "/api/v1/namespaces/default/endpoints/kubernetes")
+    return {one["ip"] for subset in json.loads(body)["subsets"] for one in subset["addresses"]}
+
+
+def test_a_server_that_stops_is_withdrawn_at_once_and_serves_on_for_the_delay(tmp_path: Path) -> None:
+    redis = Server(appendonly="yes", appendfsync="always")
+    names = {"first": "192.0.2.1", "second": "192.0.2.2"}
+    servers = [
+        KapiProcess(
+            f"--redis-servers={redis.url}", f"--advertise-address={address}", f"--cert-dir={tmp_path / name / 'data/pki'}",
+            "--shutdown-delay-duration=4s", directory=tmp_path / name,
+        )
+        for name, address in names.items()
+    ]  # fmt: skip
+    first, second = servers
+    try:
+        (tmp_path / "second" / "data").mkdir(parents=True)
+        first.start()
+        shutil.copytree(first.data / "pki", second.data / "pki")
+        second.start()
+        until(lambda: addresses(first) == set(names.values()))
+        assert second.process is not None
+        began = time.monotonic()
+        second.process.send_signal(signal.SIGTERM)
+        until(lambda: ask(second, "/readyz")[0] == 500)
+        until(lambda: addresses(second) == {names["first"]})
+        assert ask(second, "/api/v1/namespaces/default")[0] == 200
+        assert time.monotonic() - began < 3.5
+        assert second.process.wait(20) == 0
+        assert time.monotonic() - began > 3.9
+    finally:
+        for server in servers:
+            server.stop()
+        redis.stop()
+
+
+def test_watches_end_within_their_grace_period_and_requests_go_on_meanwhile(tmp_path: Path) -> None:
+    server = ServerProcess("--shutdown-watch-termination-grace-period=2s", directory=tmp_path).start()
+    try:
+        watches = []
+        for _ in range(3):
+            client = Http1(server)
+            client.connection.request("GET", "/api/v1/configmaps?watch=1", headers=HEADERS)
+            watches.append(client.connection.getresponse())
+        assert server.end(signal.SIGTERM) == 0
+        for answer in watches:
+            assert b'"ERROR"' not in answer.read()  # to its end, or http.client would complain
+        assert "rror" not in "".join(server.output)
+    finally:
+        server.stop()
+
+
+def test_who_stops_all_processes_does_not_take_the_store_from_the_server(tmp_path: Path) -> None:
+    server = ServerProcess("--shutdown-delay-duration=1s", directory=tmp_path).start()
+    try:
+        assert server.process is not None
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        assert children
+        client = Http1(server)
+        client.connection.request("GET", "/api/v1/configmaps?watch=1", headers=HEADERS)
+        watch = client.connection.getresponse()
+        for pid in children:
+            os.kill(int(pid), signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
+        made = http.client.HTTPSConnection(
+            client.connection.host, client.connection.port, context=client.connection._context, timeout=20
+        )
+        body = json.dumps({"metadata": {"name": "late"}})
+        made.request("POST", f"{PATH}/configmaps", body, {**HEADERS, "Content-Type": "application/json"})
+        assert made.getresponse().status == 201
+        assert server.process.wait(20) == 0
+        events = watch.read()
+        assert b'"late"' in events and b'"ERROR"' not in events
+        assert "rror" not in "".join(server.output)
+    finally:
+        server.stop()
+
+
+def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
+    server = ServerProcess("--shutdown-delay-duration=60s", directory=tmp_path).start()
+    assert server.process is not None
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: ask(server, "/readyz")[0] == 500)
+    assert server.end() == 1
+    del server.flags[-1]
+    assert server.start().end() == 0
+    server.stop()
