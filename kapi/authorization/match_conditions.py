@@ -110,7 +110,7 @@ def compile_conditions(conditions: Sequence[Object], path: Path) -> tuple[CELCon
         try:
             program = _ENVIRONMENT.compile(expression)
         except cel.CompileErrors as error:
-            errors.append(invalid(at, expression, f"compilation failed: {error}"))
+            errors.append(invalid(at, expression, error.reason))
             continue
         if program.result_type not in (BOOL, DYN):
             errors.append(invalid(at, expression, "must evaluate to bool"))

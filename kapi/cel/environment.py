@@ -23,7 +23,7 @@ from kapi.cel.evaluator import Compiler
 from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload, table
 from kapi.cel.library import KUBERNETES, KUBERNETES_CONSTANTS
-from kapi.cel.literals import check_literals
+from kapi.cel.literals import check_constants, check_literals
 from kapi.cel.parser import parse
 from kapi.cel.standard import CONSTANTS, STANDARD
 from kapi.cel.syntax import Expr
@@ -137,6 +137,7 @@ class Environment:
             result = check(tree, source, self._scope) if checked else types.DYN
             if checked and self._scope.homogeneous:
                 check_literals(tree, source)
+                check_constants(tree, source)
             return Program(tree, expression, result, self._scope, size_of)
         except EvaluationError as error:
             raise CompileErrors(source, [Issue(0, str(error))]) from None

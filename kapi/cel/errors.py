@@ -2,6 +2,7 @@
 
 CelError
 ├── CompileErrors      the expression does not parse or type-check; ``issues`` in source order
+│   └── ProgramError   it does, but no program can be made of it: a constant is wrong
 └── EvaluationError    this evaluation failed; logic operators may absorb it
     └── Cancelled      a limit was hit; nothing absorbs it
         ├── BudgetExceeded   the run-time cost limit
@@ -74,12 +75,32 @@ class CompileErrors(CelError):
         self.issues = sorted(issues, key=lambda issue: issue.offset)
         super().__init__(source.text)
 
+    @property
+    def reason(self) -> str:
+        """What upstream answers: at which step it failed, and why."""
+        return f"compilation failed: {self}"
+
     def __str__(self) -> str:
         shown = self.issues[:100]
         text = "\n".join(issue.display(self.source) for issue in shown)
         if len(self.issues) > len(shown):
             text += f"\n{len(self.issues) - len(shown)} more errors were truncated"
         return text
+
+
+class ProgramError(CompileErrors):
+    """A constant part of a well-typed expression has no value."""
+
+    def __init__(self, source: Source, why: str) -> None:
+        super().__init__(source, [])
+        self.why = why
+
+    @property
+    def reason(self) -> str:
+        return f"program instantiation failed: {self.why}"
+
+    def __str__(self) -> str:
+        return self.why
 
 
 class EvaluationError(CelError):

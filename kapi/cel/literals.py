@@ -1,34 +1,79 @@
-"""Literal arguments that cannot work are compile errors (upstream: cel-go ``cel/validator.go``)."""
+"""Literal arguments that cannot work are compile errors (upstream: cel-go ``cel/validator.go``, ``ext/formatting.go``),
+and conversions and patterns of constants are computed before the first evaluation (``interpreter/decorators.go``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from kapi.cel.errors import CompileErrors, EvaluationError, Issue, Source
-from kapi.cel.standard import compile_pattern, duration_of, timestamp_of
+from kapi.cel.errors import CompileErrors, EvaluationError, Issue, ProgramError, Source
+from kapi.cel.library.formatting import check_format
+from kapi.cel.standard import compile_pattern
 from kapi.cel.syntax import Call, Expr, Literal, children
 
-_CHECKS: dict[str, Callable[[str], Any]] = {
-    "matches": compile_pattern,
-    "timestamp": timestamp_of,
-    "duration": duration_of,
-}
+_TIMES = frozenset(("timestamp", "duration"))
+_CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
+_PATTERNS = frozenset(("find", "findAll"))
 
 
 def check_literals(tree: Expr, source: Source) -> None:
-    """Raises CompileErrors for a bad literal pattern, timestamp or duration."""
+    """Raises CompileErrors for a bad literal pattern, timestamp, duration or format."""
     issues: list[Issue] = []
     stack = [tree]
     while stack:
         node = stack.pop()
-        if isinstance(node, Call) and node.function in _CHECKS and node.args:
-            argument = node.args[-1]
-            if isinstance(argument, Literal) and isinstance(argument.value, str):
-                try:
-                    _CHECKS[node.function](argument.value)
-                except EvaluationError:
-                    issues.append(Issue(argument.offset, f"invalid {node.function} argument"))
+        if isinstance(node, Call):
+            issue = _check(node)
+            if issue is not None:
+                issues.append(issue)
         stack.extend(children(node))
     if issues:
         raise CompileErrors(source, issues)
+
+
+def _check(call: Call) -> Issue | None:
+    if call.function == "format" and call.target is not None:
+        return check_format(call)
+    argument = call.args[-1] if call.args else None
+    if not isinstance(argument, Literal):
+        return None
+    try:
+        if call.function == "matches" and isinstance(argument.value, str):
+            compile_pattern(argument.value)
+        elif call.function in _TIMES and call.target is None:
+            _converted(call, argument.value)
+    except EvaluationError:
+        return Issue(argument.offset, f"invalid {call.function} argument")
+    return None
+
+
+def _converted(call: Call, value: Any) -> Any:
+    for overload in call.overloads:
+        if overload.impl is not None and overload.accepts((value,)):
+            return overload.impl(value)
+    return value
+
+
+def check_constants(tree: Expr, source: Source) -> None:
+    """Raises ProgramError for a constant that cannot be converted, or is no pattern."""
+    try:
+        _constant(tree)
+    except EvaluationError as error:
+        raise ProgramError(source, str(error)) from None
+
+
+def _constant(node: Expr) -> tuple[bool, Any]:
+    """(whether the node has the same value always, the value)."""
+    if isinstance(node, Literal):
+        return True, node.value
+    parts = [_constant(child) for child in children(node)]
+    if not isinstance(node, Call) or not parts or not parts[-1][0]:
+        return False, None
+    value = parts[-1][1]
+    if node.function in _CONVERSIONS and len(parts) == 1 and node.target is None:
+        return True, _converted(node, value)
+    if node.function in _PATTERNS and node.target is not None and len(parts) > 1:
+        found, pattern = parts[1]
+        if found and isinstance(pattern, str):
+            compile_pattern(pattern)
+    return False, None

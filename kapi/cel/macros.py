@@ -1,5 +1,5 @@
 """Macros: calls that become comprehensions at parse time (upstream: cel-go ``parser/macro.go``, ``ext/comprehensions.go``,
-``ext/bindings.go``, ``cel/library.go`` for optionals)."""
+``cel/library.go`` for optionals).  Kubernetes has no ``cel.bind``."""
 
 from __future__ import annotations
 
@@ -152,14 +152,6 @@ def _let(at: int, name: str, init: Expr, result: Expr) -> Comprehension:
     return Comprehension(at, ListExpr(at, []), UNUSED, "", name, init, Literal(at, False), Ident(at, name), result)
 
 
-def bind(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
-    if not isinstance(target, Ident) or target.name != "cel":
-        return None
-    if not isinstance(args[0], Ident):
-        raise MacroError(args[0].offset, "cel.bind() variable names must be simple identifiers")
-    return _let(at, args[0].name, args[1], args[2])
-
-
 def opt_map(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
     return _optional(at, target, args, "optMap", lambda value: Call(at, "optional.of", [value]))
 
@@ -205,7 +197,6 @@ MACROS: dict[tuple[str, int, bool], Macro] = {
     ("transformMap", 4, True): transform_map,
     ("transformMapEntry", 3, True): transform_map_entry,
     ("transformMapEntry", 4, True): transform_map_entry,
-    ("bind", 3, True): bind,
     ("optMap", 2, True): opt_map,
     ("optFlatMap", 2, True): opt_flat_map,
 }

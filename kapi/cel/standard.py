@@ -35,6 +35,7 @@ from kapi.cel.values import (
 )
 from kapi.cel.values import NONE as NO_VALUE
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.regexps import parse_error
 
 
 def check_int(value: int) -> int:
@@ -107,9 +108,7 @@ def _pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
-        text = error.args[0] if error.args else ""
-        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-        return f"error parsing regexp: {text}"
+        return parse_error(error)
     except (UnicodeError, ValueError) as error:
         return f"error parsing regexp: {error}"
 
@@ -486,6 +485,8 @@ def _optionals() -> list[Overload]:
         d("optional.none", "optional_none", "() optional(A)", lambda: NO_VALUE),
         d("optional.unwrap", "optional_unwrap", "(list(optional(A))) list(A)", _unwrap),
         d("unwrapOpt", "optional_unwrapOpt", "list(optional(A)).() list(A)", _unwrap),
+        d("first", "list_first", "list(A).() optional(A)", lambda a: Optional(a[0]) if a else NO_VALUE),
+        d("last", "list_last", "list(A).() optional(A)", lambda a: Optional(a[-1]) if a else NO_VALUE),
         d("value", "optional_value", "optional(A).() A", lambda a: a.value()),
         d("hasValue", "optional_hasValue", "optional(A).() bool", lambda a: a.present),
         d("or", "optional_or_optional", "optional(A).(optional(A)) optional(A)", lambda a, b: a if a.present else b),

@@ -92,7 +92,9 @@ def test_result_types(source: str, type_: str) -> None:
         ("'%s %s'.format(['a', 'b']) + ' ' + 'x,y'.split(',')[1]", "a b y"),
         ("sets.contains([1, 2], [1u == 1u ? 1 : 2])", True),
         ("optional.none().orValue(3)", 3),
-        ("cel.bind(x, 'a', x + x)", "aa"),
+        ("[1, 2].first().value() + [3].last().value() + optional.none().orValue([].first().orValue(4))", 8),
+        ("sign(quantity('-3'))", -1),
+        ("'abc'.indexOf('c', 5) + 'abc'.lastIndexOf('a', 9)", -2),
         ("duration('90m') > duration('1h') && timestamp('2020-01-01T00:00:00Z').getFullYear() == 2020", True),
     ],
 )

@@ -28,6 +28,40 @@ EXPLAINED: dict[str, str] = {
     "network_ext/ipv4/ipv4_equals_ipv6": "Kubernetes refuses IPv4-mapped IPv6 addresses; cel-go's own extension takes them",
     "network_ext/ipv4/ipv4_not_equals_ipv6": "Kubernetes refuses IPv4-mapped IPv6 addresses; cel-go's own extension takes them",
 }
+#: Kubernetes has version 1 of the formats; the vectors want version 4 of these
+_LATER_FORMATS = (
+    "scientific notation formatting clause",
+    "default precision for fixed-point clause with int",
+    "default precision for fixed-point clause with uint",
+    "default precision for scientific notation",
+    "default precision for scientific notation with int",
+    "default precision for scientific notation with uint",
+    "positive infinity support for scientific notation",
+    "negative infinity support for scientific notation",
+    "NaN support for decimal",
+    "positive infinity support for decimal",
+    "negative infinity support for decimal",
+    "positive infinity support for fixed-point",
+    "negative infinity support for fixed-point",
+    "list support for string",
+    "map support for string",
+    "map support (all key types)",
+    "dyntype support for scientific notation",
+    "dyntype NaN/infinity support",
+    "dyntype support for lists",
+    "dyntype support for maps",
+    "scientific notation formatting clause in a string variable",
+)
+EXPLAINED |= {
+    f"string_ext/format/{name}": "Kubernetes has version 2 of the strings, whose formats differ"
+    for name in _LATER_FORMATS
+}
+EXPLAINED |= {
+    f"string_ext/value_errors/{name}": "cel-go answers -1 beyond the end since v0.26"
+    for name in ("indexof_out_of_range", "lastindexof_out_of_range")
+}
+#: what Kubernetes does not have
+ABSENT = {"bindings_ext/": "no cel.bind", "string_ext/reverse/": "version 2 of the strings has no reverse"}
 
 _KINDS = {"BOOL": t.BOOL, "INT64": t.INT, "UINT64": t.UINT, "DOUBLE": t.DOUBLE, "STRING": t.STRING, "BYTES": t.BYTES}
 
@@ -195,6 +229,9 @@ def test_vector(case: Message, request: pytest.FixtureRequest) -> None:
     name = request.node.callspec.id
     if name in EXPLAINED:
         pytest.xfail(EXPLAINED[name])
+    for prefix, reason in ABSENT.items():
+        if name.startswith(prefix):
+            pytest.xfail(reason)
     try:
         run(case)
     except _NotApplicable as reason:

@@ -24,9 +24,8 @@ BOMBS = {
     ".map(x, s + s + s + s + s + s + s + s)",
     "growing by replace": "s.replace('', s).replace('', s)",
     "nested lists": "[s].map(a, [a, a, a, a]).map(b, [b, b, b, b]).map(c, c + c + c + c).all(x, x == x)",
-    "bound doubling": "cel.bind(a, self + self, cel.bind(b, a + a, cel.bind(c, b + b, cel.bind(d, c + c, "
-    "cel.bind(e, d + d, cel.bind(f, e + e, cel.bind(g, f + f, cel.bind(h, g + g, h + h + h + h))))))))"
-    " == self",
+    "chosen doubling": "[self].map(a, a + a).map(b, b + b).map(c, c + c).map(d, d + d).map(e, e + e).map(f, f + f)"
+    ".map(g, g + g).map(h, h + h + h + h) == [self]",
     "padding by format": "'%.999f'.format([1.0]).replace('', s) == s",
     "a long range": "lists.range(999999999).size() == 1",
     "regular expression": "s.matches('(a*)*b') || s.matches('(a|a?)+$') || self.all(x, x.matches('^(.*)*x'))",

@@ -178,7 +178,7 @@ class _Entry:
         try:
             program = environment.compile(expression)
         except cel.CompileErrors as error:
-            self.errors.append(invalid(path, expression, f"compilation failed: {error}"))
+            self.errors.append(invalid(path, expression, error.reason))
             return None
         if program.result_type not in (*wanted, DYN):
             names = ", ".join(str(kind) for kind in wanted)

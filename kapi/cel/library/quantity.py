@@ -91,7 +91,7 @@ d = declarer(Quantity=QUANTITY)
 QUANTITIES = [
     d("quantity", "string_to_quantity", "(string) Quantity", _of),
     d("isQuantity", "is_quantity_string", "(string) bool", _is),
-    d("sign", "quantity_sign", "Quantity.() int", _sign),
+    d("sign", "quantity_sign", "(Quantity) int", _sign),
     d("isGreaterThan", "quantity_is_greater_than", "Quantity.(Quantity) bool", lambda a, b: a.number > b.number),
     d("isLessThan", "quantity_is_less_than", "Quantity.(Quantity) bool", lambda a, b: a.number < b.number),
     d("compareTo", "quantity_compare_to", "Quantity.(Quantity) int", _compare),

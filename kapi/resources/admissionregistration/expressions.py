@@ -23,12 +23,21 @@ from kapi.cel.types import (
     list_of,
     map_of,
 )
+from kapi.machinery import field
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class CompileError(ValueError):
-    """An expression that cannot be used; the text is upstream's."""
+    """An expression that cannot be used; the text is upstream's.  ``internal``: the fault is found after its check."""
+
+    def __init__(self, text: str, internal: bool = False) -> None:
+        super().__init__(text)
+        self.internal = internal
+
+    def at(self, path: field.Path, expression: str) -> field.FieldError:
+        """The error of the field that holds the expression."""
+        return field.internal(path, self) if self.internal else field.invalid(path, expression, str(self))
 
 
 class EvaluationError(ValueError):
@@ -207,7 +216,7 @@ def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] 
     try:
         program = env.compile(text)
     except cel_errors.CompileErrors as error:
-        raise CompileError(f"compilation failed: {error}") from None
+        raise CompileError(error.reason, isinstance(error, cel_errors.ProgramError)) from None
     result = program.result_type
     if wanted and not any(result == type_ for type_ in wanted):
         if len(wanted) == 1:

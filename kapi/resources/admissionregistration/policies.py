@@ -119,7 +119,7 @@ class _Policy(_Guarded):
             try:
                 composition.add(name, expression)
             except CompileError as error:
-                errors.append(invalid(path.child("expression"), expression, str(error)))
+                errors.append(error.at(path.child("expression"), expression))
         return composition
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
@@ -133,7 +133,7 @@ def _check_expression(text: str, env: Environment, wanted: tuple[CelType, ...], 
     try:
         compile_expression(text, env, wanted)
     except CompileError as error:
-        errors.append(invalid(path, text, str(error)))
+        errors.append(error.at(path, text))
 
 
 class ValidatingPolicyStrategy(_Policy):
@@ -198,7 +198,7 @@ class ValidatingPolicyStrategy(_Policy):
             try:
                 compile_expression(text, env, (STRING, NULL))
             except CompileError as error:
-                errors.append(invalid(here, given, str(error)))
+                errors.append(error.at(here, given))
 
 
 class ValidatingPolicyStatusStrategy(PlainStatusStrategy):

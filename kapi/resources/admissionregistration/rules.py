@@ -163,7 +163,7 @@ def validate_conditions(conditions: list[Object], path: Path, errors: Errors, *,
             try:
                 compile_expression(expression, environment(params=params))
             except CompileError as error:
-                errors.append(invalid(here.child("expression"), expression, str(error)))
+                errors.append(error.at(here.child("expression"), expression))
         name = condition.get("name") or ""
         if not name:
             errors.append(required(here.child("name")))

@@ -47,7 +47,7 @@ def check_expression(text: str) -> tuple[str, bool]:
     try:
         program = ENVIRONMENT.compile(text, size_of=_size_of)
     except CompileErrors as error:
-        return f"compilation failed: {error}", False
+        return error.reason, False
     except CelError as error:
         return f"compilation failed: {error}", False
     result = program.result_type

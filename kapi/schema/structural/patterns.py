@@ -7,20 +7,10 @@ from typing import Any
 import re2
 
 from kapi.machinery.memo import remember
+from kapi.machinery.regexps import parse_error
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
-
-#: what Go says where RE2 says something else
-_GO_WORDS = {
-    "missing ]": "missing closing ]",
-    "missing )": "missing closing )",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "trailing \\": "trailing backslash at end of expression",
-}
 
 
 @remember(4096)
@@ -28,15 +18,7 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
-        text = error.args[0] if error.args else b""
-        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-        word, colon, rest = text.partition(": ")
-        word = _GO_WORDS.get(word, word)
-        if word.endswith("at end of expression"):
-            word = word.replace(" at end of expression", " at end of expression")
-        return f"error parsing regexp: {word}" + (
-            f": `{rest}`" if colon and word != "trailing backslash at end of expression" else ""
-        )
+        return parse_error(error)
 
 
 def pattern_error(pattern: str) -> str:

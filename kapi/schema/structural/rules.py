@@ -96,7 +96,7 @@ def _compile(rule: Rule, env: Environment, text: str, schema: Schema, size_of: A
     try:
         program = env.compile(text, size_of=size_of)
     except CompileErrors as errors:
-        rule.error = f"compilation failed: {errors}"
+        rule.error = errors.reason
         return
     if program.result_type.kind != "bool":
         rule.error = "cel expression must evaluate to a bool"
@@ -108,7 +108,7 @@ def _compile(rule: Rule, env: Environment, text: str, schema: Schema, size_of: A
         try:
             compiled = env.compile(message, size_of=size_of)
         except CompileErrors as errors:
-            rule.message_error = f"messageExpression compilation failed: {errors}"
+            rule.message_error = f"messageExpression {errors.reason}"
             return
         if compiled.result_type.kind != "string":
             rule.message_error = "messageExpression must evaluate to a string"

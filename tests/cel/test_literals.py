@@ -1,0 +1,86 @@
+"""What is refused before an expression ever runs: constants and formats that cannot work."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.cel import CompileErrors, Environment
+from kapi.cel import types as t
+
+ENV = Environment({"d": t.DURATION, "s": t.STRING, "any": t.DYN, "o": t.list_of(t.STRING)})
+
+
+@pytest.mark.parametrize(
+    ("source", "column", "text"),
+    [
+        ("'%x'.format([d])", 14, "only integers, byte buffers, and strings can be formatted as hex, was given "
+         "google.protobuf.Duration"),
+        ("'%o'.format(['a'])", 14, "octal clause can only be used on integers, was given string"),
+        ("'%e'.format([true])", 14, "scientific clause can only be used on doubles, was given bool"),
+        ("'%b'.format([1.5])", 14, "only integers and bools can be formatted as binary, was given double"),
+        ("'%d'.format([s])", 14, "decimal clause can only be used on integers, was given string"),
+        ("'%s'.format([[ip('::1')]])", 17, "string clause can only be used on strings, bools, bytes, ints, doubles, "
+         "maps, lists, types, durations, and timestamps, was given net.IP"),
+    ],
+)  # fmt: skip
+def test_a_clause_takes_its_own_types(source: str, column: int, text: str) -> None:
+    with pytest.raises(CompileErrors) as caught:
+        ENV.compile(source)
+    assert str(caught.value).startswith(f"ERROR: <input>:1:{column}: error during formatting: {text}\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("'%%'.format([s])", "too many arguments supplied to string.format (expected 0, got 1)"),
+        ("'%s-%d'.format([])", "index 0 out of range"),
+        ("'%5d'.format([1])", 'could not parse formatting clause: unrecognized formatting clause "5"'),
+        ("'a%'.format([1])", "unexpected end of string"),
+        ("'%.2'.format([1.0])", "could not parse formatting clause: error while parsing precision: could not find end of "
+         "precision specifier"),
+        ("s == string(timestamp(9223372036854775807))", "invalid timestamp argument"),
+        ("d == duration('1w')", "invalid duration argument"),
+        ("s.reverse() == s", "found no matching overload for 'reverse' applied to 'string.()'"),
+        ("quantity('1').sign() == 1", "found no matching overload for 'sign' applied to 'kubernetes.Quantity.()'"),
+        ("cel.bind(x, 1, x) == 1", "undeclared reference to 'cel' (in container '')"),
+    ],
+)  # fmt: skip
+def test_what_the_checker_refuses(source: str, text: str) -> None:
+    with pytest.raises(CompileErrors) as caught:
+        ENV.compile(source)
+    assert f": {text}\n" in str(caught.value)
+    assert caught.value.reason.startswith("compilation failed: ERROR")
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("s.find('(') == ''", "error parsing regexp: missing closing ): `(`"),
+        ("s.findAll('a**', 1).size() == 0", "error parsing regexp: invalid nested repetition operator: `**`"),
+        ("double('x') > 1.0", "type conversion error from 'string' to 'double'"),
+        ("int(string('a')) > 1 || true", "type conversion error from 'string' to 'int'"),
+    ],
+)
+def test_constants_are_computed_before_the_program_runs(source: str, text: str) -> None:
+    with pytest.raises(CompileErrors) as caught:
+        ENV.compile(source)
+    assert caught.value.reason == f"program instantiation failed: {text}"
+
+
+def test_what_is_not_constant_is_left_to_the_evaluation() -> None:
+    ENV.compile("s.find(s) == '' && double(s) > 1.0 && '%x'.format([any]) == s && '%s'.format([o]) == s")
+    ENV.compile("s.format([d]) == '%x'.format(o)")
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("'%s %s'.format([['a', 'ü\"'], {'k': 1.5, 'j': 2.0}])", '["a", "ü\\""] {"j":2.000000, "k":1.500000}'),
+        ("'%s'.format([[duration('1s'), timestamp(0)].map(x, [x])])", '[[duration("1s")], [timestamp("1970-01-01T00:00:00Z")]]'),
+        ("'%.2f|%f'.format([1234567.891, 'Infinity'])", "1,234,567.89|∞"),
+        ("'%e'.format([1052.032911275])", "1.052033\u202f×\u202f10⁰³"),
+        ("'%X %x %o %b %d%%'.format([255, 'a', 8u, true, -3])", "FF 61 10 1 -3%"),
+    ],
+)  # fmt: skip
+def test_what_a_format_writes(source: str, text: str) -> None:
+    assert Environment(homogeneous=False).compile(source).evaluate({}) == text
