@@ -23,6 +23,7 @@ from twisted.logger import Logger
 from kapi.store.connection import Connection
 from kapi.store.entries import counter_of
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
+from kapi.store.replicas import LAG, Replicas
 from kapi.store.script import FENCE, Keys
 
 log = Logger()
@@ -42,23 +43,61 @@ class _Held(NamedTuple):
     write: bool
 
 
-class Confirmation:
-    """``distrust`` says why nothing may be confirmed though replicas have it; "" when it may."""
+class _Cycle:
+    """``waiting`` are those who get an answer when it has confirmed."""
 
-    def __init__(self, reactor: Any, keys: Keys, replicas: int, distrust: Callable[[], str]) -> None:
+    def __init__(self, fence: Connection, replicas: int, waiting: list[_Held]) -> None:
+        self.fence = fence
+        self.waiting = waiting
+        self.revision = -1
+        self.problem = "the store's server does not take the fence"  # why it confirms nothing
+        self._replicas = replicas
+
+    def fenced(self, revision: Any) -> None:
+        self.revision, self.problem = counter_of(revision), ""
+
+    def not_fenced(self, failure: Any) -> None:
+        self.problem += f": {failure.getErrorMessage()}"
+
+    def waited(self, reply: Any) -> None:
+        local, there = reply if isinstance(reply, list) else (1, reply)
+        if self.problem:
+            return
+        if there < self._replicas:
+            self.problem = f"{there} of {self._replicas} replicas have what was written"
+        elif not local:
+            self.problem = "the store's server has not written to disk what was written"
+
+    def not_waited(self, failure: Any) -> None:
+        self.problem = failure.getErrorMessage()
+
+
+class Confirmation:
+    """``distrust`` says why nothing may be confirmed though replicas have it; "" when it may.
+
+    ``listed`` looks after the replicas that the primary lists, where one of them may be made the primary.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        keys: Keys,
+        replicas: int,
+        distrust: Callable[[], str],
+        listed: Replicas | None = None,
+    ) -> None:
         self.replicas = replicas
         self.confirmed = 0  # all revisions up to this one are
         self.problem = ""  # why writes are not confirmed; "" when they are
         self._reactor = reactor
         self._keys = keys
         self._distrust = distrust
+        self._listed = listed
         self._commands: Connection | None = None
         self._fence: Connection | None = None
         self._asker_id = 0
         self._wait: tuple[Any, ...] = ()
-        self._revision = 0  # of the cycle that runs; -1 while the server has not said
-        self._unfenced = ""  # what it is when it does not say
-        self._cycle: list[_Held] | None = None  # what the cycle that runs is for; None when none runs
+        self._cycle: _Cycle | None = None  # the one that runs
         self._waiting: list[_Held] = []  # for the next cycle
         self._due: Any = None  # the call that begins a cycle or asks the replicas again
         self._ask_in = 0.0
@@ -99,8 +138,8 @@ class Confirmation:
         """The connections are gone."""
         self._fence = self._commands = None
         self._cancel()
-        held = [*(self._cycle or ()), *self._waiting]
-        self._cycle, self._waiting = None, []
+        held, self._waiting = [*self._in_cycle(), *self._waiting], []
+        self._cycle = None
         self._fail(held, why)
 
     # -- what is held
@@ -146,23 +185,20 @@ class Confirmation:
         fence = self._fence
         if fence is None or self._cycle is not None:
             return
-        self._cycle, self._waiting = self._waiting, []
-        self._revision, self._unfenced = -1, "the store's server does not take the fence"
-        fence.execute_command("EVAL", FENCE, 2, self._keys.revision, self._keys.probe).addCallbacks(
-            self._fenced, self._not_fenced
-        )
-        fence.execute_command(*self._wait).addCallbacks(
-            self._answered, self._refused, callbackArgs=(fence,), errbackArgs=(fence,)
-        )
+        self._cycle = cycle = _Cycle(fence, self.replicas, self._waiting)
+        self._waiting, listed = [], self._listed
+        last = fence.execute_command("EVAL", FENCE, 2, self._keys.revision, self._keys.probe)
+        last.addCallbacks(cycle.fenced, cycle.not_fenced)
+        last = fence.execute_command(*self._wait)
+        last.addCallbacks(cycle.waited, cycle.not_waited)
+        if listed is not None:
+            fence.execute_command("WAIT", listed.expected, LAG).addCallbacks(listed.confirmed, lambda _: None)
+            last = fence.execute_command("ROLE")
+            last.addCallbacks(listed.take, listed.refused)
+        last.addCallback(lambda _: self._ended(cycle))
         if self._wait[0] == "WAITAOF" and self._asker_id:
             self._ask_in = _ASK_AGAIN[0]
             self._due = self._reactor.callLater(self._ask_in, self._ask)
-
-    def _fenced(self, revision: Any) -> None:
-        self._revision = counter_of(revision)
-
-    def _not_fenced(self, failure: Any) -> None:
-        self._unfenced += f": {failure.getErrorMessage()}"
 
     def _ask(self) -> None:
         self._due = None
@@ -171,30 +207,25 @@ class Confirmation:
             self._ask_in = min(self._ask_in * 2, _ASK_AGAIN[1])
             self._due = self._reactor.callLater(self._ask_in, self._ask)
 
-    def _answered(self, reply: Any, fence: Connection) -> None:
-        if fence is not self._fence:
+    def _in_cycle(self) -> list[_Held]:
+        return self._cycle.waiting if self._cycle is not None else []
+
+    def _ended(self, cycle: _Cycle) -> None:
+        if cycle is not self._cycle or cycle.fence.gone:  # ``detach`` follows
             return
         self._cancel()
-        cycle, self._cycle = self._cycle or [], None
-        local, there = reply if isinstance(reply, list) else (1, reply)
-        why = ""
-        if self._revision < 0:
-            why = self._unfenced
-        elif there < self.replicas:
-            why = f"{there} of {self.replicas} replicas have what was written"
-        elif not local:
-            why = "the store's server has not written to disk what was written"
-        why = why or self._distrust()
+        self._cycle = None
+        why = cycle.problem or self._distrust() or (self._listed.doubt() if self._listed is not None else "")
         if why:
-            self._not_confirmed(cycle, why)
+            self._not_confirmed(cycle.waiting, why)
             return
-        revision = self._revision  # who gets an answer below may begin the next cycle at once
+        revision = cycle.revision
         if revision > self.confirmed:
             self.confirmed = revision
         if self.problem:
             self.problem = ""
             log.info("writes to the store are confirmed again")
-        for held in cycle:
+        for held in cycle.waiting:  # who gets an answer may begin the next cycle at once
             if held.deferred.called:  # given up, or answered when its connection broke
                 continue
             if held.result is None:
@@ -206,15 +237,8 @@ class Confirmation:
         if self._waiting and self._cycle is None:
             self._begin()
 
-    def _refused(self, failure: Any, fence: Connection) -> None:
-        if fence is not self._fence or fence.gone:
-            return  # ``detach`` follows
-        self._cancel()
-        cycle, self._cycle = self._cycle or [], None
-        self._not_confirmed(cycle, failure.getErrorMessage())
-
-    def _not_confirmed(self, cycle: list[_Held], why: str) -> None:
-        self._waiting[:0] = cycle
+    def _not_confirmed(self, held: list[_Held], why: str) -> None:
+        self._waiting[:0] = held
         self._give_up(PATIENCE, why)
         if self._fence is not None and self._cycle is None and self._due is None:
             self._due = self._reactor.callLater(_PAUSE, self._begin)
@@ -222,20 +246,22 @@ class Confirmation:
     def look(self) -> None:
         """To be called once a second: the server may say nothing at all."""
         self._give_up(PATIENCE + _CYCLE / 1000, "the store's server does not answer")
+        if self._listed is not None and self._fence is not None and self._cycle is None:
+            self._fence.execute_command("ROLE").addCallbacks(self._listed.take, self._listed.refused)
 
     def _give_up(self, seconds: float, why: str) -> None:
-        """On everything, when something has waited as long as that."""
-        late = self._reactor.seconds() - seconds
-        held = [*(self._cycle or ()), *self._waiting]
-        if not held or held[0].since > late:
+        """On what has waited as long as that; the others may still be confirmed in their time."""
+        until = self._reactor.seconds() - seconds
+        late = [held for held in (*self._in_cycle(), *self._waiting) if held.since <= until]
+        if not late:
             return
         if self.problem != why:
             self.problem = why
             log.error("writes to the store are not confirmed: {why}", why=why)
         if self._cycle is not None:
-            self._cycle = []
-        self._waiting = []
-        self._fail(held, why)
+            self._cycle.waiting = [held for held in self._cycle.waiting if held.since > until]
+        self._waiting = [held for held in self._waiting if held.since > until]
+        self._fail(late, why)
 
     def _fail(self, held: list[_Held], why: str) -> None:
         for each in held:
@@ -252,14 +278,17 @@ class Confirmation:
                 self._due.cancel()
             self._due = None
 
-    async def reached(self, revision: int) -> None:
-        """Done when everything up to the revision is confirmed, however long that takes.
+    async def reached(self, revision: int) -> bool:
+        """True when everything up to the revision is confirmed, however long that takes.
 
+        False when the counter is not there yet, though the revision was seen before it was read: no cycle can confirm it.
         Raises StoreUnavailable when the connections are gone.
         """
         while self.confirmed < revision:
             try:
-                await self.revision()
+                if await self.revision() < revision:
+                    return False
             except StoreUnavailable:
                 if self._fence is None:
                     raise
+        return True

@@ -36,6 +36,7 @@ from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, St
 from kapi.store.loading import Progress, synchronize
 from kapi.store.reading import Reading
 from kapi.store.repair import repair
+from kapi.store.replicas import Replicas, role_at
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
 from kapi.store.suitability import check, tells_disk
@@ -75,8 +76,13 @@ class RedisStore:
         self._progress: Progress | None = None
         self._sentinels = Sentinels(reactor, address, self._named) if address.master else None
         self._confirmation: Confirmation | None = None
+        self._replicas: Replicas | None = None
         if min_replicas:
-            self._confirmation = Confirmation(reactor, self._keys, min_replicas, self._distrust)
+            if address.master:
+                self._replicas = Replicas(
+                    reactor, lambda at: defer.Deferred.fromCoroutine(role_at(reactor, address, at))
+                )
+            self._confirmation = Confirmation(reactor, self._keys, min_replicas, self._distrust, self._replicas)
         self._attempts = 0  # to connect, since the connection was stable
         self._stopping = False
         self._started = False
@@ -174,6 +180,8 @@ class RedisStore:
             self._watchdog.stop()
         if self._sentinels is not None:
             self._sentinels.stop()
+        if self._replicas is not None:
+            self._replicas.stop()
         self._why = f"{self.address}: stopped"
         if self._pause is not None:
             self._pause.cancel()
@@ -262,6 +270,8 @@ class RedisStore:
             reader = connection if self.exclusive else await self._connections.connect()
             confirmation, confirm = self._confirmation, None
             if confirmation is not None:
+                if self._replicas is not None:
+                    self._replicas.follow(place)
                 fence, asker = await self._connections.connect(), await self._connections.connect()
                 await confirmation.attach(connection, fence, asker, tells_disk(info))
                 confirm = confirmation.revision

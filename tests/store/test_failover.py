@@ -16,7 +16,7 @@ from kapi.store.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from kapi.store.factory import external_store
 from kapi.store.redis_store import RedisStore
 from tests.store.contract import HEAD, TAIL, Recorder
-from tests.store.replicated import DURABLE, LOGIN, Replicated, ask
+from tests.store.replicated import DURABLE, LOGIN, NAME, Replicated, ask
 from tests.store.servers import Server
 
 _WRITERS = 8
@@ -76,10 +76,14 @@ class ReplicatedCase(TestCase):
 
 class FailOver(ReplicatedCase):
     async def _fails_over(
-        self, break_it: Callable[[Replicated], None], replicas: int = 2
+        self,
+        break_it: Callable[[Replicated], None],
+        replicas: int = 2,
+        servers: Replicated | None = None,
+        url: str = "",
     ) -> tuple[Replicated, Any, Any]:
-        servers, recorder = self.replicated(replicas), Recorder()
-        store = await self.connected(servers.url, recorder)
+        servers, recorder = servers or self.replicated(replicas), Recorder()
+        store = await self.connected(url or servers.url, recorder)
         writers = Writers(store)
         await until(lambda: len(writers.acknowledged) > 200)
         break_it(servers)
@@ -87,10 +91,9 @@ class FailOver(ReplicatedCase):
         before = len(writers.acknowledged)
         await until(lambda: len(writers.acknowledged) > before + 200)
         await writers.end()
-        newest = max(revision for _, revision in writers.acknowledged)
-        await recorder.reached(newest)
         revisions = [revision for _, revision in writers.acknowledged]
         self.assertEqual(len(revisions), len(set(revisions)), "a revision was given twice")
+        await recorder.reached(max(revisions))
         lost = [key for key, revision in writers.acknowledged if self._stored(recorder, key) != revision]
         self.assertEqual(lost, [], f"of {len(revisions)} acknowledged writes these are lost")
         self.assertNotEqual(store._connections.place, ("127.0.0.1", servers.primary.port))
@@ -120,11 +123,45 @@ class FailOver(ReplicatedCase):
     async def test_a_fail_over_that_the_operator_wants(self) -> None:
         await self._fails_over(lambda servers: ask(servers.sentinels[0].port, "SENTINEL", "FAILOVER", "mymaster"), 1)
 
+    async def test_a_fail_over_that_the_operator_wants_of_a_sentinel_that_nobody_hears(self) -> None:
+        """Nobody votes for it; what shows is that the replica it promotes has left the primary."""
+        servers = self.replicated(2)
+        heard = (
+            f"redis+sentinel://{LOGIN}@{','.join(f'127.0.0.1:{each.port}' for each in servers.sentinels[:2])}/{NAME}"
+        )
+        order = lambda servers: ask(servers.sentinels[2].port, "SENTINEL", "FAILOVER", NAME)  # noqa: E731
+        await self._fails_over(order, servers=servers, url=heard)
+
     async def test_a_primary_that_is_cut_off_and_does_not_know(self) -> None:
         """It goes on taking writes, and never hears that another one is the primary."""
         servers, _, _ = await self._fails_over(lambda servers: servers.isolate())
         role = ask(servers.primary.port, "INFO", "replication", login=("kapi", "pw"))
         self.assertIn(b"role:master", role)
+
+    async def test_a_replica_and_a_sentinel_that_end_fail_no_write(self) -> None:
+        servers = self.replicated(2)
+        store = await self.connected(servers.url)
+        writers = Writers(store)
+        await until(lambda: len(writers.acknowledged) > 50)
+        servers.replicas[1].process.kill()
+        servers.sentinels[2].process.kill()
+        before = len(writers.acknowledged)
+        await until(lambda: len(writers.acknowledged) > before + 200)
+        await writers.end()
+        self.assertEqual(writers.errors, [])
+
+    async def test_a_replica_that_is_stopped_fails_no_write(self) -> None:
+        """The primary goes on listing it."""
+        servers = self.replicated(2)
+        store = await self.connected(servers.url)
+        writers = Writers(store)
+        await until(lambda: len(writers.acknowledged) > 50)
+        servers.cut_off(servers.replicas[1])
+        before = len(writers.acknowledged)
+        await until(lambda: len(writers.acknowledged) > before + 500)
+        await writers.end()
+        self.assertEqual(writers.errors, [])
+        servers.signal(servers.replicas[1], signal.SIGCONT)
 
     async def test_a_primary_without_sentinels_in_sight_acknowledges_nothing(self) -> None:
         """It and its replicas may be on the wrong side of a partition, and be replaced on the other one."""
@@ -229,6 +266,16 @@ class Acknowledgement(ReplicatedCase):
         for number in range(1, 11):
             await store.create(f"a/b/c/{number}", HEAD, TAIL)
         self.assertLess(reactor.seconds() - started, 5)
+
+    async def test_a_change_beyond_the_counter_is_no_reason_to_wait_for_ever(self) -> None:
+        """Another program wrote it: no cycle can confirm it before the counter has followed."""
+        servers, recorder = self.replicated(1, sentinels=0), Recorder()
+        store = await self.connected(servers.url, recorder, min_replicas=1)
+        await recorder.reached(await store.create("a/b/c/1", HEAD, TAIL))
+        ask(servers.primary.port, "XADD", "{kapi}:changes", "50-0", "ca/b/c/50", "{}")
+        await until(lambda: recorder.revision == 50)
+        self.assertEqual(await store.revision(), 50)
+        self.assertEqual(await store.create("a/b/c/51", HEAD, TAIL), 51)
 
     async def test_two_servers_see_only_what_is_confirmed(self) -> None:
         self.patch(confirmation, "PATIENCE", 1.0)
