@@ -37,11 +37,12 @@ class StreamReader:
         connection: Connection,
         keys: Keys,
         progress: Progress,
-        confirmed: Callable[[int], Awaitable[None]] | None = None,
+        confirmed: Callable[[int], Awaitable[bool]] | None = None,
     ) -> None:
         self._connection = connection
         self._keys = keys
-        self._confirmed = confirmed  # waits until fail-over cannot lose what is up to a revision
+        #: waits until fail-over cannot lose what is up to a revision; False when the counter has not come so far
+        self._confirmed = confirmed
         self._progress = progress
         self._after = (
             progress.revision,
@@ -77,7 +78,9 @@ class StreamReader:
         progress = self._progress
         changes = progress.skipped.changes(entries)
         if changes and self._confirmed is not None:
-            await self._confirmed(changes[-1].revision)
+            while not await self._confirmed(changes[-1].revision):
+                if not await self._repair():
+                    return False
         if not progress.advance(changes):
             log.error("the store's history has a gap; loading everything again")
             return False
@@ -87,11 +90,15 @@ class StreamReader:
             if last[0] <= progress.revision:
                 self._after = last
             else:  # in the way of all further changes
-                self._repairs += 1
-                await repair(self._connection, self._keys, progress.skipped)
-                return self._repairs <= _MAX_REPAIRS
+                return await self._repair()
         self._repairs = 0
         return True
+
+    async def _repair(self) -> bool:
+        """False when that does not help."""
+        self._repairs += 1
+        await repair(self._connection, self._keys, self._progress.skipped)
+        return self._repairs <= _MAX_REPAIRS
 
 
 def written(batch: Iterable[tuple[Pending, Any]]) -> list[Change]:
