@@ -28,6 +28,7 @@ log = Logger()
 _AGAIN = 0.1
 _LOOK = 0.25  # seconds between questions whether a Sentinel is there
 _MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
+_MAX_MESSAGE = 100_000  # bytes; a Sentinel's are some hundred
 _CALM = 5.0  # seconds after "-odown", or a vote, until a fail-over that has begun before it would have shown
 #: a fail-over under way, whether the primary is down or an operator wants it; the first is heard from who leads it only
 _BEGUN = (b"+try-failover", b"+failover-state-select-slave", b"+selected-slave", b"+promoted-slave")
@@ -47,16 +48,28 @@ class Subscription(Connection):
 
     on_message: Callable[[bytes, bytes], None] = staticmethod(lambda channel, text: None)
     on_answer: Callable[[], None] = staticmethod(lambda: None)
+    _unread = 0  # bytes since the last message
 
     def dataReceived(self, data: bytes, unpause: bool = False) -> None:
+        try:
+            self._read(data)
+        except Exception as error:  # no RESP, or a message that cannot be understood; who connects again asks
+            log.error("a Sentinel said what it should not: {error}", error=str(error) or type(error).__name__)
+            self.abort()
+
+    def _read(self, data: bytes) -> None:
+        self._unread += len(data)
         self._reader.feed(data)
         reply = self._reader.gets()
         while reply is not False:
+            self._unread = 0
             self.heard += 1
             self.on_answer()
             if isinstance(reply, list) and len(reply) == 3 and reply[0] == b"message":
                 self.on_message(reply[1], reply[2])
             reply = self._reader.gets()
+        if self._unread > _MAX_MESSAGE:
+            raise ValueError("a message without end")
 
     def say(self, *words: bytes) -> None:
         if not self.gone:
@@ -81,14 +94,17 @@ class Sentinels:
         self._failover_timeout = 0.0
         self._connections: dict[tuple[str, int], Subscription] = {}
         self._following: list[Deferred[None]] = []
+        self._stopped = False
         self._loop = LoopingCall(self._look)
         self._loop.clock = reactor
 
     def start(self) -> None:
+        self._stopped = False
         self._following = [Deferred.fromCoroutine(self._follow(*sentinel)) for sentinel in self._address.hosts]
         self._loop.start(_LOOK, now=False)
 
     def stop(self) -> None:
+        self._stopped = True
         if self._loop.running:
             self._loop.stop()
         for each in self._following:
@@ -121,6 +137,8 @@ class Sentinels:
             except CancelledError:
                 raise
             except Exception as error:
+                if self._stopped:  # an endpoint says in words of its own that it was cancelled
+                    return
                 if problem != (problem := str(error) or type(error).__name__):  # it may be away for days
                     log.info("Sentinel {host}:{port}: {error}", host=host, port=port, error=problem)
             else:
@@ -192,8 +210,8 @@ class Sentinels:
         if channel == b"+switch-master":
             self._voted.pop(sentinel, None)  # that was about this one, whichever it is
             if len(words) == 5 and words[0] == self._address.master:
-                self._stays(sentinel)
                 place = words[3], int(words[4])
+                self._stays(sentinel)
                 if place != self._primary:  # else another Sentinel has said so
                     self._epoch += 1  # at least: who still has the one before is not believed
                     log.info("a Sentinel names another primary: {host}:{port}", host=words[3], port=words[4])

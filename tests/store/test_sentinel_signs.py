@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import redis_store
 from kapi.store.address import Address, parse
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
-from kapi.store.failover import Sentinels
+from kapi.store.failover import Sentinels, Subscription
 from kapi.store.sentinel import Primary
 
 ONE, OTHER = ("h1", 26379), ("h2", 26379)
@@ -150,6 +153,35 @@ class Signs(SynchronousTestCase):
             clock.advance(0.1)
         late = [at for at in attempts if at > 58.95]
         self.assertGreaterEqual(len(late), 3 * 10)  # three Sentinels, each ten times a second
+
+    def test_an_attempt_to_reach_one_ends_with_the_store(self) -> None:
+        """Endpoints say in words of their own that they were cancelled."""
+
+        class Silent:
+            def connect(self, factory: object) -> Deferred[None]:
+                return Deferred(lambda it: it.errback(ConnectingCancelledError(IPv4Address("TCP", "h1", 26379))))
+
+        self.patch(Address, "endpoint", lambda *_: Silent())
+        self.sentinels.start()
+        self.sentinels.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_nonsense_from_a_sentinel_ends_its_connection_only(self) -> None:
+        for said in (
+            b"?what\r\n",
+            b"*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$21\r\nm 1.1.1.1 1 2.2.2.2 x\r\n",
+            b"$900000000\r\n" + b"x" * 2_000_000,
+        ):
+            subscription = Subscription()
+            transport = StringTransport()
+            subscription.makeConnection(transport)
+            subscription.on_message = lambda channel, text: self.sentinels._announced(ONE, channel, text)
+            for at in range(0, len(said), 65536):
+                if not transport.disconnected:
+                    subscription.dataReceived(said[at : at + 65536])
+            self.assertTrue(transport.disconnected, said[:30])
+            self.trusted()
+            self.assertEqual(self.named[-1], NOW)
 
     def test_one_that_held_the_primary_to_be_down_and_is_not_heard_any_more(self) -> None:
         self.told(ONE, b"+odown", PRIMARY)
