@@ -90,7 +90,7 @@ class Caches:
         self._log_size = 0
         self._times: deque[tuple[float, int]] = deque()
         self._freshness = Freshness(store, reactor, lambda: self.revision)
-        self._not_ready: list[Deferred[None]] = []
+        self._not_ready: list[Deferred[None]] = []  # reads that came before all was loaded
         self._flush_scheduled = False
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = reactor
@@ -129,6 +129,8 @@ class Caches:
         if not self.ready:
             deferred: Deferred[None] = Deferred()
             self._not_ready.append(deferred)
+            if not self.store.exclusive:  # what is loaded may be older than this call
+                deferred.addCallback(lambda _: self._freshness.ask())
             return deferred
         return None if self.store.exclusive else self._freshness.ask()
 
@@ -144,6 +146,9 @@ class Caches:
         """Starts the store and loads everything.  Raises UnsuitableStore, StoreUnavailable."""
         await self.store.start(self)
         self._ticker.start(1.0, now=False)
+        waiting, self._not_ready = self._not_ready, []
+        for deferred in waiting:
+            deferred.callback(None)
 
     async def stop(self) -> None:
         """Ends all watches and the store."""
@@ -153,7 +158,11 @@ class Caches:
         for cache in self.all():
             cache.reload.end()
             cache.end_watches(None)
-        self._freshness.stop(StoreUnavailable("the server is shutting down"))
+        ending = StoreUnavailable("the server is shutting down")
+        waiting, self._not_ready = self._not_ready, []
+        for deferred in waiting:
+            deferred.errback(ending)
+        self._freshness.stop(ending)
         await self.store.stop()
 
     # -- the store's follower
@@ -183,9 +192,6 @@ class Caches:
             cache.reload.end()
         self.ready = True
         self._freshness.advanced()
-        waiting, self._not_ready = self._not_ready, []
-        for deferred in waiting:
-            deferred.callback(None)
         if again:
             for cache in self.all():
                 cache.end_watches(Compacted(0, self.floor + 1))

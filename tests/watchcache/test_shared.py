@@ -9,8 +9,10 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.machinery.gvk import GroupResource
+from kapi.store.entries import Skipped
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
+from kapi.store.interface import CREATED, Change
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.freshness import Freshness
 from tests.store.servers import Server
@@ -66,6 +68,53 @@ class SharedCaches(TestCase):
         await done
         self.assertEqual([revision for _, _, revision in clients[0].told], list(range(1, 801)))
         self.assertEqual(clients[0].told, clients[1].told)
+
+
+class LoadingStore:
+    """A store that others write to; the test says when its state is loaded."""
+
+    exclusive = False
+
+    def __init__(self) -> None:
+        self.skipped = Skipped()
+        self.loading: defer.Deferred[int] = defer.Deferred()
+        self.newest = 0
+        self.follower: Any = None
+
+    async def start(self, follower: Any) -> None:
+        self.follower = follower
+        follower.reset([], [], await self.loading)
+
+    async def stop(self) -> None:
+        pass
+
+    async def revision(self) -> int:
+        return self.newest
+
+
+class FirstLoad(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.store = LoadingStore()
+        self.caches = Caches(self.store, Clock())  # type: ignore[arg-type]
+        self.started = defer.Deferred.fromCoroutine(self.caches.start())
+
+    def test_a_read_that_came_before_it_sees_what_was_written_meanwhile(self) -> None:
+        """What is loaded may be older than the read, and another server has acknowledged a write since."""
+        reading = self.caches.wait_fresh()
+        assert reading is not None
+        self.store.newest = 7
+        self.store.loading.callback(6)
+        self.successResultOf(self.started)
+        self.assertNoResult(reading)
+        head, tail = halves("p")
+        self.store.follower.changed([Change(7, CREATED, "core/pods/ns/p", head + b"7" + tail)])
+        self.successResultOf(reading)
+
+    def test_a_read_that_came_before_it_does_not_wait_for_a_server_that_ends(self) -> None:
+        reading = self.caches.wait_fresh()
+        assert reading is not None
+        self.successResultOf(defer.Deferred.fromCoroutine(self.caches.stop()))
+        self.failureResultOf(reading, StoreUnavailable)
 
 
 class AskedStore:
