@@ -1,0 +1,115 @@
+"""Discovery that remembers on disk, in kubectl's files (upstream: client-go ``discovery/cached/disk``).
+
+``~/.kube/cache/discovery/HOST_PORT/servergroups.json`` and ``GROUP/VERSION/serverresources.json``, believed for six hours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from kapi.client.discovery import (
+    APIResource,
+    Discovered,
+    Discovery,
+    read_groups,
+    read_resources,
+    write_groups,
+    write_resources,
+)
+from kapi.machinery.gvk import GroupVersion
+
+TTL = 6 * 3600.0  # seconds
+
+
+def cache_directory(host: str, base: Path | None = None) -> Path:
+    """Of a server's URL."""
+    base = base or Path(os.environ.get("KUBECACHEDIR") or Path.home() / ".kube" / "cache")
+    name = re.sub(r"^https?://", "", host)
+    return base / "discovery" / re.sub(r"[^(\w/.)]", "_", name)
+
+
+class CachedDiscovery:
+    """``invalidate`` makes the next ``discover`` ask the server; ``fresh`` says that the last one did."""
+
+    def __init__(
+        self, discovery: Discovery, directory: Path, ttl: float = TTL, now: Callable[[], float] = time.time
+    ) -> None:
+        self._discovery, self._directory, self._ttl, self._now = discovery, directory, ttl, now
+        self._known: Discovered | None = None
+        self.fresh = False
+
+    def invalidate(self) -> None:
+        self._known = None
+        self._ttl = -1.0
+
+    async def discover(self) -> Discovered:
+        if self._known is None:
+            self._known = self._read()
+        if self._known is None:
+            self._known = await self._discovery.discover()
+            self.fresh = True
+            self._write(self._known)
+        return self._known
+
+    def _load(self, path: Path) -> object:
+        if self._now() - path.stat().st_mtime > self._ttl:
+            raise OSError("too old")
+        return orjson.loads(path.read_bytes())
+
+    def _read(self) -> Discovered | None:
+        if self._ttl < 0:
+            return None
+        try:
+            tree = self._load(self._directory / "servergroups.json")
+            if not isinstance(tree, dict):
+                return None
+            groups = list(read_groups(tree))
+            if not groups:
+                return None
+            resources: list[APIResource] = []
+            for group in groups:
+                for version in group.versions:
+                    file = self._directory / group.name / version / "serverresources.json"
+                    part = self._load(file)
+                    if not isinstance(part, dict):
+                        return None
+                    resources.extend(read_resources(part))
+            return Discovered(groups, resources)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def _write(self, found: Discovered) -> None:
+        """What cannot be written is not remembered."""
+        with suppress(OSError):
+            _replace(self._directory / "servergroups.json", orjson.dumps(write_groups(found.groups)))
+            parts: dict[str, list[APIResource]] = {}
+            for one in found.resources:
+                parts.setdefault(one.group_version, []).append(one)
+            for group in found.groups:
+                for version in group.versions:
+                    group_version = str(GroupVersion(group.name, version))
+                    if group_version in found.failed:
+                        continue
+                    tree = write_resources(group_version, parts.get(group_version, ()))
+                    _replace(self._directory / group.name / version / "serverresources.json", orjson.dumps(tree))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+        os.chmod(name, 0o660)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

@@ -1,0 +1,121 @@
+"""From what people write to what URLs say: the RESTMapper (upstream: apimachinery ``meta``, client-go ``restmapper``).
+
+Plurals, singulars, short names and kinds are known, each alone, with a group (``deployments.apps``), or with version and
+group (``deployments.v1.apps``).  Of several matches the server's first group, and its preferred version, wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from kapi.client.discovery import APIResource, Discovered
+from kapi.client.errors import NoMatch
+from kapi.machinery.gvk import GroupVersion
+
+
+class Source(Protocol):
+    async def discover(self) -> Discovered: ...
+
+
+class RESTMapper:
+    """What is not known is looked for once more in what the server says now, when the source can ``invalidate``."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._table: _Table | None = None
+
+    async def table(self) -> _Table:
+        if self._table is None:
+            self._table = _Table(await self._source.discover())
+        return self._table
+
+    async def resource_for(self, text: str) -> APIResource:
+        """Raises NoMatch."""
+        found = (await self.table()).resource(text)
+        if found is None and self._again():
+            found = (await self.table()).resource(text)
+        if found is None:
+            raise NoMatch(f'the server doesn\'t have a resource type "{text.partition(".")[0]}"')
+        return found
+
+    async def kind_for(self, api_version: str, kind: str) -> APIResource:
+        """The resource of an object.  Raises NoMatch."""
+        found = (await self.table()).kind(api_version, kind)
+        if found is None and self._again():
+            found = (await self.table()).kind(api_version, kind)
+        if found is None:
+            raise NoMatch(f'no matches for kind "{kind}" in version "{api_version}"')
+        return found
+
+    async def category(self, name: str) -> list[APIResource]:
+        """The resources that belong to a category such as ``all``, in the server's order."""
+        return (await self.table()).category(name)
+
+    def _again(self) -> bool:
+        invalidate: Any = getattr(self._source, "invalidate", None)
+        if invalidate is None or getattr(self._source, "fresh", False):
+            return False
+        invalidate()
+        self._table = None
+        return True
+
+
+class _Table:
+    def __init__(self, found: Discovered) -> None:
+        self._found = found
+        places = {
+            (group.name, version): (number, version != group.preferred, position)
+            for number, group in enumerate(found.groups)
+            for position, version in enumerate(group.versions)
+        }
+        self.resources = sorted(
+            found.resources, key=lambda one: places.get((one.group, one.version), (1 << 30, True, 0))
+        )
+        self._names: dict[str, list[APIResource]] = {}
+        self._shorts: dict[str, list[APIResource]] = {}
+        for one in self.resources:
+            for name in {one.name, one.singular or one.kind.lower(), one.kind.lower()}:
+                self._names.setdefault(name, []).append(one)
+            for name in one.short_names:
+                self._shorts.setdefault(name, []).append(one)
+
+    def resource(self, text: str) -> APIResource | None:
+        parts = text.lower().split(".", 2)
+        if len(parts) == 3:
+            found = self._find(parts[0], parts[2], parts[1])
+            if found is not None:
+                return found
+        name, _, group = text.lower().partition(".")
+        return self._find(name, group, "")
+
+    def _find(self, name: str, group: str, version: str) -> APIResource | None:
+        for table in (self._shorts, self._names):
+            known = [one for one in table.get(name, ()) if not version or one.version == version]
+            if version and not group:  # "pods.v1." names the core group
+                known = [one for one in known if not one.group]
+            if group:
+                exact = [one for one in known if one.group == group]
+                known = exact or [one for one in known if one.group.startswith(group)]
+            if known:
+                return known[0]
+        return None
+
+    def kind(self, api_version: str, kind: str) -> APIResource | None:
+        group, version = GroupVersion.parse(api_version)
+        for one in self.resources:
+            if one.kind == kind and one.group == group and one.version == version:
+                return one
+        return None
+
+    def category(self, name: str) -> list[APIResource]:
+        found: dict[tuple[str, str], APIResource] = {}
+        for one in self.resources:
+            if name in one.categories:
+                found.setdefault((one.group, one.name), one)
+        return list(found.values())
+
+
+def preferred(found: Discovered) -> Iterable[APIResource]:
+    """Each resource in the version that the server prefers of those that have it, in the server's order."""
+    return {(one.group, one.name): one for one in reversed(_Table(found).resources)}.values()
