@@ -98,9 +98,17 @@ def test_kubernetes_asyncio(server: ServerProcess, namespace: str, prefix: str) 
 def test_kr8s(server: ServerProcess, namespace: str, prefix: str) -> None:
     pytest.importorskip("kr8s")
     import kr8s
+    from kr8s._async_utils import as_sync_func
     from kr8s.objects import ConfigMap
 
     api = kr8s.api(kubeconfig=str(server.kubeconfig))
+    try:
+        _use_kr8s(api, ConfigMap, namespace, prefix)
+    finally:  # it offers no end, and its kept connection would be the garbage collector's in another test
+        as_sync_func(api._session.aclose)()
+
+
+def _use_kr8s(api: Any, ConfigMap: Any, namespace: str, prefix: str) -> None:
     config = ConfigMap({"metadata": {"name": prefix, "namespace": namespace}, "data": {"a": "1"}}, api=api)
     config.create()
     config.label({"suite": prefix})
