@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kapi.assembly.identity import trusted
@@ -12,7 +12,9 @@ from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
 from kapi.controllers.builtin import KNOWN, Controller, manager_controllers, server_controllers
 from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
+from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.leaderelection.controller import LeaderElection
+from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
@@ -30,8 +32,12 @@ def install_controllers(
     advertise: str,
     port: int,
     node_ports: Any,
+    tables: Sequence[ResourceTable],
 ) -> None:
-    """Adds them to ``core`` by its hooks.  Raises ConfigError for names in --controllers that nobody has."""
+    """Adds them to ``core`` by its hooks; ``tables`` have everything that is served.
+
+    Raises ConfigError for names in --controllers that nobody has.
+    """
     registry = made.registry
     now = registry.environment.now
     bootstrap = BootstrapController(
@@ -55,6 +61,10 @@ def install_controllers(
     )
     made.reloaders.append(published.refresh)
 
+    places = None
+    if options.storage.enable_garbage_collector:
+        places = Places(registry, tables, registry.client.named("kube-controller-manager"))
+
     def make() -> list[Controller]:
         return manager_controllers(
             registry.client,
@@ -62,6 +72,9 @@ def install_controllers(
             enabled=options.controllers.enabled,
             now=now,
             root_ca=lambda: files.ca.read_text(),
+            caches=made.caches,
+            places=places,
+            call=made.slices.call,
         )
 
     for controller in (

@@ -122,7 +122,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         now=environment.now,
         identity=options.aggregator.identity(),
     )
-    install_controllers(options, reactor, made, core, files, advertise, port, node_ports)
+    install_controllers(options, reactor, made, core, files, advertise, port, node_ports, tables)
 
     async def follow() -> None:
         policy.index.follow(registry.client)

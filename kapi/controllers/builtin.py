@@ -7,14 +7,19 @@ from typing import Any, Protocol
 
 from kapi.client.interface import Client
 from kapi.controllers.clusterroleaggregation.controller import MANAGER, ClusterRoleAggregationController
+from kapi.controllers.core_events import CoreEventRecorder
 from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
+from kapi.controllers.garbagecollector.controller import GarbageCollector
+from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.namespaces.controller import NamespaceController
 from kapi.controllers.resourcequota.controller import ResourceQuotaController
 from kapi.controllers.rootca.controller import RootCAController
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.controllers.servicecidrs.controller import ServiceCIDRController
 from kapi.controllers.servicerepair.controller import ServiceRepairController
+from kapi.machinery.checkpoint import Call
 from kapi.registry.allocators.ports import NodePorts
+from kapi.watchcache.caches import Caches
 
 
 class NamedClient(Client, Protocol):
@@ -40,6 +45,7 @@ KNOWN = frozenset(
         RootCAController.name,
         ServiceCIDRController.name,
         ClusterRoleAggregationController.name,
+        GarbageCollector.name,
     },
 )
 
@@ -61,8 +67,14 @@ def manager_controllers(
     enabled: Callable[[str], bool],
     now: Callable[[], str],
     root_ca: Callable[[], str],
+    caches: Caches,
+    places: Places | None,
+    call: Call,
 ) -> list[Controller]:
-    """Those of upstream's controller manager, so that a server alone has namespaces that work."""
+    """Those of upstream's controller manager, so that a server alone keeps an API's promises.
+
+    Without ``places`` nothing is collected; ``call`` runs what takes long.
+    """
     own = client.named("kube-controller-manager")
     made: list[Controller] = [
         NamespaceController(own, reactor, now),
@@ -72,4 +84,7 @@ def manager_controllers(
         RootCAController(own, reactor, root_ca),
         ClusterRoleAggregationController(client.named(MANAGER), reactor),
     ]
+    if places is not None:
+        recorder = CoreEventRecorder(own, GarbageCollector.name, now)
+        made.append(GarbageCollector(caches, places, reactor, recorder, call))
     return [controller for controller in made if enabled(controller.name)]

@@ -28,6 +28,7 @@ from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Kept, Scope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
 from kapi.watchcache.freshness import Freshness
+from kapi.watchcache.observers import Observer, Observers
 from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group
 from kapi.watchcache.unreadable import Unreadable, problem_of
@@ -92,6 +93,8 @@ class Caches:
         self._freshness = Freshness(store, reactor, lambda: self.revision)
         self._not_ready: list[Deferred[None]] = []  # reads that came before all was loaded
         self._flush_scheduled = False
+        self._observers = Observers()
+        self._noted = False  # an observer is to be told of something after the flush
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = reactor
         self._ticks = 0
@@ -121,6 +124,14 @@ class Caches:
     def all(self) -> list[Cache]:
         """Every cache there is: for metrics."""
         return list(self._caches.values())
+
+    def observe(self, observer: Observer) -> None:
+        """It follows all caches, from now on."""
+        self._observers.add(observer)
+
+    def ignore(self, observer: Observer) -> None:
+        """It follows them no more."""
+        self._observers.remove(observer)
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         return self._freshness.wait_for(revision)
@@ -195,6 +206,7 @@ class Caches:
         if again:
             for cache in self.all():
                 cache.end_watches(Compacted(0, self.floor + 1))
+            self._observers.loaded(self.all())
 
     def _prepared(
         self, objects: Iterable[StoredObject], history: Sequence[Change]
@@ -243,6 +255,7 @@ class Caches:
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Further changes, in order."""
+        observers = self._observers or None
         for change in changes:
             cache = None
             try:
@@ -255,10 +268,12 @@ class Caches:
                         self._record(cache, event)
                         if event.is_told:
                             self._told.append(event)
+                        if observers is not None and observers.note(cache, event):
+                            self._noted = True
             except Exception as error:
                 self._contain(cache, change, error)
             self.revision = change.revision
-        if self.dirty and not self._flush_scheduled:
+        if (self.dirty or self._noted) and not self._flush_scheduled:
             self._flush_scheduled = True
             self._reactor.callLater(0, self._flush)
         self._freshness.advanced()
@@ -300,6 +315,7 @@ class Caches:
                 contents.change(entry_of(change), deleted=change.kind == GONE)
             cache.load(contents)
             cache.forget_history()
+            self._observers.loaded([cache])
 
         name = str(cache.resource)
         return Reload(self._reactor, name, self._call, lambda: self.store.scan(prefix), reached, prepared, load)
@@ -358,6 +374,9 @@ class Caches:
                     log.failure("delivering watch events failed; the watch ends")
                     watch.end(None)
         told, self._told = self._told, []
+        if self._noted:
+            self._noted = False
+            self._observers.flush()
         for event in told:
             event.forget()
 

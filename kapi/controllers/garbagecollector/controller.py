@@ -1,0 +1,333 @@
+"""Follows all caches by the one stream that feeds them, and carries out what is decided.
+
+What there was before is read in slices soon after the start; until that is done nothing is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, FirstError, execute, gatherResults
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.client.workqueue import WorkQueue
+from kapi.controllers.core_events import CoreEvent, CoreEventRecorder
+from kapi.controllers.garbagecollector import reconcile
+from kapi.controllers.garbagecollector.graph import Graph, Node
+from kapi.controllers.garbagecollector.metadata import (
+    FOREGROUND,
+    ORPHAN,
+    UNREADABLE,
+    Metadata,
+    Reference,
+    concerned,
+    owned,
+    read,
+    uid_of,
+)
+from kapi.controllers.garbagecollector.places import Place, Places
+from kapi.machinery import status
+from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.gvk import GroupResource
+from kapi.watchcache.cache import Cache
+from kapi.watchcache.caches import Caches
+from kapi.watchcache.entry import Entry
+from kapi.watchcache.event import DELETED, CacheEvent
+
+Object = dict[str, Any]
+WORKERS = 20
+_FIRST_READING = 0.1  # seconds after the start: requests come first
+_AGAIN = 0.5  # seconds after which kinds that come together are looked for
+_AT_ONCE = 256  # owners of one object that are looked for without a pause
+_IGNORED = frozenset([GroupResource("", "events")])
+
+
+class GarbageCollector:
+    """``call`` runs what takes long."""
+
+    name = "garbage-collector-controller"
+    log = Logger()
+
+    def __init__(
+        self,
+        caches: Caches,
+        places: Places,
+        reactor: Any,
+        events: CoreEventRecorder,
+        call: Call = execute,
+        delay: float = _FIRST_READING,
+    ) -> None:
+        self._caches = caches
+        self._places = places
+        self._reactor = reactor
+        self._events = events
+        self._call = call
+        self._delay = delay
+        self.graph = Graph()
+        self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle, WORKERS)
+        self._unread: dict[Cache, None] = {}
+        self._reading: Deferred[None] | None = None
+        self._due: set[str] = set()  # to be decided when everything has been read
+        self._unresolved: set[str] = set()  # nodes with something whose kind nobody serves
+        self._retry: Any = None
+        self._stopped = False
+
+    async def start(self) -> None:
+        self._places.listeners.append(self._served_otherwise)
+        self._caches.observe(self)
+        self.loaded(self._caches.all())
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._served_otherwise in self._places.listeners:
+            self._places.listeners.remove(self._served_otherwise)
+        self._caches.ignore(self)
+        if self._retry is not None and self._retry.active():
+            self._retry.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+        self._queue.stop()
+
+    @property
+    def idle(self) -> bool:
+        """Everything seen so far has been dealt with."""
+        return self._reading is None and self._queue.idle
+
+    # -- the stream
+
+    def concerns(self, event: CacheEvent) -> bool:
+        if event.kind == DELETED:
+            return bool(self.graph) or self._reading is not None
+        previous = event.previous
+        return concerned(event.entry.data) or (previous is not None and owned(previous.data))
+
+    def changed(self, events: Sequence[tuple[Cache, CacheEvent]]) -> None:
+        for cache, event in events:
+            try:
+                if event.kind == DELETED:
+                    self._look_at(self.graph.forget(uid_of(event.entry.data)))
+                else:
+                    self._observe(cache.resource, event.entry)
+            except UNREADABLE as error:
+                self.log.info("{key} cannot be read: {error}", key=event.entry.key, error=str(error))
+            except Exception:  # of this object alone
+                self.log.failure("a change of {key} was not understood", key=event.entry.key)
+
+    def loaded(self, caches: Iterable[Cache]) -> None:
+        """What is in these is to be read, as at the start or after a fault."""
+        self._unread.update(dict.fromkeys(caches))
+        if self._reading is None and not self._stopped:
+            self._reading = Deferred.fromCoroutine(self._read())
+            self._reading.addErrback(self._reading_ended)
+
+    def _reading_ended(self, failure: Any) -> None:
+        self._reading = None
+        if not failure.check(CancelledError):
+            self.log.failure("what there is could not be read", failure)
+
+    async def _read(self) -> None:
+        await deferLater(self._reactor, self._delay)
+        while self._unread:
+            cache = next(iter(self._unread))
+            del self._unread[cache]
+            try:
+                await self._call(self._read_cache, cache)
+                if not self._unread:
+                    await self._call(self._look_at_all)
+            except CancelledError:
+                raise
+            except Exception:  # the others are read all the same
+                self.log.failure("{resource} could not be read", resource=str(cache.resource))
+        self._reading = None
+        due, self._due = self._due, set()
+        self._look_at(due)
+
+    def _read_cache(self, cache: Cache) -> None:
+        for entry in steps(cache.list()[0]):
+            if not concerned(entry.data) or cache.resource in _IGNORED:
+                continue
+            try:
+                if cache.get(entry.namespace, entry.name) is entry:  # else its event has told, or will
+                    self.graph.observe(cache.resource, entry.namespace, entry.name, read(entry.data))
+            except Exception as error:
+                self.log.info("{key} cannot be read: {error}", key=entry.key, error=str(error))
+        for node in steps(list(self.graph.of(cache.resource))):
+            if not self._is_there(cache, node):
+                self._look_at(self.graph.forget(node.uid))
+
+    def _look_at_all(self) -> None:
+        """What was loaded may lack owners of which nobody has heard that they went."""
+        for node in steps(list(self.graph.nodes.values())):
+            if node.waits or node.orphans or not self._surely_stays(node):
+                self._due.add(node.uid)
+
+    def _is_there(self, cache: Cache, node: Node) -> bool:
+        try:
+            entry = cache.get(node.namespace, node.name)
+            return entry is not None and uid_of(entry.data) == node.uid
+        except Exception:  # it is there and cannot be read
+            return True
+
+    def _observe(self, resource: GroupResource, entry: Entry) -> None:
+        if resource in _IGNORED:
+            return
+        seen = read(entry.data)
+        self.observe(resource, entry.namespace, entry.name, seen)
+
+    def observe(self, resource: GroupResource, namespace: str, name: str, seen: Metadata) -> None:
+        """An object as it is now; what follows from that is put into the queue."""
+        concerned_now = self.graph.observe(resource, namespace, name, seen)
+        if seen.uid in concerned_now and not (seen.waits or seen.orphans):
+            if self._surely_stays(self.graph.nodes[seen.uid]):
+                concerned_now.discard(seen.uid)
+        self._look_at(concerned_now)
+
+    def forget(self, uid: str) -> None:
+        """An object does not exist any more."""
+        self._look_at(self.graph.forget(uid))
+
+    def _surely_stays(self, node: Node) -> bool:
+        """All owners are there, as nearly always; nobody needs to be asked."""
+        if len(node.owners) > _AT_ONCE:
+            return False
+        for reference in node.owners:
+            owner = self.graph.nodes.get(reference.uid)
+            place = self._places.find(reference.api_version, reference.kind)
+            if (owner is not None and owner.waits) or place is None or (place.namespaced and not node.namespace):
+                return False
+            if not place.surely_has(node.namespace if place.namespaced else "", reference.name, reference.uid):
+                return False
+        return True
+
+    def _look_at(self, uids: Iterable[str]) -> None:
+        if self._reading is not None:
+            self._due.update(uids)
+            return
+        for uid in uids:
+            self._queue.add(uid)
+
+    def _served_otherwise(self) -> None:
+        if self._unresolved and (self._retry is None or not self._retry.active()):
+            self._retry = self._reactor.callLater(_AGAIN, self._resolve)
+
+    def _resolve(self) -> None:
+        uids, self._unresolved = self._unresolved, set()
+        self._look_at(uids)
+
+    # -- decisions
+
+    async def _handle(self, uid: str) -> float | None:
+        node = self.graph.nodes.get(uid)
+        if node is None:
+            return None
+        place = self._places.of(node.resource)
+        if place is None:
+            self._unresolved.add(uid)
+            return None
+        try:
+            seen = await place.metadata(node.namespace, node.name)
+            if seen is None or seen.uid != uid:
+                self._look_at(self.graph.forget(uid))
+            elif node.orphans and seen.orphans:
+                await self._orphan(place, node)
+            elif node.waits and seen.waits:
+                if not self.graph.blocked(uid):
+                    await self._change(place, node, lambda tree: reconcile.without_finalizer(tree, FOREGROUND))
+            elif seen.owners:
+                await self._decide(place, node, seen)
+        except status.NotFound:
+            return None
+        except status.Conflict:
+            return 0.0  # it is another now: look again
+        return None
+
+    async def _decide(self, place: Place, node: Node, seen: Metadata) -> None:
+        states = []
+        for number, reference in enumerate(seen.owners, 1):
+            states.append(await self._state(node, reference))
+            if number % _AT_ONCE == 0:
+                await deferLater(self._reactor, 0)
+        if reconcile.Owner.UNKNOWN in states:
+            self._unresolved.add(node.uid)
+        for reference in reconcile.referring(seen.owners, states, reconcile.Owner.MISPLACED):
+            await self._tell_misplaced(node, seen, reference)
+        dependents = self.graph.dependents(node.uid)
+        decision = reconcile.decide(
+            seen,
+            states,
+            has_dependents=bool(dependents),
+            in_circle=any(dependent.waits for dependent in dependents),
+        )
+        if isinstance(decision, reconcile.Release):
+            uids = decision.uids
+            await self._change(place, node, lambda tree: reconcile.without_owners(tree, uids))
+        elif isinstance(decision, reconcile.Delete):
+            await self._delete(place, node, seen, decision)
+
+    async def _delete(self, place: Place, node: Node, seen: Metadata, decision: reconcile.Delete) -> None:
+        preconditions = {"uid": node.uid}
+        if decision.unblock:
+            await self._change(place, node, reconcile.unblocking)
+        else:
+            preconditions["resourceVersion"] = seen.resource_version
+        options = {"preconditions": preconditions, "propagationPolicy": decision.propagation}
+        await place.delete(node.namespace, node.name, options)
+
+    async def _orphan(self, place: Place, node: Node) -> None:
+        """The dependents stay without this owner; then it may go."""
+        dependents = self.graph.dependents(node.uid)
+        for start in range(0, len(dependents), WORKERS):
+            together = dependents[start : start + WORKERS]
+            try:
+                await gatherResults([self._released(one, node.uid) for one in together], consumeErrors=True)
+            except FirstError as first:
+                raise first.subFailure.value from None  # type: ignore[misc]
+        await self._change(place, node, lambda tree: reconcile.without_finalizer(tree, ORPHAN))
+
+    def _released(self, dependent: Node, uid: str) -> Deferred[None]:
+        async def release() -> None:
+            place = self._places.of(dependent.resource)
+            if place is not None:
+                await self._change(place, dependent, lambda tree: reconcile.without_owners(tree, frozenset([uid])))
+
+        return Deferred.fromCoroutine(release())
+
+    async def _change(self, place: Place, node: Node, patch_of: Callable[[Object], Object | None]) -> None:
+        """Raises Conflict when the object changes meanwhile; one that is gone or another needs no change."""
+        tree = await place.tree(node.namespace, node.name)
+        patch = None if tree is None or tree["metadata"].get("uid") != node.uid else patch_of(tree)
+        if patch is None:
+            return
+        try:
+            await place.patch(node.namespace, node.name, patch)
+        except status.NotFound:
+            return
+
+    async def _state(self, node: Node, reference: Reference) -> reconcile.Owner:
+        gone = self.graph.gone(reference.uid)
+        place = self._places.find(reference.api_version, reference.kind)
+        if place is None:
+            return reconcile.Owner.ABSENT if gone else reconcile.Owner.UNKNOWN
+        if place.namespaced and not node.namespace:
+            return reconcile.Owner.MISPLACED
+        found = await place.metadata(node.namespace if place.namespaced else "", reference.name)
+        if found is not None and found.uid == reference.uid:
+            return reconcile.Owner.WAITING if found.waits else reconcile.Owner.SOLID
+        if not gone:
+            if place.namespaced and await place.somewhere(reference.name, reference.uid):
+                return reconcile.Owner.MISPLACED
+            self.graph.set_gone(reference.uid)
+        return reconcile.Owner.ABSENT
+
+    async def _tell_misplaced(self, node: Node, seen: Metadata, reference: Reference) -> None:
+        regarding = {
+            "kind": seen.kind,
+            "namespace": node.namespace,
+            "name": node.name,
+            "uid": node.uid,
+            "apiVersion": seen.api_version,
+        }
+        note = reconcile.misplaced_note(reference, node.namespace)
+        await self._events.record(CoreEvent(regarding, "Warning", "OwnerRefInvalidNamespace", note))

@@ -1,0 +1,118 @@
+"""What the garbage collector reads of an object: a few fields of its metadata, straight from the stored bytes.
+
+Most objects have no owners and are not going away: two searches in their bytes show that, and nothing is decoded.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+import msgspec
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_OWNED, _GOING = b'"ownerReferences"', b'"deletionTimestamp"'
+
+
+class Reference(msgspec.Struct, frozen=True, gc=False):
+    """An owner, as a dependent names it."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    blocks: bool  # the owner's foreground deletion waits for the dependent
+
+
+class Metadata(msgspec.Struct, frozen=True, gc=False):
+    """The fields that matter here."""
+
+    uid: str
+    resource_version: str = ""
+    api_version: str = ""  # of the object
+    kind: str = ""
+    owners: tuple[Reference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    going: bool = False  # it has been asked to go
+
+    @property
+    def waits(self) -> bool:
+        """It goes when its blocking dependents are gone."""
+        return self.going and FOREGROUND in self.finalizers
+
+    @property
+    def orphans(self) -> bool:
+        """It goes when its dependents do not name it any more."""
+        return self.going and ORPHAN in self.finalizers
+
+
+class _Owner(msgspec.Struct, gc=False, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    block_owner_deletion: bool | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+    owner_references: list[_Owner] | None = None
+    finalizers: list[str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Object(msgspec.Struct, gc=False, rename="camel"):
+    metadata: _Metadata
+    api_version: str = ""
+    kind: str = ""
+
+
+class _Uid(msgspec.Struct, gc=False):
+    uid: str = ""
+
+
+class _Identified(msgspec.Struct, gc=False):
+    metadata: _Uid
+
+
+_object = msgspec.json.Decoder(_Object).decode
+_identified = msgspec.json.Decoder(_Identified).decode
+#: what reading an object of another shape than the API's may raise
+UNREADABLE = (msgspec.DecodeError, RecursionError)
+
+
+def owned(data: bytes) -> bool:
+    """Whether the object may name owners."""
+    return _OWNED in data
+
+
+def concerned(data: bytes) -> bool:
+    """Whether the object may name owners, or may be going away."""
+    return _OWNED in data or _GOING in data
+
+
+def read(data: bytes) -> Metadata:
+    """Raises one of UNREADABLE."""
+    found = _object(data)
+    metadata = found.metadata
+    owners = metadata.owner_references
+    return Metadata(
+        metadata.uid,
+        metadata.resource_version,
+        found.api_version,
+        found.kind,
+        tuple([_reference(owner) for owner in owners]) if owners else (),
+        tuple(metadata.finalizers) if metadata.finalizers else (),
+        metadata.deletion_timestamp is not None,
+    )
+
+
+def uid_of(data: bytes) -> str:
+    """Raises one of UNREADABLE."""
+    return _identified(data).metadata.uid
+
+
+def _reference(owner: _Owner) -> Reference:
+    return Reference(
+        intern(owner.api_version), intern(owner.kind), owner.name, owner.uid, bool(owner.block_owner_deletion)
+    )

@@ -1,0 +1,151 @@
+"""Where objects of a kind are: what the garbage collector asks of a resource, and which resource a kind is.
+
+Upstream: the RESTMapper.  What is served changes with custom resources and aggregated servers; who follows is told then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read, uid_of
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.registry.client import RegistryClient, StoreClient
+from kapi.registry.registry import Registry
+from kapi.registry.resource_store import ResourceStore
+from kapi.watchcache.unreadable import Unreadable
+
+Object = dict[str, Any]
+_NAMESPACES = GroupResource("", "namespaces")
+
+
+class Place(Protocol):
+    """One resource.  What is asynchronous raises StatusError."""
+
+    resource: GroupResource
+    namespaced: bool
+
+    def surely_has(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether the object is there as far as is known without asking anybody."""
+
+    async def metadata(self, namespace: str, name: str) -> Metadata | None:
+        """None when there is no such object."""
+
+    async def tree(self, namespace: str, name: str) -> Object | None:
+        """None when there is no such object."""
+
+    async def somewhere(self, name: str, uid: str) -> bool:
+        """Whether the object is in any namespace."""
+
+    async def patch(self, namespace: str, name: str, patch: Object) -> None: ...
+
+    async def delete(self, namespace: str, name: str, options: Object) -> None: ...
+
+
+class Stored:
+    """A resource in the store, read from its watch cache.  ``fresh`` before what must be the newest state."""
+
+    def __init__(self, store: ResourceStore, namespaces: ResourceStore | None, client: StoreClient) -> None:
+        self.resource = store.group_resource
+        self.namespaced = store.row.namespaced
+        self._cache = store.cache
+        self._namespaces = namespaces
+        self._client = client
+
+    def surely_has(self, namespace: str, name: str, uid: str) -> bool:
+        try:
+            entry = self._cache.get(namespace, name)
+            return entry is not None and uid_of(entry.data) == uid
+        except (Unreadable, *UNREADABLE):
+            return False
+
+    async def metadata(self, namespace: str, name: str) -> Metadata | None:
+        waiting = self._cache.wait_fresh()
+        if waiting is not None:
+            await waiting
+        try:
+            entry = self._cache.get(namespace, name)
+            return None if entry is None else read(entry.data)
+        except (Unreadable, *UNREADABLE) as error:
+            raise status.generic(str(error)) from None
+
+    async def tree(self, namespace: str, name: str) -> Object | None:
+        try:
+            return await self._client.get(name, namespace)
+        except status.NotFound:
+            return None
+
+    async def somewhere(self, name: str, uid: str) -> bool:
+        if not self.namespaced or self._namespaces is None:
+            return self.surely_has("", name, uid)
+        return any(self.surely_has(entry.name, name, uid) for entry in self._namespaces.cache.list()[0])
+
+    async def patch(self, namespace: str, name: str, patch: Object) -> None:
+        await self._client.patch(name, patch, namespace)
+
+    async def delete(self, namespace: str, name: str, options: Object) -> None:
+        await self._client.delete(name, namespace, options)
+
+
+class Elsewhere(Protocol):
+    """Resources that other servers keep."""
+
+    def find(self, group_version: GroupVersion, kind: str) -> Place | None: ...
+
+    def of(self, resource: GroupResource) -> Place | None: ...
+
+
+class Places:
+    """All resources of a server.  ``tables`` say what is served; ``elsewhere`` is there when servers are aggregated."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        tables: Sequence[ResourceTable],
+        client: RegistryClient,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self._registry = registry
+        self._tables = tables
+        self._client = client
+        self._elsewhere = elsewhere
+        self._kinds: dict[tuple[str, str], GroupResource] | None = None
+        self._stored: dict[GroupResource, tuple[ResourceStore, Stored]] = {}
+        #: called after something has come to be served, or is no more
+        self.listeners: list[Callable[[], None]] = []
+        for table in tables:
+            table.on_change.append(self.changed)
+
+    def changed(self, group_version: GroupVersion) -> None:
+        self._kinds = None
+        for listener in list(self.listeners):
+            listener()
+
+    def find(self, api_version: str, kind: str) -> Place | None:
+        """Where the objects of a kind are; None while nobody serves that version of it."""
+        if self._kinds is None:
+            self._kinds = dict(self._served())
+        resource = self._kinds.get((api_version, kind))
+        if resource is not None:
+            return self.of(resource)
+        return None if self._elsewhere is None else self._elsewhere.find(GroupVersion.parse(api_version), kind)
+
+    def _served(self) -> Iterable[tuple[tuple[str, str], GroupResource]]:
+        for table in self._tables:
+            for scope in table.scopes():
+                row = scope.resource
+                if not row.handler and "delete" in row.verbs:
+                    yield (str(row.group_version), row.kind), row.storage_resource
+
+    def of(self, resource: GroupResource) -> Place | None:
+        """None when it is not served (any more)."""
+        store = self._registry.stores.get(resource)
+        if store is None:
+            return None if self._elsewhere is None else self._elsewhere.of(resource)
+        known = self._stored.get(resource)
+        if known is None or known[0] is not store:
+            client = self._client.resource(resource.group, resource.resource)
+            known = self._stored[resource] = store, Stored(store, self._registry.stores.get(_NAMESPACES), client)
+        return known[1]

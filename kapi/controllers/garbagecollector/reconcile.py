@@ -1,0 +1,104 @@
+"""What becomes of a dependent, by the state of its owners (upstream: ``garbagecollector.go`` attemptToDeleteItem).
+
+A dependent with an owner that exists stays and loses the references to others.  One whose owner waits for it, or whose owners
+are all gone, is deleted.  As long as something about an owner is not known nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from kapi.controllers.garbagecollector.metadata import FOREGROUND, ORPHAN, Metadata, Reference
+
+Object = dict[str, Any]
+
+
+class Owner(Enum):
+    """The state of an owner, from one dependent's point of view."""
+
+    SOLID = "it exists"
+    WAITING = "it goes, and waits for its dependents"
+    ABSENT = "it does not exist"
+    UNKNOWN = "nobody serves its kind"
+    MISPLACED = "it is where the dependent cannot have an owner"
+
+
+class Keep(NamedTuple):
+    """Nothing to do, for now."""
+
+
+class Release(NamedTuple):
+    """The dependent does not name these owners any more."""
+
+    uids: frozenset[str]
+
+
+class Delete(NamedTuple):
+    """The dependent goes.  ``unblock``: its owners do not wait for it, for it waits for one of them."""
+
+    propagation: str
+    unblock: bool = False
+
+
+Decision = Keep | Release | Delete
+KEEP = Keep()
+
+
+def decide(seen: Metadata, owners: Sequence[Owner], *, has_dependents: bool, in_circle: bool) -> Decision:
+    """``owners`` are the states of ``seen.owners``; ``in_circle``: one of the dependents waits for its own."""
+    if seen.going or not owners or Owner.UNKNOWN in owners or Owner.MISPLACED in owners:
+        return KEEP
+    if Owner.SOLID in owners:
+        lost = [reference.uid for reference, state in zip(seen.owners, owners, strict=True) if state is not Owner.SOLID]
+        return Release(frozenset(lost)) if lost else KEEP
+    if Owner.WAITING in owners and has_dependents:
+        return Delete("Foreground", unblock=in_circle)
+    if ORPHAN in seen.finalizers:
+        return Delete("Orphan")
+    return Delete("Foreground" if FOREGROUND in seen.finalizers else "Background")
+
+
+def without_owners(tree: Object, uids: frozenset[str]) -> Object | None:
+    """The patch that takes owners out of an object; None when it names none of them."""
+    references = tree["metadata"].get("ownerReferences") or []
+    kept = [reference for reference in references if reference.get("uid") not in uids]
+    return None if len(kept) == len(references) else _patch(tree, "ownerReferences", kept)
+
+
+def unblocking(tree: Object) -> Object | None:
+    """The patch after which no owner waits for an object; None when none does."""
+    references = tree["metadata"].get("ownerReferences") or []
+    if not any(reference.get("blockOwnerDeletion") for reference in references):
+        return None
+    return _patch(tree, "ownerReferences", [{**reference, "blockOwnerDeletion": False} for reference in references])
+
+
+def without_finalizer(tree: Object, finalizer: str) -> Object | None:
+    """The patch that takes a finalizer off; None when it is not there."""
+    finalizers = tree["metadata"].get("finalizers") or []
+    kept = [name for name in finalizers if name != finalizer]
+    return None if len(kept) == len(finalizers) else _patch(tree, "finalizers", kept)
+
+
+def _patch(tree: Object, field: str, kept: list[Any]) -> Object:
+    """Of this very object, as it was seen."""
+    metadata = tree["metadata"]
+    return {
+        "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], field: kept or None},
+    }
+
+
+def misplaced_note(reference: Reference, namespace: str) -> str:
+    """What an event says of an owner that the dependent cannot have."""
+    owner = (
+        f"[{reference.api_version}/{reference.kind}, namespace: {namespace}, name: {reference.name}, "
+        f"uid: {reference.uid}]"
+    )
+    return f'ownerRef {owner} does not exist in namespace "{namespace}"'
+
+
+def referring(references: Iterable[Reference], states: Iterable[Owner], wanted: Owner) -> list[Reference]:
+    """The references whose owner is in a state."""
+    return [reference for reference, state in zip(references, states, strict=True) if state is wanted]

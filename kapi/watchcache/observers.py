@@ -1,0 +1,70 @@
+"""Observers of all caches at once: what concerns one reaches it in order, after the watchers, once a turn.
+
+A watch of each resource would cost every write something; here a write costs the question whether it is of concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from twisted.logger import Logger
+
+from kapi.watchcache.event import CacheEvent
+
+if TYPE_CHECKING:
+    from kapi.watchcache.cache import Cache
+
+log = Logger()
+
+
+class Observer(Protocol):
+    def concerns(self, event: CacheEvent) -> bool:
+        """Asked of every change as it is applied: a look at the bytes, no more.  Raises nothing."""
+
+    def changed(self, events: Sequence[tuple[Cache, CacheEvent]]) -> None:
+        """What concerned, in order."""
+
+    def loaded(self, caches: Iterable[Cache]) -> None:
+        """These have been loaded again: there was no event for what has changed in them."""
+
+
+class Observers:
+    """Those of one store's caches."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Observer, list[tuple[Cache, CacheEvent]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, observer: Observer) -> None:
+        self._waiting[observer] = []
+
+    def remove(self, observer: Observer) -> None:
+        self._waiting.pop(observer, None)
+
+    def note(self, cache: Cache, event: CacheEvent) -> bool:
+        """Whether somebody is to be told of the change by ``flush``."""
+        noted = False
+        for observer, waiting in self._waiting.items():
+            if observer.concerns(event):
+                waiting.append((cache, event))
+                noted = True
+        return noted
+
+    def flush(self) -> None:
+        for observer, waiting in list(self._waiting.items()):
+            if not waiting:
+                continue
+            self._waiting[observer] = []
+            try:
+                observer.changed(waiting)
+            except Exception:
+                log.failure("an observer of all caches has failed; it reads them again")
+                observer.loaded(dict.fromkeys(cache for cache, _ in waiting))
+
+    def loaded(self, caches: Iterable[Cache]) -> None:
+        caches = list(caches)
+        for observer in list(self._waiting):
+            observer.loaded(caches)
