@@ -42,7 +42,7 @@ class APIServiceController:
         service_changed: Callable[[str, Object], None],
         remote_changed: Callable[[GroupVersion], None],
         now: Callable[[], str],
-        identity: PrivateCertificate | None = None,
+        identity: Callable[[], PrivateCertificate | None] = lambda: None,
         remote: dict[GroupVersion, list[Object]] | None = None,
         openapi: dict[str, tuple[str, bytes]] | None = None,
         questions: Questions | None = None,

@@ -32,7 +32,7 @@ PROBE_TIMEOUT = 5.0  # seconds
 
 class AvailabilityController:
     """``resources`` is called with what a server serves, in the form of aggregated discovery, whenever it answers; ``now``
-    gives the time for conditions, ``identity`` is the certificate that servers know us by.
+    gives the time for conditions, ``identity`` the certificate that servers know us by, as it is now.
     """
 
     log = Logger()
@@ -46,7 +46,7 @@ class AvailabilityController:
         *,
         resources: Callable[[str, GroupVersion, list[Object]], None],
         now: Callable[[], str],
-        identity: PrivateCertificate | None = None,
+        identity: Callable[[], PrivateCertificate | None] = lambda: None,
     ) -> None:
         self._services = client.resource("apiregistration.k8s.io", "apiservices")
         self._client = client
@@ -102,7 +102,7 @@ class AvailabilityController:
             self._backends.remove(name)
             return verdict or Verdict("False", "MissingEndpoints", "no address to send requests to")
         try:
-            self._backends.set(name, Backend(target, service["spec"], self._identity))
+            self._backends.set(name, Backend(target, service["spec"], self._identity()))
         except ValueError as error:
             return Verdict("False", "FailedDiscoveryCheck", str(error))
         return await self._probe(service, target)

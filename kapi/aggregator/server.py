@@ -44,12 +44,12 @@ class AggregatorServer(GenericServer):
         tables: Sequence[ResourceTable],
         address: Callable[[], str],
         now: Callable[[], str],
-        identity: PrivateCertificate | None = None,
+        identity: Callable[[], PrivateCertificate | None] = lambda: None,
     ) -> APIServiceController:
         """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
 
-        ``tables`` have everything that is served here, that of custom resources comes last; ``identity`` is the
-        certificate that other servers know us by.
+        ``tables`` have everything that is served here, that of custom resources comes last; ``identity`` gives the
+        certificate that other servers know us by, as it is now.
         """
         backends = Backends(reactor)
         self._proxy = ReverseProxy(reactor, backends)

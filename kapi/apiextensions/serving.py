@@ -12,9 +12,8 @@ from typing import Any
 import orjson
 from twisted.logger import Logger
 
-from kapi.admission.webhook.client import WebhookClient
-from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.apiextensions import names
+from kapi.apiextensions.conversion import Post
 from kapi.apiextensions.rows import Rows, state_of
 from kapi.client.interface import Client, Object
 from kapi.client.workqueue import WorkQueue
@@ -36,27 +35,19 @@ _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
 
-class _Services:
-    """The lister of services, whenever it is there."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    def get(self, namespace: str, name: str) -> Object | None:
-        lister = self._registry.environment.listers.get(GroupResource("", "services"))
-        return None if lister is None else lister.get(namespace, name)
-
-    def list(self, namespace: str = "") -> list[Object]:
-        lister = self._registry.environment.listers.get(GroupResource("", "services"))
-        return [] if lister is None else lister.list(namespace)
-
-
 class CustomResources:
     """Serves what the definitions say."""
 
     def __init__(
-        self, registry: Registry, table: ResourceTable, client: Client, reactor: Any, built_in: frozenset[GroupResource]
+        self,
+        registry: Registry,
+        table: ResourceTable,
+        client: Client,
+        reactor: Any,
+        built_in: frozenset[GroupResource],
+        post: Post | None = None,
     ) -> None:
+        """``post`` asks conversion webhooks."""
         self.registry = registry
         self.table = table
         self.crds = client.resource(GROUP, PLURAL)
@@ -64,7 +55,7 @@ class CustomResources:
         self.client = client
         self.reactor = reactor
         self.built_in = built_in
-        self._webhooks = WebhookClient(reactor, ServiceResolver(_Services(registry)))
+        self._post = post
         self.served: dict[str, Rows] = {}
         self._groups: dict[str, names.GroupNames] = {}
         # names are given to one definition after the other; removing what one of them had may take long
@@ -119,7 +110,7 @@ class CustomResources:
 
     def _serve(self, name: str, data: bytes) -> None:
         try:
-            rows = Rows(data, self._webhooks.post)
+            rows = Rows(data, self._post)
         except Exception:
             log.failure("The definition {name} cannot be served", name=name)
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twisted.logger import Logger
+
 from kapi.audit.build import Auditor
 from kapi.filters.chain import FilterChain
 from kapi.filters.shutdown import RequestWaitGroup
@@ -14,6 +16,8 @@ from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import Metrics
 from kapi.server.slices import Slices
 from kapi.watchcache.caches import Caches
+
+_log = Logger()
 
 
 class Assembly:
@@ -37,4 +41,7 @@ class Assembly:
 
     def reload(self) -> None:
         for reload in self.reloaders:
-            reload()
+            try:
+                reload()
+            except Exception:  # what one file has keeps no other from being read
+                _log.failure("reading files again failed")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from kapi.admission.chain import build_chain
 from kapi.admission.configuration import load_configurations
 from kapi.admission.initializer import Initializer
 from kapi.admission.metrics import Meter
+from kapi.admission.webhook.calls import shared_client
+from kapi.admission.webhook.client import WebhookClient
 from kapi.assembly.parts import Assembly
 from kapi.authorization.build import AuthorizationSettings, build_authorization
 from kapi.options.errors import ConfigError
@@ -31,7 +34,8 @@ def authorization(options: Options, reactor: Any, made: Assembly) -> Any:
 
 def admission(
     options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any, metrics: Metrics
-) -> Any:
+) -> tuple[Any, WebhookClient]:
+    """The chain, and the client of the webhooks that convert custom resources."""
     meter = Meter(metrics.registry)
     initializer = Initializer(
         registry.client.named("kube-apiserver"),
@@ -42,16 +46,23 @@ def admission(
         serves=functools.cache(options.api_enablement.enabled),
     )
     try:
+        configurations = load_configurations(options.admission.admission_control_config_file)
         chain = build_chain(
             initializer,
             enable=options.admission.enable_admission_plugins,
             disable=options.admission.disable_admission_plugins,
-            configurations=load_configurations(options.admission.admission_control_config_file),
+            configurations=configurations,
             meter=meter,
         )
+        conversion = shared_client(initializer, _webhook_configuration(configurations))
     except ValueError as error:
         raise ConfigError(f"admission: {error}") from None
     registry.admission = chain
     for store in registry.stores.values():
         store.admission = chain
-    return chain
+    return chain, conversion
+
+
+def _webhook_configuration(configurations: Mapping[str, Any]) -> Any:
+    """Of webhooks that no plugin calls: what one of the webhook plugins has, mutating first."""
+    return configurations.get("MutatingAdmissionWebhook") or configurations.get("ValidatingAdmissionWebhook")

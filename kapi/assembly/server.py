@@ -12,6 +12,7 @@ from typing import Any
 from kapi.admission.interface import AdmissionChain
 from kapi.aggregator.server import AggregatorServer
 from kapi.apiextensions.serving import CustomResources
+from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
 from kapi.assembly.controllers import install_controllers
 from kapi.assembly.filters import auditor, filters, flow_control
 from kapi.assembly.identity import authentication
@@ -92,9 +93,9 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     install_claim_checks(registry)
     tables = (core.table, aggregator.table, extensions.table)
     install_parameter_checks(registry, resolver(lambda: (one.resource for table in tables for one in table.scopes())))
-    plugins = admission(options, registry, environment, settings, reactor, made.metrics)
+    plugins, conversion = admission(options, registry, environment, settings, reactor, made.metrics)
     identity = authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
-    handlers.update(built_in_handlers(registry, reactor, options.kubelet.settings()))
+    handlers.update(built_in_handlers(registry, reactor, kubelet_settings(options, made)))
     handlers.update(
         review_handlers(
             ReviewServices(
@@ -120,7 +121,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         tables=tables,
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
-        identity=options.aggregator.identity(),
+        identity=proxy_identity(options, made),
     )
     install_controllers(options, reactor, made, core, files, advertise, port, node_ports, tables)
 
@@ -134,7 +135,9 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         for server in (core, aggregator)
         for row in (scope.resource for scope in server.table.scopes())
     )
-    custom = CustomResources(registry, extensions.table, registry.client.named("kube-apiserver"), reactor, built_in)
+    custom = CustomResources(
+        registry, extensions.table, registry.client.named("kube-apiserver"), reactor, built_in, conversion.post
+    )
     extensions.add_post_start_hook("start-apiextensions-controllers", custom.start)
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
     made.auditor = auditor(options, reactor, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from OpenSSL import crypto
+from twisted.internet.error import VerifyError
 from twisted.internet.ssl import PrivateCertificate
 
 from kapi.options.errors import ConfigError, read_file
@@ -31,6 +32,6 @@ class AggregatorOptions(FlagSet):
         key = read_file(self.proxy_client_key_file, "proxy-client-key-file")
         try:
             identity: PrivateCertificate = PrivateCertificate.loadPEM(certificate + b"\n" + key)
-        except crypto.Error as error:
+        except (crypto.Error, VerifyError) as error:
             raise ConfigError(f"--proxy-client-cert-file: {self.proxy_client_cert_file}: {error}") from None
         return identity

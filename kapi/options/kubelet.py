@@ -34,6 +34,11 @@ class KubeletOptions(FlagSet):
 
     def settings(self) -> KubeletSettings:
         """Reads the files.  Raises ConfigError."""
+        types = [part.strip() for part in self.kubelet_preferred_address_types.strip("[]").split(",") if part.strip()]
+        return KubeletSettings(self.tls(), self.kubelet_port, types, self.kubelet_timeout)
+
+    def tls(self) -> TLS:
+        """As the files are now.  Raises ConfigError."""
 
         def content(flag: str) -> bytes:
             path = getattr(self, flag.replace("-", "_"))
@@ -48,5 +53,4 @@ class KubeletOptions(FlagSet):
             tls.creator("kubelet")
         except ValueError as error:
             raise ConfigError(f"--kubelet-client-certificate: {error}") from None
-        types = [part.strip() for part in self.kubelet_preferred_address_types.strip("[]").split(",") if part.strip()]
-        return KubeletSettings(tls, self.kubelet_port, types, self.kubelet_timeout)
+        return tls

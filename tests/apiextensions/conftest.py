@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from kapi.admission.webhook.client import WebhookClient
+from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.apiextensions.serving import CustomResources
 from kapi.machinery.gvk import GroupResource
 from kapi.resources.catalogue import BUILT_IN
@@ -13,6 +15,7 @@ def api() -> MemoryAPI:
     """An API server in memory that serves custom resources."""
     api: MemoryAPI = succeed(MemoryAPI.started())
     built_in = frozenset(GroupResource(row.group, row.plural) for row in BUILT_IN)
-    custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, built_in)
+    client = WebhookClient(api.clock, ServiceResolver(None))
+    custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, built_in, client.post)
     succeed(custom.start())
     return api

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,8 +49,7 @@ def webhook() -> Webhook:
 @pytest.fixture
 def api(webhook: Webhook) -> MemoryAPI:
     api: MemoryAPI = succeed(MemoryAPI.started())
-    custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, frozenset())
-    custom._webhooks = SimpleNamespace(post=webhook.post)  # type: ignore[assignment]
+    custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, frozenset(), webhook.post)
     succeed(custom.start())
     text = {"type": "string"}
     v1 = version(spec={"hostPort": text})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -69,3 +72,17 @@ class Kubectl:
             [self.binary, *scope, *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.server.environment(),
         )  # fmt: skip
+
+
+def api_request(server: ServerProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    """As the user ``admin``, over a connection of its own."""
+    host, _, port = server.url.removeprefix("https://").partition(":")
+    context = ssl.create_default_context(cafile=str(server.authority))
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=20)
+    try:
+        headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
+        connection.request(method, f"/{path}", None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()

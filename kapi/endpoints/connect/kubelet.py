@@ -18,9 +18,9 @@ Object = dict[str, Any]
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KubeletSettings:
-    """The ``--kubelet-*`` flags; ``timeout`` in seconds."""
+    """The ``--kubelet-*`` flags; ``timeout`` in seconds.  ``tls`` is replaced when its files change."""
 
     tls: TLS = TLS()
     port: int = 10250

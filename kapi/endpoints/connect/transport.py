@@ -16,7 +16,14 @@ from OpenSSL import SSL, crypto
 from twisted.internet import ssl
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import wrapClientTLS
-from twisted.internet.error import ConnectionDone, ConnectionRefusedError, DNSLookupError, NoRouteError, TimeoutError
+from twisted.internet.error import (
+    ConnectionDone,
+    ConnectionRefusedError,
+    DNSLookupError,
+    NoRouteError,
+    TimeoutError,
+    VerifyError,
+)
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
@@ -63,7 +70,7 @@ class TLS:
             if not self.ca:
                 return _Unverified(name, own)
             authorities = [ssl.Certificate.loadPEM(_PEM + block) for block in self.ca.split(_PEM)[1:]]
-        except (SSL.Error, crypto.Error) as error:
+        except (SSL.Error, crypto.Error, VerifyError) as error:
             raise ValueError(f"cannot read certificates: {error}") from None
         trust = ssl.trustRootFromCertificates(authorities)
         return ssl.optionsForClientTLS(name, trustRoot=trust, clientCertificate=own)

@@ -1,0 +1,62 @@
+"""Certificates that this server shows to others, taken up when their files change.
+
+Upstream: hook ``aggregator-reload-proxy-client-cert``, client-go ``transport/cert_rotation.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from twisted.internet.ssl import PrivateCertificate
+from twisted.logger import Logger
+
+from kapi.assembly.parts import Assembly
+from kapi.endpoints.connect.kubelet import KubeletSettings
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+
+_log = Logger()
+T = TypeVar("T")
+
+
+class Reread(Generic[T]):
+    """What ``read`` made of its files the last time they were right."""
+
+    def __init__(self, read: Callable[[], T], take: Callable[[T], None] = lambda _: None) -> None:
+        self._read, self._take = read, take
+        self._problem = ""
+        self.value = read()
+
+    def __call__(self) -> T:
+        return self.value
+
+    def reload(self) -> None:
+        """Files that are wrong, or just being replaced, change nothing; told once."""
+        try:
+            self.value = self._read()
+        except ConfigError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                _log.error("Not reloading {error}", error=self._problem)
+            return
+        self._problem = ""
+        self._take(self.value)
+
+
+def kubelet_settings(options: Options, made: Assembly) -> KubeletSettings:
+    """Raises ConfigError."""
+    settings = options.kubelet.settings()
+
+    def take(tls: object) -> None:
+        settings.tls = tls  # type: ignore[assignment]
+
+    made.reloaders.append(Reread(options.kubelet.tls, take).reload)
+    return settings
+
+
+def proxy_identity(options: Options, made: Assembly) -> Callable[[], PrivateCertificate | None]:
+    """Raises ConfigError."""
+    identity = Reread(options.aggregator.identity)
+    made.reloaders.append(identity.reload)
+    return identity
