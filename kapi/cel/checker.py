@@ -11,6 +11,7 @@ from kapi.cel.functions import Overload
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, children
 from kapi.cel.types import CelType, StructType, Substitution, display
 from kapi.cel.values import type_of
+from kapi.machinery import checkpoint
 
 
 class Scope:
@@ -93,11 +94,15 @@ class _Checker:
         stack = [tree]
         while stack:
             node = stack.pop()
+            if checkpoint.running is not None:
+                checkpoint.checkpoint()
             if node.type is not None and (node.type.params or node.type.kind == "param"):
                 node.type = self.subst.resolve(node.type, to_dyn=True)
             stack.extend(children(node))
 
     def check(self, node: Expr) -> CelType:
+        if checkpoint.running is not None:
+            checkpoint.checkpoint()
         if isinstance(node, Literal):
             node.type = type_of(node.value)
         elif isinstance(node, Ident):

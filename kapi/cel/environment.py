@@ -28,6 +28,7 @@ from kapi.cel.parser import parse
 from kapi.cel.standard import CONSTANTS, STANDARD
 from kapi.cel.syntax import Expr
 from kapi.cel.types import CelType, StructType
+from kapi.machinery.checkpoint import engage
 
 #: the cost one expression may run up, and all expressions of a request together
 PER_CALL_LIMIT = 1_000_000
@@ -37,6 +38,7 @@ MATCH_CONDITIONS_BUDGET = 2_500_000
 _FUNCTIONS: dict[str, list[Overload]] | None = None
 #: a tree of the deepest allowed expression needs about this many Python frames
 _FRAMES = 4000
+_LONG = 1000  # characters of an expression whose compilation may take long: 100,000 take a second
 
 
 def kubernetes_functions() -> dict[str, list[Overload]]:
@@ -129,6 +131,8 @@ class Environment:
 
     def compile(self, expression: str, *, size_of: SizeOf | None = None, checked: bool = True) -> Program:
         """Parses, checks and compiles.  Raises CompileErrors."""
+        if len(expression) > _LONG:
+            engage()
         if sys.getrecursionlimit() < _FRAMES:
             sys.setrecursionlimit(_FRAMES)
         source = Source(expression)

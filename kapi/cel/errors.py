@@ -11,6 +11,7 @@ CelError
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 
 
@@ -18,18 +19,25 @@ class CelError(Exception):
     """The root of this package's errors."""
 
 
+_NEWLINE = re.compile("\n")
+
+
 class Source:
     """Expression text with line starts, to turn offsets (in code points) into positions."""
 
-    __slots__ = ("text", "starts", "name")
+    __slots__ = ("_starts", "name", "text")
 
     def __init__(self, text: str, name: str = "<input>") -> None:
         self.text = text
         self.name = name
-        self.starts = [0]
-        for position, char in enumerate(text):
-            if char == "\n":
-                self.starts.append(position + 1)
+        self._starts: list[int] = []
+
+    @property
+    def starts(self) -> list[int]:
+        """Where lines begin: asked for when something is wrong with a text that is not too long."""
+        if not self._starts:
+            self._starts = [0, *(found.end() for found in _NEWLINE.finditer(self.text))]
+        return self._starts
 
     def position(self, offset: int) -> tuple[int, int]:
         """(line from 1, column from 0)."""

@@ -17,6 +17,7 @@ from kapi.cel.cost import AUTHORIZER_CHECK, REGEX, TRAVERSAL
 from kapi.cel.macros import ACCU
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.cel.types import CelType
+from kapi.machinery import checkpoint
 
 MOST = 2**64 - 1
 
@@ -158,6 +159,8 @@ class _Estimator:
     # costs
 
     def cost(self, node: Expr) -> Range:
+        if checkpoint.running is not None:
+            checkpoint.checkpoint()
         if isinstance(node, Literal):
             return fixed(0)
         if isinstance(node, Ident):

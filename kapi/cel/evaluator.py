@@ -30,6 +30,7 @@ from kapi.cel.reading import (
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.cel.types import CelType, StructType
 from kapi.cel.values import Message, Optional, from_key, no_overload, to_key
+from kapi.machinery import checkpoint
 
 
 class Compiler:
@@ -41,6 +42,8 @@ class Compiler:
         self.slots = 0
 
     def compile(self, node: Expr) -> Step:
+        if checkpoint.running is not None:
+            checkpoint.checkpoint()
         if isinstance(node, Literal):
             value = node.value
             return lambda frame: value

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from kapi.cel.errors import Issue
 from kapi.cel.values import INT_MAX, UINT_MAX, Uint
+from kapi.machinery.checkpoint import checkpoint
+
+_EVERY = 64  # tokens between two checkpoints
 
 
 class Token(NamedTuple):
@@ -100,6 +103,8 @@ def tokenize(text: str, issues: list[Issue]) -> list[Token]:
     tokens: list[Token] = []
     position, length = 0, len(text)
     while position < length:
+        if not len(tokens) % _EVERY:
+            checkpoint()
         match = _TOKEN.match(text, position)
         if match is None:
             shown = text[position].replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")

@@ -10,6 +10,7 @@ from kapi.cel.errors import CompileErrors, EvaluationError, Issue, ProgramError,
 from kapi.cel.library.formatting import check_format
 from kapi.cel.standard import compile_pattern
 from kapi.cel.syntax import Call, Expr, Literal, children
+from kapi.machinery.checkpoint import checkpoint
 
 _TIMES = frozenset(("timestamp", "duration"))
 _CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
@@ -21,6 +22,7 @@ def check_literals(tree: Expr, source: Source) -> None:
     issues: list[Issue] = []
     stack = [tree]
     while stack:
+        checkpoint()
         node = stack.pop()
         if isinstance(node, Call):
             issue = _check(node)

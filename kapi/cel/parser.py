@@ -8,9 +8,11 @@ from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from kapi.machinery.checkpoint import checkpoint
 
 MAX_CODE_POINTS = 100_000
 MAX_DEPTH = 250
+_EVERY = 16  # tokens between two checkpoints
 
 _LITERALS = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 _EXPRESSION = f"'[', '{{', '(', '.', '-', '!', {_LITERALS}"
@@ -65,6 +67,8 @@ class _Parser:
 
     def advance(self) -> Token:
         token = self.token
+        if not self.position % _EVERY:
+            checkpoint()
         self.position += 1
         self.token = self.tokens[min(self.position, len(self.tokens) - 1)]
         return token

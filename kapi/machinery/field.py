@@ -66,6 +66,7 @@ class ErrorType(enum.Enum):
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
 
 
+_CHARACTERS = 500  # of a text that is quoted between two checkpoints
 _OMIT = object()
 OMIT = _OMIT  #: stands for a bad value that the message leaves out
 _VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
@@ -119,7 +120,7 @@ def quote(text: str) -> str:
     """A string as Go's %q writes it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(_quote_char(char) for char in text) + '"'
+    return '"' + "".join(_quote_char(char) for char in checkpoint.steps(text, _CHARACTERS)) + '"'
 
 
 def _quote_char(char: str) -> str:
@@ -134,7 +135,7 @@ def _quote_char(char: str) -> str:
 
 
 #: what Go's encoder escapes besides, lest somebody puts it into a page
-_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_HTML = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def format_value(value: Any) -> str:
@@ -147,7 +148,10 @@ def format_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    return orjson.dumps(value).decode().translate(_HTML)
+    text = orjson.dumps(value).decode()
+    for char, escaped in _HTML.items():  # str.translate takes a fifth of a second for 3 MB
+        text = text.replace(char, escaped)
+    return text
 
 
 MAX_ERRORS = 100_000  # of one object: more than an answer names

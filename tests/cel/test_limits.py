@@ -116,6 +116,38 @@ def test_a_deep_or_long_expression_is_refused(source: str) -> None:
     assert effort(work) < 10 * max(len(source), 10_000)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "1 in [" + ",".join(["1"] * 5000) + "]",
+        " || ".join(["true"] * 2000),
+        "{" + ",".join(f"'k{number}': 1" for number in range(1500)) + "}.size() > 0",
+        "[" + ",".join(["self.all(x, x == '')"] * 600) + "].size() > 0",
+        "[" + ",".join(["true ? 1 : 2"] * 1200) + "].size() > 0",
+        "[" + ",".join(["zz"] * 1000) + "]",
+    ],
+    ids=["list", "logic", "map", "macros", "choices", "errors"],
+)
+def test_others_may_work_while_an_expression_is_compiled(source: str) -> None:
+    def work() -> None:
+        with contextlib.suppress(CompileErrors):
+            ENV.compile(source).cost_estimate  # noqa: B018
+
+    found = stretches(work)
+    assert found.longest < 30_000, found.where
+
+
+def test_an_expression_that_is_too_long_is_not_looked_at() -> None:
+    source = "1\n+" * 700_000 + "1"
+
+    def work() -> None:
+        with pytest.raises(CompileErrors) as caught:
+            ENV.compile(source)
+        assert len(str(caught.value)) < 200
+
+    assert effort(work) < 1000
+
+
 def test_a_long_chain_of_logic_is_no_deep_expression() -> None:
     assert ENV.compile(" || ".join(["false"] * 2000)).evaluate(VALUES) is False
 

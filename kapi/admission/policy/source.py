@@ -113,7 +113,7 @@ class PolicySource(Generic[P]):
             self._policies, self._seen = tuple(self._read(policies, bindings)), seen
         return self._policies
 
-    def _read(self, policies: list[Object], bindings: list[Object]) -> Iterable[P]:
+    def _read(self, policies: list[Object], bindings: list[Object]) -> list[P]:
         by_policy: dict[str, list[Binding]] = {}
         for obj in sorted(bindings, key=lambda obj: str(obj["metadata"]["name"])):
             spec = obj.get("spec") or {}
@@ -126,7 +126,8 @@ class PolicySource(Generic[P]):
                 spec,
             )
             by_policy.setdefault(spec.get("policyName", ""), []).append(binding)
-        before, self._made = self._made, {}
+        before = self._made
+        made: dict[str, tuple[str, P]] = {}  # others may ask meanwhile: expressions are compiled in slices
         for obj in sorted(policies, key=lambda obj: str(obj["metadata"]["name"])):
             name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
             bound = by_policy.get(name)
@@ -138,5 +139,6 @@ class PolicySource(Generic[P]):
                 policy.bindings = bound
             else:
                 policy = self._make(obj, bound)
-            self._made[name] = (version, policy)
-            yield policy
+            made[name] = (version, policy)
+        self._made = made
+        return [policy for _, policy in made.values()]

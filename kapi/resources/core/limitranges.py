@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.names import is_label_key
@@ -59,10 +60,10 @@ def _item(item: Object, path: Path, errors: Errors) -> None:
         if name == "maxLimitRequestRatio" and kind == "PersistentVolumeClaim" and unbounded:
             detail = "either minimum or maximum storage value is required, but neither was provided"
             errors.append(required(path.child("limits"), detail))
-        for key in values[name]:
+        for key in steps(values[name]):
             errors += name_rule(key, path.child(name).key(key))
             keys[key] = None
-    for key in keys:
+    for key in steps(keys):
         errors += _compared(key, {name: values[name].get(key) for name in _LISTS}, path)
 
 
@@ -121,7 +122,7 @@ class LimitRangeStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         seen: set[str] = set()
-        for i, item in enumerate((obj.get("spec") or {}).get("limits") or []):
+        for i, item in enumerate(steps((obj.get("spec") or {}).get("limits") or [])):
             path, kind = _LIMITS.index(i), item.get("type") or ""
             _type(kind, path.child("type"), errors)
             if kind in seen:
