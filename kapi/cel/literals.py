@@ -66,6 +66,7 @@ def check_constants(tree: Expr, source: Source) -> None:
 
 def _constant(node: Expr) -> tuple[bool, Any]:
     """(whether the node has the same value always, the value)."""
+    checkpoint()
     if isinstance(node, Literal):
         return True, node.value
     parts = [_constant(child) for child in children(node)]
