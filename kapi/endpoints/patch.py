@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 
+from kapi.codecs.json_reading import kind_of
 from kapi.codecs.negotiation import check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch
 from kapi.endpoints.authorization import create_check
@@ -24,7 +24,9 @@ from kapi.registry.update import update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema import jsonpatch, mergepatch, strategicmerge
+from kapi.schema.converter import Converter, text_of
 from kapi.schema.decode import decode
+from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.gotext import go_map
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
@@ -139,11 +141,10 @@ def patched(
         result = mergepatch.apply(current, mergepatch.decode(patch, strict=strict))
     else:
         result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
-        result.update(kind=gvk.kind, apiVersion=str(gvk.group_version))  # what the patch says of them is not looked at
 
     def refuse(why: str) -> status.StatusError:
         try:
-            shown = go_map(patch) if kind == STRATEGIC else orjson.dumps(result).decode()
+            shown = go_map(patch) if kind == STRATEGIC else _patched_text(result, type_)
         except (TypeError, RecursionError):  # nested too deeply to be shown
             shown = "..."
         return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown, why)])
@@ -151,16 +152,22 @@ def patched(
     found: list[str] = list(problems)
     try:
         as_object(result)
+        if kind == STRATEGIC:
+            result.update(_type_of_patched(result, gvk))
     except ValueError as error:
         raise refuse(str(error)) from None
     try:
-        if result.get("apiVersion"):
-            new = decode(result, gvk, type_, "Collect", found.append)
+        if type_.schema is not None:
+            new = _custom(result, gvk, type_, found.append)
+        elif result.get("apiVersion"):
+            make_decoder = Converter if kind == STRATEGIC else ExactDecoder
+            new = decode(result, gvk, type_, "Collect", found.append, make_decoder)
         else:  # without a version upstream knows no field of the object, its name neither
-            new = {"metadata": {}}
+            new = decode({"kind": gvk.kind, "apiVersion": str(gvk.group_version)}, gvk, type_, "Ignore", ctx.warn)
+            new.setdefault("metadata", {})
             found.extend(f'unknown field "{name}"' for name in sorted(result) if name not in ("kind", "apiVersion"))
     except DecodingError as error:
-        raise refuse(_restoring(error.cause) if kind == STRATEGIC else error.cause) from None
+        raise refuse(error.cause) from None
     if found and validation == "Strict":
         raise refuse("strict decoding error: " + ", ".join(found))
     if validation == "Warn":
@@ -169,23 +176,31 @@ def patched(
     return new
 
 
-_MISMATCH = re.compile(r"json: cannot unmarshal (\w+) into .* of type (.+)")
-_KINDS_OF_JSON = {"object": "map", "array": "slice", "number": "int64"}
+def _patched_text(result: Object, type_: Type) -> str:
+    """A patched object as messages quote it: custom resources are maps to Go, which it sorts."""
+    return orjson.dumps(result, option=orjson.OPT_SORT_KEYS if type_.schema is not None else 0).decode()
 
 
-def _restoring(cause: str) -> str:
-    """A decoder's complaint in the words of the converter that strategic merge patches go through."""
-    match = _MISMATCH.fullmatch(cause)
-    if match is None:
-        return cause
-    given, wanted = _KINDS_OF_JSON.get(match[1], match[1]), match[2]
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {given}"
-    if wanted.startswith("map["):
-        return f"cannot restore map from {given}"
-    if "." in wanted:
-        return f"cannot restore struct from: {given}"
-    return f"unrecognized type: {wanted}"
+def _custom(result: Object, gvk: GroupVersionKind, type_: Type, warn: Callable[[str], None]) -> Object:
+    """A patched custom resource; that it has become one of another version or kind is validation's to find."""
+    for name in ("apiVersion", "kind"):
+        if result.get(name) is not None and not isinstance(result[name], str):
+            why = f"json: cannot unmarshal {kind_of(result[name])} into Go struct field .{name} of type string"
+            raise DecodingError(f"couldn't get version/kind; json parse error: {why}")
+    version = result.get("apiVersion")
+    if not version:
+        raise status.internal("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+    new = decode({**result, "apiVersion": str(gvk.group_version)}, gvk, type_, "Collect", warn)
+    new["apiVersion"] = version
+    return new
+
+
+def _type_of_patched(result: Object, gvk: GroupVersionKind) -> Object:
+    """Kind and version of what a strategic patch leaves: only their form counts.  Raises ValueError."""
+    for name in ("kind", "apiVersion"):
+        if result.get(name) is not None:
+            text_of(result[name])
+    return {"kind": gvk.kind, "apiVersion": str(gvk.group_version)}
 
 
 def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes) -> Change:
@@ -222,4 +237,7 @@ def applied(
     if options.field_validation == "Warn":
         for problem in problems:
             ctx.warn(problem)
-    return decode(new, gvk, type_, "Ignore", ctx.warn)
+    try:
+        return decode(new, gvk, type_, "Ignore", ctx.warn, Converter)
+    except DecodingError as error:
+        raise fields.conversion_error(declared, error.cause) from None

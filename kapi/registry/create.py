@@ -8,7 +8,6 @@ from typing import Any
 from kapi.admission.interface import CREATE
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
-from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.uid import new_uid
 from kapi.registry import metadata as meta
@@ -16,7 +15,7 @@ from kapi.registry.charges import charges_of
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
-from kapi.registry.validation import validated
+from kapi.registry.validation import given_kind, validated
 from kapi.store.errors import KeyExists, OutcomeUnknown, Outdated, StoreError
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
@@ -100,8 +99,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         strategy.prepare_for_create(obj, context)
         errors = await validated(context, strategy.validate, obj) or meta.validate(obj, store.row.namespaced)
         if errors:
-            kind = GroupKind(store.row.group, obj.get("kind") or store.row.kind)
-            raise status.invalid(kind, metadata.get("name", ""), errors)
+            raise status.invalid(given_kind(store.row, obj), metadata.get("name", ""), errors)
         for warning in strategy.warnings_on_create(obj, context):
             op.warn(warning)
         strategy.canonicalize(obj)

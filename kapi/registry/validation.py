@@ -14,7 +14,8 @@ from twisted.internet.threads import deferToThread
 from kapi.cel import TimeExceeded
 from kapi.machinery import checkpoint, status
 from kapi.machinery.field import FieldError
-from kapi.resources.definition import StrategyContext
+from kapi.machinery.gvk import GroupKind, GroupVersion
+from kapi.resources.definition import Resource, StrategyContext
 
 _PATIENCE = 0.02  # seconds on the reactor
 _LIMIT = 20.0  # seconds in a thread
@@ -37,3 +38,10 @@ async def validated(
     except TimeExceeded:
         raise status.timeout(f"validation took longer than {_LIMIT:.0f} seconds") from None
     return errors
+
+
+def given_kind(resource: Resource, obj: dict[str, Any]) -> GroupKind:
+    """Of what kind an invalid object is: custom resources may say wrong things of themselves."""
+    if not resource.typed_items:
+        return resource.group_kind
+    return GroupKind(GroupVersion.parse(obj.get("apiVersion") or "").group, obj.get("kind") or resource.kind)

@@ -17,6 +17,7 @@ import orjson
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
 from kapi.schema import builtin, custom
@@ -35,9 +36,17 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 
 
-def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, warn: Callable[[str], None]) -> Object:
+def decode(
+    body: Object,
+    kind: GroupVersionKind,
+    type_: Type,
+    validation: str,
+    warn: Callable[[str], None],
+    make_decoder: Callable[[], ExactDecoder] = ExactDecoder,
+) -> Object:
     """The object of ``kind`` in a body's tree, with kind and apiVersion set.
 
+    ``make_decoder`` may be Converter, for trees that never were a text of their own.
     ``validation``: "Ignore" drops what is unknown, "Warn" and "Collect" hand each message to ``warn``, "Strict" refuses.
     Raises DecodingError (a BadRequest) with upstream's words.
     """
@@ -48,12 +57,12 @@ def decode(body: Object, kind: GroupVersionKind, type_: Type, validation: str, w
         kind = given
     given = _given_kind(body, kind)
     if given != kind and not _is_options(given, kind):
-        return _refuse(body, given, kind, validation)
+        return _refuse(body, given, kind)
     if _too_deep(body):
         raise _cannot(given, kind, "json: exceeded max depth")
     checkpoint()
     try:
-        obj, problems = decode_tree(body, type_, strict=validation != "Ignore")
+        obj, problems = decode_tree(body, type_, strict=validation != "Ignore", make_decoder=make_decoder)
     except ValueError as error:
         raise _cannot(given, kind, str(error)) from None
     duplicates = body.duplicates if isinstance(body, Document) else []
@@ -105,7 +114,9 @@ def _too_deep(body: Object) -> bool:
     return False
 
 
-def decode_tree(tree: Object, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:
+def decode_tree(
+    tree: Object, type_: Type, *, strict: bool, make_decoder: Callable[[], ExactDecoder] = ExactDecoder
+) -> tuple[Object, list[str]]:
     """A tree as Go would write it again, and its unknown and duplicate fields (only when ``strict``).
 
     Raises ValueError with Go's text for a value that the type cannot hold.
@@ -123,7 +134,7 @@ def decode_tree(tree: Object, type_: Type, *, strict: bool) -> tuple[Object, lis
             return result, []  # else even when nobody is told: Go decodes a second value into the first
     except (Unusual, RecursionError):
         pass
-    decoder = ExactDecoder()
+    decoder = make_decoder()
     try:
         result = decoder.decode(plain if raw is None else loads_exactly(raw), type_)
         if isinstance(tree, Document) and tree.too_large and _has_infinity(result):
@@ -176,30 +187,28 @@ def _is_options(given: GroupVersionKind, wanted: GroupVersionKind) -> bool:
 
 def _cannot(given: GroupVersionKind, wanted: GroupVersionKind, cause: str) -> DecodingError:
     return DecodingError(
-        f'{given.kind} in version "{given.version}" cannot be handled as a {wanted.kind}: {cause}', cause
+        f"{given.kind} in version {quote(given.version)} cannot be handled as a {wanted.kind}: {cause}", cause
     )
 
 
-def _refuse(body: Object, given: GroupVersionKind, wanted: GroupVersionKind, validation: str) -> Object:
+def _refuse(body: Object, given: GroupVersionKind, wanted: GroupVersionKind) -> Object:
     """Says why an object of another kind cannot be taken."""
     known = given in builtin.names_by_kind()
     if not known and not is_registered(given):
         version = str(given.group_version)
         scheme = _META_SCHEME if wanted.group == "meta.k8s.io" else _SCHEME
-        text = f'no kind "{given.kind}" is registered for version "{version}" in scheme "{scheme}"'
+        text = f'no kind {quote(given.kind)} is registered for version {quote(version)} in scheme "{scheme}"'
         raise _cannot(given, wanted, text)
     if wanted.group == "meta.k8s.io":
         version = str(given.group_version)
-        text = f'no kind "{given.kind}" is registered for version "{version}" in scheme "{_META_SCHEME}"'
+        text = f'no kind {quote(given.kind)} is registered for version {quote(version)} in scheme "{_META_SCHEME}"'
         raise _cannot(given, wanted, text)
     if known:
         type_ = builtin.type_of(given)
         try:
-            _, problems = decode_tree(body, type_, strict=validation == "Strict")
+            decode_tree(body, type_, strict=False)
         except ValueError as error:
             raise _cannot(given, wanted, str(error)) from None
-        if problems:
-            raise _cannot(given, wanted, "strict decoding error: " + ", ".join(problems))
     if internal_kind(given) == internal_kind(wanted):
         raise DecodingError(
             f"the API version in the data ({given.group_version}) does not match "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from decimal import Decimal
 from typing import Any
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
@@ -30,6 +31,14 @@ def go_number(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) >= 1 << 63:
         return str(int(value))
     return repr(value)
+
+
+def go_float(value: float) -> float:
+    """A number as Go writes a float64: whole ones below 1e21 with all their digits, of which 17 count."""
+    number = float(value)
+    if number.is_integer() and abs(number) < 1 << 63:
+        return int(Decimal(repr(number)))
+    return number
 
 
 class _Struct:
@@ -169,7 +178,7 @@ class ExactDecoder:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self._mismatch(value, type_, names, struct)
         if kind is Kind.NUMBER:
-            return value
+            return go_float(value)
         limit = _INT32 if type_.int_bits == 32 else _INT64
         if not isinstance(value, int) or not -limit <= value < limit:
             raise self._mismatch(value, type_, names, struct, f"number {go_number(value)}")
@@ -185,11 +194,12 @@ class ExactDecoder:
                 return [ExactDecoder().decode(item, schema) for item in steps(value)]
             if isinstance(value, bool) and type_.name == "JSONSchemaPropsOrBool":
                 return value
-            if type_.name == "JSONSchemaPropsOrStringArray" and isinstance(value, list):
-                return value
             if type_.name == "JSONSchemaPropsOrBool":
                 raise TypeMismatch("boolean or JSON schema expected")
-            raise TypeMismatch(f"json: cannot unmarshal {kind_of(value)} into Go value of type {schema.go_type}")
+            if type_.name == "JSONSchemaPropsOrStringArray" and isinstance(value, list):
+                strings = Type(Kind.LIST, go_type="[]string", elem=Type(Kind.STRING, go_type="string"))
+                return ExactDecoder().decode(value, strings)
+            return None  # neither: there, but empty
         return _plain(value)
 
 

@@ -19,6 +19,7 @@ from kapi.schema.zero import always_emitted, is_zero, keeps_empty
 #: (value, counter of keys) -> value
 Walk = Callable[[Any, list[int]], Any]
 _INT32, _INT64 = 1 << 31, 1 << 63
+_EXACT = 1 << 53  # whole numbers up to here are a float64 each
 _walks: dict[Type, Walk] = {}
 
 
@@ -138,7 +139,7 @@ def _integer(type_: Type) -> Shape:
 
 def _number(type_: Type) -> Shape:
     def walk(value: Any, keys: list[int]) -> Any:
-        if type(value) in (int, float):
+        if type(value) is float or type(value) is int and -_EXACT <= value <= _EXACT:
             return value
         raise Unusual
 

@@ -9,6 +9,7 @@ from kapi.machinery.gvk import GroupKind, GroupVersionKind
 
 _APPS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ControllerRevision")
 _REGISTERED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "v1"): ("List", "PodStatusResult", "RangeAllocation", "SerializedReference"),
     ("apps", "v1beta1"): ("Deployment", "StatefulSet", "ControllerRevision", "Scale"),
     ("apps", "v1beta2"): (*_APPS, "Scale"),
     ("authentication.k8s.io", "v1alpha1"): ("SelfSubjectReview",),

@@ -350,6 +350,12 @@ class FieldManager:
             return old, managers, times
         return result, managers, {**times, me: now}
 
+    def conversion_error(self, applied: Object, why: str) -> StatusError:
+        """That what comes of an apply cannot be an object of the kind."""
+        kind = _gvk_text(self.api_version, self.gvk.kind)
+        text = f"unable to convert unstructured object to {kind}: {why}"
+        return StatusError(f"failed to convert new object ({self._names(applied)}) to proper version: {text}")
+
     def _check_kind(self, applied: Object) -> None:
         given, kind = _text(applied, "apiVersion"), _text(applied, "kind")
         if given != self.api_version or kind != self.gvk.kind:

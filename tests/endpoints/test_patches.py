@@ -170,3 +170,37 @@ def test_a_scale_must_be_of_the_very_object_and_well_formed(api: MemoryAPI) -> N
     labelled = {"name": "d", "namespace": "n", "labels": {"a b": "c"}}
     wrong = api.ask("PUT", f"{DEPLOYMENTS}/d/scale", {**scale, "metadata": labelled}).json
     assert [cause["field"] for cause in wrong["details"]["causes"]] == ["metadata.labels", "spec.replicas"]
+
+
+def test_whole_numbers_of_strategic_patches_are_cut_to_the_field(api: MemoryAPI) -> None:
+    assert api.ask("POST", DEPLOYMENTS, deployment("a")).code == 201
+    answer = api.ask("PATCH", f"{DEPLOYMENTS}/d", {"spec": {"replicas": 2**32 + 3}}, type=STRATEGIC)
+    assert (answer.code, answer.json["spec"]["replicas"]) == (200, 3)
+    refused = api.ask("PATCH", f"{DEPLOYMENTS}/d", {"spec": {"replicas": 2**32 + 3}}, type=MERGE)
+    assert refused.code == 422
+
+
+@pytest.mark.parametrize(("version", "why"), [({}, "unrecognized type: string"), (1, "cannot convert int64 to string")])
+def test_the_version_in_a_strategic_patch_must_be_a_text(one: MemoryAPI, version: Any, why: str) -> None:
+    answer = one.ask("PATCH", f"{MAPS}/a", {"apiVersion": version}, type=STRATEGIC)
+    assert (answer.code, answer.json["message"].endswith(why)) == (422, True)
+    assert one.ask("PATCH", f"{MAPS}/a", {"apiVersion": "other/v9"}, type=STRATEGIC).code == 200
+
+
+def test_what_cannot_be_made_of_an_apply_is_a_fault_of_the_server(api: MemoryAPI) -> None:
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "x"}}}
+    answer = api.ask("PATCH", "/api/v1/namespaces/n/resourcequotas/q?fieldManager=m", body, type=APPLY)
+    why = (
+        "failed to convert new object (/q; /v1, Kind=ResourceQuota) to proper version: unable to convert unstructured "
+    )
+    assert (answer.code, answer.json["message"][: len(why)]) == (500, why)
+
+
+def test_a_patch_that_takes_the_version_away_leaves_no_name(api: MemoryAPI) -> None:
+    """Also where the kind is stored in another version, which has fields that are always there."""
+    path = "/apis/autoscaling/v1/namespaces/n/horizontalpodautoscalers"
+    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "D", "name": "d", "apiVersion": "apps/v1"}}
+    assert api.ask("POST", path, {"metadata": {"name": "h"}, "spec": spec}).code == 201
+    answer = api.ask("PATCH", f"{path}/h", {"apiVersion": None}, type=MERGE)
+    why = "the name of the object (h based on URL) was undeterminable: name must be provided"
+    assert (answer.code, answer.json["message"]) == (400, why)

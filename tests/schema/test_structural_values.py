@@ -40,7 +40,7 @@ def test_without_a_limit_a_validation_ends_with_its_errors() -> None:
         ({"b": 2, "a": 1}, True),
         ({"a": 1}, False),
         ([1, "x"], True),
-        (None, True),
+        (None, False),  # null is equal to no value
         (True, False),
     ],
 )
@@ -90,3 +90,25 @@ def test_whole_numbers_are_compared_with_whole_bounds(value: Any, schema: Object
 )
 def test_unique_items_are_told_apart_by_value_and_type(value: Any, unique: bool) -> None:
     assert (not value_errors(value, {"uniqueItems": True})) == unique
+
+
+def test_an_error_that_two_alternatives_find_is_reported_once() -> None:
+    part = {"required": ["b"]}
+    errors = value_errors({}, {"allOf": [part, part]})
+    assert [str(error) for error in errors] == [
+        "b: Required value",
+        '<nil>: Invalid value: "": "" must validate all the schemas (allOf). None validated',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "factor", "good"), [(1e20, 5, False), (0.3, 0.1, True), (7.5, 2.5, True), (5, -5, False)]
+)
+def test_multiples_are_what_a_float64_can_tell(value: float, factor: float, good: bool) -> None:
+    assert (value_errors(value, {"type": "number", "multipleOf": factor}) == []) is good
+
+
+def test_a_default_for_int_or_string_may_be_of_any_type() -> None:
+    schema = {"x-kubernetes-int-or-string": True}
+    assert value_errors(True, schema) != []
+    assert value_errors(True, schema, either=False) == []

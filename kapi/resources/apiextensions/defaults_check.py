@@ -70,7 +70,7 @@ def _in_metadata(
         shown = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         errors.append(invalid(at, value, f"must result in valid metadata: {shown}"))
         return
-    errors.extend(value_errors(value, schema, at) or _rule_errors(at, value, schema))
+    errors.extend(value_errors(value, schema, at, either=False) or _rule_errors(at, value, schema))
 
 
 def _plain(at: Path, value: Any, schema: Schema, require_pruned: bool, errors: list[FieldError]) -> None:
@@ -85,7 +85,7 @@ def _plain(at: Path, value: Any, schema: Schema, require_pruned: bool, errors: l
         errors.append(problem)
         return
     problems = metadata_errors(at, shaped, schema, is_root=embedded(schema))
-    errors.extend(problems or value_errors(value, schema, at) or _rule_errors(at, value, schema))
+    errors.extend(problems or value_errors(value, schema, at, either=False) or _rule_errors(at, value, schema))
 
 
 def _rule_errors(at: Path, value: Any, schema: Schema) -> list[FieldError]:

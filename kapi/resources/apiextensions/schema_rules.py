@@ -288,7 +288,7 @@ class SchemaValidator:
             add(
                 required(path.child("x-kubernetes-list-map-keys"), "must not be empty if x-kubernetes-list-type is map")
             )
-        if schema.get("items") is None:
+        if "items" not in schema:
             add(required(path.child("items"), "must have a schema if x-kubernetes-list-type is map"))
             return
         if items is None:

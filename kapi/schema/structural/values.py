@@ -20,7 +20,6 @@ from kapi.machinery.field import (
     FieldError,
     Path,
     invalid,
-    not_supported,
     quote,
     required,
     too_long,
@@ -35,6 +34,7 @@ from kapi.schema.structural.structure import Schema
 NO_PATH = "<nil>"
 _CHECKS_AT_ONCE = 64
 _LONG_ENUM = 16
+_EXACT, _EPSILON = (1 << 53) - 1, 1e-9  # of what upstream takes for a whole number
 _FLOAT_MAX = 3.4028235677973366e38  # beyond it a float64 rounds to no float32
 
 
@@ -53,20 +53,28 @@ class Outcome:
 
 
 def value_errors(
-    value: Any, schema: Schema | None, base: Path | None = None, old: Any = ABSENT, seconds: float = 0.0
+    value: Any,
+    schema: Schema | None,
+    base: Path | None = None,
+    old: Any = ABSENT,
+    seconds: float = 0.0,
+    either: bool = True,
 ) -> builtins.list[FieldError]:
-    """The errors of a value; ``base`` is the path fields are reported under, ``old`` the value before an update.
+    """The errors of a value, each once; ``base`` is the path fields are reported under, ``old`` the value before an update.
 
+    ``either``: whether an int-or-string must be one of the two; a default need not.
     Raises TimeExceeded after ``seconds`` (0: takes as long as it takes).
     """
     if schema is None:
         return []
-    return _Validator("" if base is None else str(base), seconds).check(value, schema, "", old).errors
+    errors = _Validator("" if base is None else str(base), seconds, either).check(value, schema, "", old).errors
+    return list({str(error): error for error in errors}.values()) if len(errors) > 1 else errors
 
 
 class _Validator:
-    def __init__(self, base: str, seconds: float) -> None:
+    def __init__(self, base: str, seconds: float, either: bool) -> None:
         self.base = base
+        self.either = either
         self.deadline = time.monotonic() + seconds if seconds else 0.0
         self.checks = 0
         #: by the id of a long enum: its values to look up, and the text of an error
@@ -118,6 +126,8 @@ class _Validator:
 
     def type(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
         wanted = _types(schema)
+        if not self.either and schema.get("x-kubernetes-int-or-string"):
+            wanted = []
         out.matched += 1
         if value is None:
             if wanted and "null" not in wanted and not schema.get("nullable"):
@@ -148,14 +158,16 @@ class _Validator:
         allowed = schema.get("enum")
         if not allowed:
             return
+        if value is None:  # no value at all to upstream, and equal to none
+            out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
+            return
         if len(allowed) <= _LONG_ENUM:
             if not any(same(value, item) for item in allowed):
-                out.errors.append(not_supported(self.field(path), value, _listed(allowed)))
+                out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
             return
         known = self.enums.get(id(allowed))
         if known is None:
-            shown = not_supported("", None, _listed(allowed)).detail
-            known = self.enums[id(allowed)] = (frozenset(map(identity, allowed)), shown)
+            known = self.enums[id(allowed)] = (frozenset(map(identity, allowed)), _supported(allowed))
         if identity(value) not in known[0]:
             out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, known[1]))
 
@@ -181,7 +193,7 @@ class _Validator:
         if factor is not None:
             if self.within(out, "MultipleOf", factor, schema, path):
                 factor = _bound(factor, value)
-            if not factor:
+            if factor <= 0:
                 self.fault(
                     out, path, factor, f"factor MultipleOf declared for {path} must be positive: {_shown(factor)}"
                 )
@@ -345,13 +357,19 @@ def _bound(bound: float, value: float) -> float:
 def _multiple(value: float, factor: float) -> bool:
     if isinstance(value, int) and float(factor).is_integer():
         return value % int(factor) == 0
-    quotient = value / factor
-    return quotient == int(quotient)
+    quotient = value / factor if factor >= 1 else 1 / factor * value
+    if abs(quotient) > _EXACT:
+        return False
+    whole = float(int(quotient))
+    difference = abs(quotient - whole)
+    return difference == 0 or difference / (abs(quotient) + abs(whole)) < _EPSILON
 
 
 def _shown(number: float) -> str:
     return format_double(float(number))
 
 
-def _listed(allowed: list[Any]) -> list[str]:
-    return [item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed]
+def _supported(allowed: list[Any]) -> str:
+    """In the order of the schema."""
+    texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed)
+    return "supported values: " + ", ".join(map(quote, texts))

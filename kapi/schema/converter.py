@@ -1,0 +1,71 @@
+"""A tree against a type as apimachinery's converter of unstructured objects takes it (upstream: ``runtime/converter.go``).
+
+What is applied, or patched with a strategic merge patch, comes through it: whole numbers are cut to the width of the
+field, numbers written with a fraction or an exponent are taken when they are whole, and faults have words of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.schema.decode_exact import ExactDecoder, TypeMismatch
+from kapi.schema.types import Kind, Type
+
+_KINDS = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
+#: types that read JSON themselves, each in its own way
+_OWN = frozenset((Kind.ANY, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION))
+_NUMBERS = frozenset((Kind.INTEGER, Kind.NUMBER))
+_LOWEST = -(1 << 63)
+
+
+def text_of(value: Any) -> str:
+    """A value for a field that is a string.  Raises TypeMismatch."""
+    if isinstance(value, str):
+        return value
+    raise _simple_mismatch(value, "string", "string")
+
+
+def _simple_mismatch(value: Any, kind: str, type_: str) -> TypeMismatch:
+    given = _given(value)
+    convertible = given == "int64" and kind == "string" or given == "float64" and kind.startswith("int")
+    if convertible:
+        return TypeMismatch(f"cannot convert {given} to {type_}")
+    return TypeMismatch(f"unrecognized type: {kind}")
+
+
+def _given(value: Any) -> str:
+    return next((name for class_, name in _KINDS.items() if isinstance(value, class_)), "string")
+
+
+class Converter(ExactDecoder):
+    """One conversion."""
+
+    def _scalar(self, value: Any, type_: Type, names: tuple[str, ...], struct: str) -> Any:
+        kind = type_.kind
+        if kind in _OWN:
+            return super()._scalar(value, type_, (), "")
+        if kind in _NUMBERS and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value) if kind is Kind.NUMBER else self._integer(value, type_)
+        return super()._scalar(value, type_, names, struct)
+
+    def _integer(self, value: float, type_: Type) -> int:
+        bits = type_.int_bits
+        if isinstance(value, float):
+            if not value.is_integer():
+                raise _simple_mismatch(value, f"int{bits}", type_.go_type)
+            value = int(value) if abs(value) < 1 << 63 else _LOWEST
+        half = 1 << bits - 1
+        return int((value + half) % (half << 1) - half)
+
+    def _mismatch(self, value: Any, type_: Type, names: tuple[str, ...], struct: str, shown: str = "") -> TypeMismatch:
+        kind, given = type_.kind, _given(value)
+        if kind in (Kind.LIST, Kind.BYTES):
+            return TypeMismatch(f"cannot restore slice from {given}")
+        if kind is Kind.MAP:
+            return TypeMismatch(f"cannot restore map from {given}")
+        if kind is Kind.STRUCT:
+            return TypeMismatch(f"cannot restore struct from: {given}")
+        if not struct:  # a type that reads JSON itself
+            return super()._mismatch(value, type_, (), "", shown)
+        simple = {Kind.STRING: "string", Kind.BOOLEAN: "bool", Kind.NUMBER: "float64"}.get(kind, f"int{type_.int_bits}")
+        return _simple_mismatch(value, simple, type_.go_type)
