@@ -153,7 +153,7 @@ def _observe_store(made: Assembly) -> Callable[[str, str, float], None]:
 
     def on_request(operation: str, key: str, seconds: float) -> None:
         group, resource, _ = key.split("/", 2)
-        observe((operation, "" if group == "core" else group, resource), seconds)
+        observe(seconds, operation, "" if group == "core" else group, resource)
 
     return on_request
 

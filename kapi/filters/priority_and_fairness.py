@@ -82,11 +82,13 @@ def priority_and_fairness(
     async def wait(
         ctx: RequestContext, chosen: Classification, request: Request, waiting: Deferred[str]
     ) -> Response | None:
+        began = reactor.seconds()
         try:
             why = await waiting
         except CancelledError:
             meter.rejected(chosen.level.name, chosen.schema.name, CANCELLED)
             raise
+        ctx.add_wait(reactor.seconds() - began)
         if why:
             return reject(chosen, why)
         run(ctx, chosen, request)

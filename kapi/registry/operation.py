@@ -34,6 +34,7 @@ class Operation:
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     counted: int | None = None  # this update is a quota counted anew, from what was stored at this revision
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
+    add_wait: Callable[[float], None] | None = None  # told the seconds that webhooks took
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
 

@@ -111,6 +111,8 @@ class ResourceStore:
         )
         if op.deadline:
             attributes.extra["deadline"] = op.deadline
+        if op.add_wait is not None:
+            attributes.extra["add_wait"] = op.add_wait
         if op.resource.typed_items:
             attributes.extra["row"] = op.resource
         return attributes

@@ -40,6 +40,7 @@ class RequestContext:
         "interrupt",
         "flow",
         "no_protobuf",
+        "waited",
         "_worked",
         "_resumed",
         "response_headers",
@@ -67,6 +68,7 @@ class RequestContext:
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
         self.flow: Any = None  # for whom the thread works (kapi.flowcontrol), once priority and fairness has found it
         self.no_protobuf = False  # the resource is a custom one
+        self.waited = 0.0  # seconds for which others were waited for: queues and webhooks
         self._worked = 0.0
         self._resumed = perf_counter()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
@@ -90,6 +92,10 @@ class RequestContext:
 
     def _piece(self) -> float:
         return min(perf_counter() - self._resumed, _LONGEST_PIECE)
+
+    def add_wait(self, seconds: float) -> None:
+        """Some seconds were not this server's."""
+        self.waited += seconds
 
     def header(self, name: str) -> str | None:
         """The last value of a request header, or None."""

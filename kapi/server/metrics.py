@@ -15,6 +15,9 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from kapi.machinery.meters import Histogram as LabelledHistogram
+from kapi.machinery.meters import cumulative
+
 LATENCY = (
     0.005,
     0.025,
@@ -40,6 +43,7 @@ LATENCY = (
     45.0,
     60.0,
 )
+_SLI_FROM = 2  # the buckets of the service level begin at 50 ms
 SIZES = tuple(1000.0 * 10**power for power in range(7))
 _READING = frozenset({"GET", "LIST", "HEAD", "OPTIONS"})
 _SERIES, _DRY_RUN = "series", "dry_run"  # in ``ctx.extra``
@@ -62,11 +66,7 @@ class Histogram:
 
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative, as the exposition wants them."""
-        seen, out = 0, []
-        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=False):
-            seen += count
-            out.append((bound, float(seen)))
-        return out
+        return cumulative(self.bounds, self.counts)
 
 
 #: component labels: verb, group, version, resource, subresource, scope
@@ -76,15 +76,34 @@ Key = tuple[str, str, str, str, str, str]
 class Series:
     """One kind of request."""
 
-    __slots__ = ("codes", "latency", "sizes", "running", "long", "kind")
+    __slots__ = ("codes", "latency", "waits", "waited", "sizes", "running", "long", "kind")
 
     def __init__(self, verb: str) -> None:
         self.long = verb in ("WATCH", "CONNECT")
         self.kind = "readOnly" if verb in _READING else "mutating"
         self.codes: dict[tuple[int, str], int] = {}
         self.latency = Histogram()
+        #: what others' time is less in each bucket of ``latency``, and in its sum
+        self.waits: list[int] = []
+        self.waited = 0.0
         self.sizes = Histogram(SIZES)
         self.running = 0
+
+    def wait(self, total: float, waited: float) -> None:
+        """Of an observed latency, ``waited`` was not ours."""
+        bounds = self.latency.bounds
+        if not self.waits:
+            self.waits = [0] * len(self.latency.counts)
+        self.waits[bisect_left(bounds, total)] -= 1
+        self.waits[bisect_left(bounds, max(0.0, total - waited))] += 1
+        self.waited += min(waited, total)
+
+    def own(self) -> tuple[list[tuple[str, float]], float]:
+        """Buckets and sum of the latency without what others took."""
+        counts = self.latency.counts
+        if self.waits:
+            counts = [count + more for count, more in zip(counts, self.waits, strict=True)]
+        return cumulative(self.latency.bounds, counts)[_SLI_FROM:], self.latency.total - self.waited
 
 
 class RequestMetrics:
@@ -109,7 +128,9 @@ class RequestMetrics:
             "apiserver_request_duration_seconds", "Response latency in seconds.", labels=[*names, "dry_run"]
         )
         sli = HistogramMetricFamily(
-            "apiserver_request_sli_duration_seconds", "Response latency without waiting for others.", labels=names
+            "apiserver_request_sli_duration_seconds",
+            "Response latency without the time of webhooks and of waiting in queues.",
+            labels=names,
         )
         sizes = HistogramMetricFamily("apiserver_response_sizes", "Response size in bytes.", labels=names)
         running = GaugeMetricFamily("apiserver_longrunning_requests", "Long-running requests now.", labels=names)
@@ -121,7 +142,7 @@ class RequestMetrics:
                 running.add_metric(labels, series.running)
             if series.codes and key[0] not in ("WATCH", "CONNECT"):
                 latency.add_metric([*labels, ""], series.latency.buckets(), series.latency.total)
-                sli.add_metric(labels, series.latency.buckets(), series.latency.total)
+                sli.add_metric(labels, *series.own())
             if key[0] in ("GET", "LIST") and series.codes:
                 sizes.add_metric(labels, series.sizes.buckets(), series.sizes.total)
         inflight = GaugeMetricFamily(
@@ -142,34 +163,17 @@ class FunctionCollector:
         return self._make()
 
 
-class LatencyFamily:
-    """Durations by a few labels, such as those of store operations."""
-
-    def __init__(self, name: str, help: str, labels: tuple[str, ...], bounds: tuple[float, ...] = LATENCY) -> None:
-        self._name, self._help, self._labels, self._bounds = name, help, labels, bounds
-        self._series: dict[tuple[str, ...], Histogram] = {}
-
-    def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        series = self._series.get(labels)
-        if series is None:
-            series = self._series[labels] = Histogram(self._bounds)
-        series.observe(seconds)
-
-    def collect(self) -> Iterator[Any]:
-        family = HistogramMetricFamily(self._name, self._help, labels=list(self._labels))
-        for labels, series in self._series.items():
-            family.add_metric(list(labels), series.buckets(), series.total)
-        yield family
-
-
 class Metrics:
     """The registry of a process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.requests = RequestMetrics()
-        self.store = LatencyFamily(
-            "etcd_request_duration_seconds", "Store request latency in seconds.", ("operation", "group", "resource")
+        self.store = LabelledHistogram(
+            "etcd_request_duration_seconds",
+            "Store request latency in seconds.",
+            ("operation", "group", "resource"),
+            LATENCY,
         )
         for collector in (
             self.requests,
@@ -206,7 +210,10 @@ class Metrics:
                 series.running -= 1
                 return
             requests.inflight[series.kind] -= 1
-            series.latency.observe(ctx.extra["reactor"].seconds() - ctx.received)
+            took = ctx.extra["reactor"].seconds() - ctx.received
+            series.latency.observe(took)
+            if ctx.waited:
+                series.wait(took, ctx.waited)
             series.sizes.observe(ctx.http.sentLength)
 
         return count

@@ -174,6 +174,16 @@ class WebhookCase(TestCase):
         self.assertEqual(error.message, 'admission webhook "h0.example.com" denied the request: not on a Friday')
         self.assertEqual((error.code, error.reason), (418, "Teapot"))
 
+    async def test_the_request_is_told_how_long_webhooks_took(self) -> None:
+        waits: list[float] = []
+        asked = self.attributes()
+        asked.extra["add_wait"] = waits.append
+        chain = self.chain(mutate=(self.hook(respond),), check=(self.hook(respond), self.hook(respond)))
+        await chain.admit(asked)
+        await chain.validate(asked)
+        self.assertEqual(len(waits), 2)
+        self.assertTrue(all(0 < wait < 5 for wait in waits), waits)
+
     async def test_a_refusal_without_words(self) -> None:
         chain = self.chain(check=(self.hook(lambda review: respond(review, allowed=False)),))
         error = await self.refused(chain)

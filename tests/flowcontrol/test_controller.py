@@ -327,6 +327,7 @@ def test_waiting_and_being_turned_away() -> None:
     assert (answer.status, answer.body) == (429, b"Too many requests, please try again later.\n")
     assert dict(answer.headers)[b"retry-after"] == b"1"
     assert made.meter.rejections == {("global-default", "global-default", "time-out"): 1}
+    assert round(second.waited, 6) == 10.1, "a service level does not count it"
     third = started(check(request("/api/v1/pods", user=ALICE)))
     third.addCallback(answers.append)
     first.finishers[0](first, 200)

@@ -10,7 +10,7 @@ import orjson
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version, row_of, to_storage
-from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client
+from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client, timed
 from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
 from kapi.admission.webhook.review import Answer
 from kapi.codecs import json_reading
@@ -47,7 +47,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         named = concerned_by_rules(self.source, self.initializer, attributes)
         if not named or exempt(attributes):
             return None
-        return self._dispatch(named, attributes)
+        return timed(self._dispatch(named, attributes), attributes)
 
     async def _dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         reinvocation = attributes.reinvocation

@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version
-from kapi.admission.webhook.calls import WebhookPlugin, shared_client
+from kapi.admission.webhook.calls import WebhookPlugin, shared_client, timed
 from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
 
 _NOTE = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{}"
@@ -24,7 +24,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         named = concerned_by_rules(self.source, self.initializer, attributes)
         if not named or exempt(attributes):
             return None
-        return self._dispatch(named, attributes)
+        return timed(self._dispatch(named, attributes), attributes)
 
     async def _dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         concerned: list[tuple[Invocation, Any]] = []

@@ -1,0 +1,58 @@
+"""The figures of requests: one text for all histograms, and a service level without the time of others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from kapi.request.context import RequestContext
+from kapi.request.info import RequestInfo
+from kapi.server.metrics import Metrics
+
+
+class Server:
+    def __init__(self) -> None:
+        self.clock, self.metrics = Clock(), Metrics()
+        self.count = self.metrics.filter(lambda *_: True)
+
+    def request(self, took: float, waited: float = 0.0) -> None:
+        ctx: Any = RequestContext(SimpleNamespace(sentLength=10, getHeader=lambda _: None), "GET", "/api/v1/pods", {})
+        ctx.extra["reactor"] = self.clock
+        ctx.received = self.clock.seconds()
+        ctx.info = RequestInfo(is_resource=True, path="", verb="list", version="v1", resource="pods")
+        self.count(ctx)
+        self.clock.advance(took)
+        if waited:
+            ctx.add_wait(waited)
+        for finish in ctx.finishers:
+            finish(ctx, 201)
+
+    def lines(self, name: str) -> dict[str, float]:
+        """Value by bound; "sum" and "count" beside them."""
+        found = {}
+        for line in self.metrics.exposition()[1].decode().splitlines():
+            if line.startswith(f"{name}_bucket"):
+                found[line.partition('le="')[2].partition('"')[0]] = float(line.rpartition(" ")[2])
+            elif line.startswith((f"{name}_sum", f"{name}_count")):
+                found[line.partition("{")[0].rpartition("_")[2]] = float(line.rpartition(" ")[2])
+        return found
+
+
+def test_a_service_level_does_not_count_what_others_took() -> None:
+    server = Server()
+    server.request(0.15)
+    server.request(2.9, waited=2.5)
+    total = server.lines("apiserver_request_duration_seconds")
+    level = server.lines("apiserver_request_sli_duration_seconds")
+    assert (total["0.2"], total["2.0"], total["3.0"], total["count"], total["sum"]) == (1, 1, 2, 2, 3.05)
+    assert (level["0.2"], level["0.4"], level["count"], round(level["sum"], 6)) == (1, 2, 2, 0.55)
+    assert next(iter(level)) == "0.05"
+
+
+def test_bounds_are_written_as_the_client_library_does() -> None:
+    server = Server()
+    server.request(0.001)
+    bounds = list(server.lines("apiserver_response_sizes"))
+    assert bounds[:2] == ["1000.0", "10000.0"] and "1e+09" in bounds
