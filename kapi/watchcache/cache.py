@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -18,27 +15,43 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.store.errors import Compacted
-from kapi.watchcache.backlog import BATCH_SEEN, initial, past
+from kapi.watchcache.backlog import initial, past
+from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
+from kapi.watchcache.history import History
+from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
+from kapi.watchcache.sorted_entries import SortedEntries, within
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import OnBatch, OnEnd, Watch
-
-if TYPE_CHECKING:
-    from kapi.watchcache.caches import Caches
 
 log = Logger()
 
 __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
 Entries = list[Entry]  # under names of their own: inside the class, list is a method
-CacheEvents = list[CacheEvent]
-_key = attrgetter("key")
-_revision = attrgetter("revision")
-_SNAPSHOTS = 8  # former states kept for the pages of lists that are being read
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
+
+
+class Feed(Protocol):
+    """The one reader of the store that feeds all caches (``Caches``), as a cache knows it."""
+
+    revision: int
+    floor: int
+    dirty: builtins.list[Group]
+    bookmarks: BookmarkWheel
+
+    def wait_for(self, revision: int) -> Deferred[None] | None: ...
+
+    def wait_fresh(self) -> Deferred[None] | None: ...
+
+    def seconds(self) -> float: ...
+
+    def later(self, function: Callable[[], Any]) -> None: ...
+
+    def reload_of(self, cache: Cache) -> Reload: ...
 
 
 class Cache:
@@ -49,23 +62,17 @@ class Cache:
     #: bytes of objects that may; they are kept for it when the history has let them go
     largest_queue = 64_000_000
 
-    def __init__(self, caches: Caches, resource: GroupResource, scope: Scope) -> None:
+    def __init__(self, feed: Feed, resource: GroupResource, scope: Scope) -> None:
         self.resource = resource
-        self._caches = caches
+        self._feed = feed
         self._scope = scope
-        self._by_key: dict[str, Entry] = {}
-        self._sorted: Entries = []
-        self._lent = False  # somebody may hold the sorted list: copy before changing it
-        self._ring: deque[CacheEvent] = deque()
-        self._complete_after = 0  # what came before lacks previous states
-        self._snapshots: dict[int, Entries] = {}
+        self._entries = SortedEntries({}, [], 0)
+        self._history = History(deque(), 0, 0)
         self._groups = GroupIndex()
-        self._floor = 0  # history up to and including this revision is gone, of this resource alone
         scope.set_aside = self._set_aside
         #: what is stored and cannot be read, by key
         self.unreadable: dict[str, Unreadable] = {}
-        self.reload = caches.reload_of(self)
-        self.size = 0  # bytes of all objects
+        self.reload = feed.reload_of(self)
         self.initializations = 0
         self.received = 0  # changes so far
         self.dispatched = 0  # changes that some watcher was told of
@@ -74,7 +81,7 @@ class Cache:
     @property
     def revision(self) -> int:
         """The newest revision this process has seen in the store, whatever resource it was of."""
-        return self._caches.revision
+        return self._feed.revision
 
     @property
     def watches(self) -> int:
@@ -84,16 +91,21 @@ class Cache:
     @property
     def history(self) -> int:
         """How many changes watches and lists can go back."""
-        return len(self._ring)
+        return len(self._history)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all objects."""
+        return self._entries.size
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self._entries.by_key)
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         """None when already there.  Errs with the API's Timeout (too large resource version) after 3 s."""
         if self.reload.running:
-            return Deferred.fromCoroutine(self._loaded_and(lambda: self._caches.wait_for(revision)))
-        return self._caches.wait_for(revision)
+            return Deferred.fromCoroutine(self._loaded_and(lambda: self._feed.wait_for(revision)))
+        return self._feed.wait_for(revision)
 
     def wait_loaded(self) -> Deferred[None] | None:
         """None unless the cache is just being loaded again.  Errs with TooManyRequests after 3 s."""
@@ -102,8 +114,8 @@ class Cache:
     def wait_fresh(self) -> Deferred[None] | None:
         """The linearizable read point: whatever was acknowledged before the call is in the cache afterwards."""
         if self.reload.running:
-            return Deferred.fromCoroutine(self._loaded_and(self._caches.wait_fresh))
-        return self._caches.wait_fresh()
+            return Deferred.fromCoroutine(self._loaded_and(self._feed.wait_fresh))
+        return self._feed.wait_fresh()
 
     async def _loaded_and(self, wait: Callable[[], Deferred[None] | None]) -> None:
         """What was loaded again may be older than what is waited for."""
@@ -117,14 +129,14 @@ class Cache:
     def get(self, namespace: str, name: str) -> Entry | None:
         """Raises Unreadable for an object that is there but cannot be decoded."""
         key = f"{namespace}/{name}" if namespace else name
-        entry = self._by_key.get(key)
+        entry = self._entries.by_key.get(key)
         if entry is None and self.unreadable and key in self.unreadable:
             raise self.unreadable[key].again()
         return entry
 
     def objects(self, namespace: str = "") -> builtins.list[Object]:
         """All objects, decoded; what turns out to be unreadable is gone around."""
-        if not self._sorted:
+        if not self._entries.sorted:
             return []  # as of most resources that each request asks for: webhooks, policies, quotas
         while True:
             try:
@@ -142,50 +154,24 @@ class Cache:
         if predicate is not None:
             name = predicate.fields.exact("metadata.name")
             if name is not None and (namespace or not self._scope.namespaced):
-                entry = self._by_key.get(f"{namespace}/{name}" if namespace else name)
+                entry = self._entries.by_key.get(f"{namespace}/{name}" if namespace else name)
                 found = [entry] if entry is not None else []
-                return _selected(found, "", predicate), self._caches.revision
+                return _selected(found, "", predicate), self._feed.revision
         while True:
             try:
-                revision = self._caches.revision  # before the selection, in which others may write
-                return _selected(self._borrow(), namespace, predicate), revision
+                revision = self._feed.revision  # before the selection, in which others may write
+                return _selected(self._entries.borrow(), namespace, predicate), revision
             except Unreadable:
                 continue  # it is set aside now
 
     def list_at(self, revision: int, namespace: str = "", predicate: Predicate | None = None) -> Entries:
         """The list as it was at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
-        return _selected(self._state_at(revision), namespace, predicate)
-
-    def _borrow(self) -> Entries:
-        self._lent = True
-        return self._sorted
-
-    def _state_at(self, revision: int) -> Entries:
-        ring = self._ring
-        if revision < self._caches.floor or revision < self._floor:
-            raise Compacted(revision, max(self._caches.floor, self._floor) + 1)
-        if not ring or ring[-1].revision <= revision:
-            return self._borrow()
-        if revision < self._complete_after:
-            raise Compacted(revision, self._complete_after + 1)
-        snapshot = self._snapshots.get(revision)
-        if snapshot is None:
-            if len(self._snapshots) >= _SNAPSHOTS:
-                del self._snapshots[next(iter(self._snapshots))]
-            snapshot = self._snapshots[revision] = self._undo(revision)
-        return snapshot
-
-    def _undo(self, revision: int) -> Entries:
-        """The state before all events after a revision."""
-        former: dict[str, Entry | None] = {}
-        for event in reversed(self._ring):
-            if event.revision <= revision:
-                break
-            former[event.entry.key] = event.previous
-        state = [entry for entry in self._sorted if entry.key not in former]
-        state.extend(entry for entry in former.values() if entry is not None)
-        state.sort(key=_key)
-        return state
+        self._history.check(revision, self._feed.floor, with_previous=False)
+        if self._history.newest <= revision:
+            state = self._entries.borrow()
+        else:
+            state = self._history.state_at(revision, self._entries.sorted)
+        return _selected(state, namespace, predicate)
 
     # -- watching
 
@@ -216,43 +202,26 @@ class Cache:
         if predicate is not None and predicate.empty:
             predicate = None
         selection = Selection.of(namespace, name, predicate)
-        now = self._caches.revision
+        now = self._feed.revision
         backlog: Iterator[Batch] | None = None
         after = now
         if since is not None and not initial_events:
-            self._check_history(since, selection)
+            self._history.check(since, self._feed.floor, with_previous=not selection.by_key_only)
             after = max(since, now)
         group = self._groups.group(selection, predicate)
         if initial_events:
-            backlog = initial(_within(self._borrow(), namespace), group, matcher(predicate), now, initial_end)
-        elif since is not None and self._ring and self._ring[-1].revision > since:
+            backlog = initial(within(self._entries.borrow(), namespace), group, matcher(predicate), now, initial_end)
+        elif since is not None and self._history.newest > since:
             backlog = past(partial(self._after, until=now), since, group)
-        deadline = self._caches.seconds() + timeout if timeout else 0.0
+        deadline = self._feed.seconds() + timeout if timeout else 0.0
         watch = Watch(self, group, on_batch, on_end, after, backlog, bookmarks, deadline)
         group.watches[watch] = None
         if bookmarks:
-            self._caches.bookmarks.add(watch)
+            self._feed.bookmarks.add(watch)
         return watch
 
-    def _check_history(self, since: int, selection: Selection) -> None:
-        oldest = max(self._caches.floor, self._floor)
-        if not selection.by_key_only:
-            oldest = max(oldest, self._complete_after)
-        if since < oldest:
-            raise Compacted(since, oldest + 1)
-
-    def _after(self, since: int, until: int) -> CacheEvents:
-        """The next events of the history.  Raises Compacted when some of them are gone."""
-        if since < self._floor:
-            raise Compacted(since, self._floor + 1)
-        ring = self._ring
-        start = bisect_right(ring, since, key=_revision)
-        end = min(start + BATCH_SEEN, bisect_right(ring, until, key=_revision))
-        if start < len(ring) - end:
-            return list(islice(ring, start, end))
-        found = list(islice(reversed(ring), len(ring) - end, len(ring) - start))  # from the nearer end
-        found.reverse()
-        return found
+    def _after(self, since: int, until: int) -> builtins.list[CacheEvent]:
+        return self._history.after(since, until)  # of the history there is by then
 
     def forget(self, watch: Watch, group: Group) -> None:
         """A watch has ended."""
@@ -260,7 +229,7 @@ class Cache:
         if not group.watches:
             self._groups.drop(group)
         if watch.bookmarks:
-            self._caches.bookmarks.discard(watch)
+            self._feed.bookmarks.discard(watch)
 
     def end_watches(self, error: Exception | None) -> None:
         for watch in self._groups.all():
@@ -270,11 +239,11 @@ class Cache:
         self.terminated += 1
 
     def later(self, function: Callable[[], Any]) -> None:
-        self._caches.later(function)
+        self._feed.later(function)
 
-    def bookmark(self, revision: int) -> Batch:
-        """One for all watches of this resource."""
-        return Batch([WatchEvent(BOOKMARK, revision, None)])
+    def bookmark(self) -> Batch | None:
+        """One for all watches of this resource; None while it does not know what has happened up to now."""
+        return None if self.reload.running else Batch([WatchEvent(BOOKMARK, self._feed.revision, None)])
 
     # -- the feed
 
@@ -288,19 +257,13 @@ class Cache:
         self.initializations += 1
         for entry, problem in contents.problems.values():
             self._note_unreadable(entry, problem)
-        self._by_key, self._sorted, self.size = contents.by_key, contents.sorted, contents.size
-        self._lent = False
-        self._ring = contents.ring
-        self._snapshots.clear()
-        self._complete_after = contents.complete_after
-        self._floor = contents.floor
+        self._entries = SortedEntries(contents.by_key, contents.sorted, contents.size)
+        self._history = History(contents.ring, contents.complete_after, contents.floor)
 
     def forget_history(self) -> None:
         """After a fault of this resource alone: who watches, or asks for the past, begins anew."""
-        self._ring.clear()
-        self._snapshots.clear()
-        self._floor = self._caches.revision
-        self.end_watches(Compacted(0, self._floor + 1))
+        self._history.clear(self._feed.revision)
+        self.end_watches(Compacted(0, self._feed.revision + 1))
 
     def _note_unreadable(self, entry: Entry, problem: str) -> Unreadable:
         name = self.resource.resource if not self.resource.group else f"{self.resource.group}/{self.resource.resource}"
@@ -312,16 +275,11 @@ class Cache:
     def _set_aside(self, entry: Entry, problem: str) -> Unreadable:
         """Somebody looked into an object that cannot be decoded: it leaves the lists."""
         error = self._note_unreadable(entry, problem)
-        if self._by_key.get(entry.key) is not entry:  # a former state: what is there now may well be readable
+        if self._entries.by_key.get(entry.key) is not entry:  # a former state: what is there now may well be readable
             del self.unreadable[entry.key]
             return error.former()
-        del self._by_key[entry.key]
-        if self._lent:
-            self._sorted = self._sorted.copy()
-            self._lent = False
-        del self._sorted[bisect_left(self._sorted, entry.key, key=_key)]
-        self.size -= len(entry.data)
-        self._caches.later(self.forget_history)  # not at once: its watchers may be told of something just now
+        self._entries.remove(entry.key)
+        self._feed.later(self.forget_history)  # not at once: its watchers may be told of something just now
         return error
 
     def begin_anew(self) -> None:
@@ -338,31 +296,15 @@ class Cache:
             if replaced is None:
                 return None
             kind, entry = replaced
-        previous = self._by_key.get(entry.key)
-        if self._lent:
-            self._sorted = self._sorted.copy()
-            self._lent = False
-        if previous is not None:
-            self.size -= len(previous.data)
-        if kind == DELETED:
-            if previous is not None:
-                del self._by_key[entry.key]
-                del self._sorted[bisect_left(self._sorted, entry.key, key=_key)]
-        else:
-            self._by_key[entry.key] = entry
-            self.size += len(entry.data)
-            position = bisect_left(self._sorted, entry.key, key=_key)
-            if previous is not None:
-                self._sorted[position] = entry
-            else:
-                self._sorted.insert(position, entry)
+        entries = self._entries
+        previous = entries.remove(entry.key) if kind == DELETED else entries.put(entry)
         event = CacheEvent(entry.revision, kind, entry, previous)
-        self._ring.append(event)
+        self._history.events.append(event)
         for group in self._groups.concerned(event):
             told = group.select(event)
             if told is not None:
                 if not group.pending:
-                    self._caches.dirty.append(group)
+                    self._feed.dirty.append(group)
                 group.pending.append(told)
         if event.is_told:
             self.dispatched += 1
@@ -377,35 +319,28 @@ class Cache:
             return None if kind == DELETED else (ADDED, entry)
         if kind != DELETED:
             self._note_unreadable(entry, problem)
-        previous = self._by_key.get(entry.key)
+        previous = self._entries.by_key.get(entry.key)
         return None if previous is None else (DELETED, previous.at(entry.revision))
 
     def trim(self, event: CacheEvent) -> None:
         """The history loses its oldest event, unless a fault has taken it before."""
-        if self._ring and self._ring[0] is event:
-            self._ring.popleft()
-            self._floor = max(self._floor, event.revision)
+        self._history.trim(event)
 
     def drop_snapshots(self) -> None:
         """Former states that nobody reads any more."""
-        self._snapshots.clear()
+        self._history.drop_states()
 
-    def set_fields(self, fields: Fields, namespaced: bool) -> None:
-        self._scope.fields = fields
-        self._scope.namespaced = namespaced
-        for entry in self._by_key.values():
+    def set_fields(self, fields: Fields | None, namespaced: bool | None) -> None:
+        """Which fields can be selected; None leaves what is."""
+        if fields is not None:
+            self._scope.fields = fields
+        if namespaced is not None:
+            self._scope.namespaced = namespaced
+        for entry in self._entries.by_key.values():
             entry.forget_fields()
 
 
 def _selected(entries: list[Entry], namespace: str, predicate: Predicate | None) -> list[Entry]:
-    entries = _within(entries, namespace)
+    entries = within(entries, namespace)
     matches = matcher(predicate)
     return entries if matches is None else [entry for entry in steps(entries) if matches(entry)]
-
-
-def _within(entries: list[Entry], namespace: str) -> list[Entry]:
-    if not namespace:
-        return entries
-    start = bisect_left(entries, namespace + "/", key=_key)
-    end = bisect_left(entries, namespace + "0", lo=start, key=_key)  # "0" comes after "/"
-    return entries[start:end]

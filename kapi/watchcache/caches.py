@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -27,32 +26,18 @@ from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Kept, Scope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
+from kapi.watchcache.event_log import HISTORY_AGE, HISTORY_BYTES, EventLog, Logged
 from kapi.watchcache.freshness import Freshness
 from kapi.watchcache.observers import Observer, Observers
 from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group
 from kapi.watchcache.unreadable import Unreadable, problem_of
+from kapi.watchcache.watch import Source
 
 log = Logger()
 
-HISTORY_AGE = 300.0  # seconds
-HISTORY_BYTES = 128_000_000
 _TRIM_EVERY = 10  # seconds
-_OVERHEAD = 500  # bytes of an event beside its data
 _TYPES = {CREATED: ADDED, UPDATED: MODIFIED, GONE: DELETED}
-
-
-class _Logged(msgspec.Struct, eq=False, gc=False):
-    """Of which cache an event is; the garbage collector need not look at it."""
-
-    cache: Cache
-    event: CacheEvent
-
-
-def _size_of(event: CacheEvent) -> int:
-    return len(event.entry.data) + _OVERHEAD
-
-
 DECODED_BYTES = 8_000_000  # of JSON; trees take about eight times that
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
 
@@ -82,14 +67,10 @@ class Caches:
         self._told: list[CacheEvent] = []  # events whose encoded forms are not needed after the flush
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
-        self._age = history_age
-        self._limit = history_bytes
         self._caches: dict[tuple[str, str], Cache] = {}
         self._decoded = Kept(DECODED_BYTES, Entry.forget_object)
         self._encoded = Kept(ENCODED_BYTES, Entry.forget_message)
-        self._log: deque[_Logged] = deque()
-        self._log_size = 0
-        self._times: deque[tuple[float, int]] = deque()
+        self._log = EventLog(history_age, history_bytes)
         self._freshness = Freshness(store, reactor, lambda: self.revision)
         self._not_ready: list[Deferred[None]] = []  # reads that came before all was loaded
         self._flush_scheduled = False
@@ -105,10 +86,7 @@ class Caches:
         """The resource's cache, the same one each time; ``fields`` and ``namespaced`` are changed when given."""
         cache = self._cache_of(resource.group or "core", resource.resource)
         if fields is not None or namespaced is not None:
-            scope = cache._scope
-            cache.set_fields(
-                scope.fields if fields is None else fields, scope.namespaced if namespaced is None else namespaced
-            )
+            cache.set_fields(fields, namespaced)
         return cache
 
     def find(self, resource: GroupResource) -> Cache | None:
@@ -185,7 +163,7 @@ class Caches:
             self._take(found, events, history, revision)
 
     def _take(
-        self, found: dict[Cache, Contents], events: deque[_Logged], history: Sequence[Change], revision: int
+        self, found: dict[Cache, Contents], events: deque[Logged], history: Sequence[Change], revision: int
     ) -> None:
         again = self.ready
         if again:
@@ -195,10 +173,7 @@ class Caches:
             cache.load(found.get(cache) or Contents())
         self.revision = revision
         self.floor = history[0].revision - 1 if history else revision
-        self._log = events
-        self._log_size = sum([_size_of(logged.event) for logged in events])
-        self._times.clear()
-        self._times.append((self.seconds(), revision))
+        self._log.take(events, self.seconds(), revision)
         for cache in self._caches.values():
             cache.reload.end()
         self.ready = True
@@ -210,7 +185,7 @@ class Caches:
 
     def _prepared(
         self, objects: Iterable[StoredObject], history: Sequence[Change]
-    ) -> tuple[dict[Cache, Contents], deque[_Logged]]:
+    ) -> tuple[dict[Cache, Contents], deque[Logged]]:
         """What the caches are to hold, and the log of all events."""
         found: dict[Cache, Contents] = {}
         for obj in steps(objects):
@@ -225,9 +200,9 @@ class Caches:
             contents.finish()
         return found, self._remembered(history, found)
 
-    def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents]) -> deque[_Logged]:
+    def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents]) -> deque[Logged]:
         previous: dict[tuple[Cache, str], Entry | None] = {}
-        events: deque[_Logged] = deque()
+        events: deque[Logged] = deque()
         for change in steps(history):
             located = self._located(change.key)
             if located is None:
@@ -250,7 +225,7 @@ class Caches:
             event = CacheEvent(change.revision, kind, entry, previous.get((cache, entry.key)))
             previous[cache, entry.key] = None if kind == DELETED else entry
             contents.remember(event)
-            events.append(_Logged(cache, event))
+            events.append(Logged(cache, event))
         return events
 
     def changed(self, changes: Sequence[Change]) -> None:
@@ -265,7 +240,7 @@ class Caches:
                 else:
                     event = cache.apply(_TYPES[change.kind], cache.entry(namespace, name, change.revision, change.data))
                     if event is not None:
-                        self._record(cache, event)
+                        self._log.add(cache, event)
                         if event.is_told:
                             self._told.append(event)
                         if observers is not None and observers.note(cache, event):
@@ -335,10 +310,6 @@ class Caches:
             told.append(f"{self.skipped.total} entries that kapi did not write were skipped")
         return ", ".join(told)
 
-    def _record(self, cache: Cache, event: CacheEvent) -> None:
-        self._log.append(_Logged(cache, event))
-        self._log_size += _size_of(event)
-
     def _located(self, key: str) -> tuple[Cache, str, str] | None:
         """As ``_locate``; a key that is none of kapi's is skipped."""
         try:
@@ -392,36 +363,24 @@ class Caches:
         due = self.bookmarks.turn()
         if due:
             self._flush()
-            made: dict[Cache, Batch] = {}
+            made: dict[Source, Batch | None] = {}
             for watch in due:
-                cache = watch._cache
-                if cache.reload.running:
-                    continue  # it does not know what has happened up to now
-                if cache not in made:
-                    made[cache] = cache.bookmark(self.revision)
-                watch.bookmark(made[cache])
+                if watch.source not in made:
+                    made[watch.source] = watch.source.bookmark()
+                batch = made[watch.source]
+                if batch is not None:
+                    watch.bookmark(batch)
         self._ticks += 1
         if self._ticks % _TRIM_EVERY == 0:
             self.trim()
 
     def trim(self) -> None:
         """Lets history go that is too old or too much, here and in the store."""
-        now = self.seconds()
-        self._times.append((now, self.revision))
-        until = self.floor
-        while len(self._times) > 1 and self._times[0][0] <= now - self._age:
-            until = self._times.popleft()[1]
-        history = self._log
-        while history and (history[0].event.revision <= until or self._log_size > self._limit) and len(history) > 1:
-            oldest = history.popleft()
-            event = oldest.event
-            self._log_size -= _size_of(event)
-            oldest.cache.trim(event)
-            until = max(until, event.revision)
+        until = self._log.trim(self.seconds(), self.revision, self.floor)
         for cache in self._caches.values():
             cache.drop_snapshots()
         if until > self.floor:
-            self.floor = min(until, self.revision)
+            self.floor = until
             Deferred.fromCoroutine(self._compact(self.floor)).addErrback(
                 lambda failure: log.failure("compaction failed", failure)
             )

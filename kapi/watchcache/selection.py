@@ -7,16 +7,21 @@ and not tried, so that a change costs what it concerns and not what there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from kapi.machinery.selectors import FieldRequirement, LabelRequirement, Predicate
 from kapi.watchcache.entry import Entry
-from kapi.watchcache.event import CacheEvent, WatchEvent, select
-
-if TYPE_CHECKING:
-    from kapi.watchcache.watch import Watch
+from kapi.watchcache.event import Batch, CacheEvent, WatchEvent, select
 
 Matches = Callable[[Entry], bool]
+
+
+class Watcher(Protocol):
+    """A watch, as a group knows it."""
+
+    def deliver(self, batch: Batch) -> None: ...
+
+    def end(self, error: Exception | None) -> None: ...
 
 
 class Selection(NamedTuple):
@@ -64,7 +69,7 @@ class Group:
 
     def __init__(self, selection: Selection, predicate: Predicate | None) -> None:
         self.selection = selection
-        self.watches: dict[Watch, None] = {}
+        self.watches: dict[Watcher, None] = {}
         self.pending: list[WatchEvent] = []
         self.matches = None if selection.by_key_only else matcher(predicate)
 
@@ -89,7 +94,7 @@ class GroupIndex:
     def __len__(self) -> int:
         return sum(len(group.watches) for group in self._groups.values())
 
-    def all(self) -> list[Watch]:
+    def all(self) -> list[Watcher]:
         return [watch for group in self._groups.values() for watch in group.watches]
 
     def group(self, selection: Selection, predicate: Predicate | None) -> Group:

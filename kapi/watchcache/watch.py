@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from twisted.logger import Logger
 
 from kapi.store.errors import Compacted
 from kapi.watchcache.event import Batch
 from kapi.watchcache.selection import Group
-
-if TYPE_CHECKING:
-    from kapi.watchcache.cache import Cache
 
 log = Logger()
 
@@ -24,11 +21,26 @@ _PER_PUMP = 8  # batches of a backlog written in one turn, so that others get th
 _LONGEST_PUMP = 0.01  # seconds of a turn after which no further batch is begun
 
 
+class Source(Protocol):
+    """The cache that a watch is of."""
+
+    longest_queue: int
+    largest_queue: int
+
+    def bookmark(self) -> Batch | None: ...
+
+    def forget(self, watch: Watch, group: Group) -> None: ...
+
+    def count_terminated(self) -> None: ...
+
+    def later(self, function: Callable[[], Any]) -> None: ...
+
+
 class Watch:
     """``on_batch`` is never called before ``Cache.watch`` has returned, nor while paused."""
 
     __slots__ = (
-        "_cache",
+        "source",
         "_group",
         "_on_batch",
         "_on_end",
@@ -46,7 +58,7 @@ class Watch:
 
     def __init__(
         self,
-        cache: Cache,
+        source: Source,
         group: Group,
         on_batch: OnBatch,
         on_end: OnEnd,
@@ -55,7 +67,7 @@ class Watch:
         bookmarks: bool,
         deadline: float,
     ) -> None:
-        self._cache = cache
+        self.source = source
         self._group = group
         self._on_batch = on_batch
         self._on_end = on_end
@@ -104,8 +116,8 @@ class Watch:
         self._queue.append(batch)
         self._queued += len(batch.events)
         self._queued_bytes += batch.size
-        if self._queued > self._cache.longest_queue or self._queued_bytes > self._cache.largest_queue:
-            self._cache.count_terminated()
+        if self._queued > self.source.longest_queue or self._queued_bytes > self.source.largest_queue:
+            self.source.count_terminated()
             self.end(None)
 
     def bookmark(self, batch: Batch) -> None:
@@ -126,7 +138,7 @@ class Watch:
     def _leave(self) -> None:
         self.ended = True
         self._queue = self._backlog = None
-        self._cache.forget(self, self._group)
+        self.source.forget(self, self._group)
 
     def _hand_over(self, batch: Batch) -> None:
         try:
@@ -137,7 +149,7 @@ class Watch:
 
     def _schedule(self) -> None:
         self._pumping = True
-        self._cache.later(self._pump)
+        self.source.later(self._pump)
 
     def _pump(self) -> None:
         """Delivers backlog and queue until the client is slow or all is delivered."""

@@ -418,7 +418,7 @@ class Watching(CacheTest):
         since = self.caches.floor
         client = self.reader_of_the_past(since)
         last = client.told[-1][2]
-        newest = self.pods._ring[-1]
+        newest = self.pods._history.events[-1]
         self.assertLess(last, 1200)
         for n in range(1200, 4000):
             self.create(f"p{n:04}")
