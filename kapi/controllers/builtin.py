@@ -6,18 +6,25 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from kapi.client.interface import Client
+from kapi.controllers.bootstraptokens.cleaner import TokenCleaner
+from kapi.controllers.bootstraptokens.signer import BootstrapSigner
 from kapi.controllers.clusterroleaggregation.controller import MANAGER, ClusterRoleAggregationController
 from kapi.controllers.core_events import CoreEventRecorder
 from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.namespaces.controller import NamespaceController
+from kapi.controllers.podgc.controller import PodGarbageCollector
+from kapi.controllers.pvcprotection.controller import ClaimProtectionController
+from kapi.controllers.pvprotection.controller import VolumeProtectionController
 from kapi.controllers.resourcequota.controller import ResourceQuotaController
 from kapi.controllers.rootca.controller import RootCAController
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.controllers.servicecidrs.controller import ServiceCIDRController
 from kapi.controllers.servicerepair.controller import ServiceRepairController
+from kapi.controllers.ttlafterfinished.controller import TTLAfterFinishedController
 from kapi.machinery.checkpoint import Call
+from kapi.machinery.gvk import GroupResource
 from kapi.registry.allocators.ports import NodePorts
 from kapi.watchcache.caches import Caches
 
@@ -46,6 +53,12 @@ KNOWN = frozenset(
         ServiceCIDRController.name,
         ClusterRoleAggregationController.name,
         GarbageCollector.name,
+        ClaimProtectionController.name,
+        VolumeProtectionController.name,
+        PodGarbageCollector.name,
+        TTLAfterFinishedController.name,
+        TokenCleaner.name,
+        BootstrapSigner.name,
     },
 )
 
@@ -83,6 +96,12 @@ def manager_controllers(
         ResourceQuotaController(own, reactor),
         RootCAController(own, reactor, root_ca),
         ClusterRoleAggregationController(client.named(MANAGER), reactor),
+        ClaimProtectionController(own, reactor),
+        VolumeProtectionController(own, reactor),
+        PodGarbageCollector(own, caches.cache(GroupResource("", "pods")), reactor, now, call),
+        TTLAfterFinishedController(own, reactor, now),
+        TokenCleaner(own, reactor, now),
+        BootstrapSigner(own, reactor, now),
     ]
     if places is not None:
         recorder = CoreEventRecorder(own, GarbageCollector.name, now)

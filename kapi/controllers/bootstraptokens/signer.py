@@ -1,0 +1,57 @@
+"""Signs the kubeconfig in ``kube-public/cluster-info`` with each bootstrap token (upstream: ``bootstrapsigner.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
+from kapi.controllers.bootstraptokens.reconcile import CLUSTER_INFO, PUBLIC, SECRETS, expires, is_token, signed
+from kapi.machinery import status
+from kapi.machinery.time import seconds_of
+
+
+class BootstrapSigner:
+    name = "bootstrap-signer-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
+        self._secrets = client.resource("", "secrets")
+        self._maps = client.resource("", "configmaps")
+        self._now = now
+        self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle, workers=1)
+        self._unwatch: list[Callable[[], None]] = []
+
+    async def start(self) -> None:
+        self._unwatch = [
+            self._maps.watch(self._info_changed, namespace=PUBLIC, name=CLUSTER_INFO),
+            self._secrets.watch(self._secret_changed, namespace=SECRETS),
+        ]
+
+    def stop(self) -> None:
+        for unwatch in self._unwatch:
+            unwatch()
+        self._queue.stop()
+
+    def _info_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED":
+            self._queue.add(CLUSTER_INFO)
+
+    def _secret_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if is_token(obj):
+            self._queue.add(CLUSTER_INFO)
+
+    async def _handle(self, name: str) -> float | None:
+        """Comes again when the next token's time is over."""
+        try:
+            info = await self._maps.get(CLUSTER_INFO, PUBLIC)
+            secrets = [secret for secret in await self._secrets.list(SECRETS) if is_token(secret)]
+            now = seconds_of(self._now())
+            data = signed(info, secrets, now)
+            if data is not None:
+                await self._maps.update({**info, "data": data}, PUBLIC)
+        except status.NotFound:
+            return None
+        ends = [end for end in map(expires, secrets) if end is not None and end > now]
+        return min(ends) - now if ends else None

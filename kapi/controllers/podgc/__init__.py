@@ -1,0 +1,1 @@
+"""Removes pods that nobody looks after any more (upstream: ``pkg/controller/podgc``)."""

@@ -1,0 +1,45 @@
+"""Which pods use a claim, and whether the claim's finalizer has to come or may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kapi.controllers import finalizers
+
+Object = dict[str, Any]
+FINALIZER = "kubernetes.io/pvc-protection"
+
+
+def due(claim: Object) -> bool:
+    """Whether there is something to do: it goes and has the finalizer, or stays and lacks it."""
+    return bool(claim["metadata"].get("deletionTimestamp")) == finalizers.has(claim, FINALIZER)
+
+
+def used(claim: Object, pods: Iterable[Object]) -> bool:
+    return any(uses(pod, claim) for pod in pods)
+
+
+def uses(pod: Object, claim: Object) -> bool:
+    """Only a pod on a node does: the kubelet starts none with a claim that goes."""
+    spec, name = pod.get("spec") or {}, claim["metadata"]["name"]
+    if not spec.get("nodeName"):
+        return False
+    for volume in spec.get("volumes") or []:
+        if (volume.get("persistentVolumeClaim") or {}).get("claimName") == name:
+            return True
+        if volume.get("ephemeral") is not None and not is_shut_down(pod):
+            if f"{pod['metadata']['name']}-{volume['name']}" == name and _controlled(claim, pod):
+                return True
+    return False
+
+
+def is_shut_down(pod: Object) -> bool:
+    """The kubelet has ended it and asked for its removal."""
+    metadata = pod["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and metadata.get("deletionGracePeriodSeconds") == 0
+
+
+def _controlled(claim: Object, pod: Object) -> bool:
+    references = claim["metadata"].get("ownerReferences") or []
+    return any(one.get("controller") and one.get("uid") == pod["metadata"]["uid"] for one in references)

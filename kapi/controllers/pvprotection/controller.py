@@ -1,0 +1,41 @@
+"""Watches volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
+from kapi.controllers.pvprotection.reconcile import step
+from kapi.machinery import status
+
+
+class VolumeProtectionController:
+    name = "persistentvolume-protection-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime) -> None:
+        self._volumes = client.resource("", "persistentvolumes")
+        self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        self._unwatch = self._volumes.watch(self._changed)
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        self._queue.stop()
+
+    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED" and step(obj) is not None:
+            self._queue.add(obj["metadata"]["name"])
+
+    async def _handle(self, name: str) -> None:
+        try:
+            patch = step(await self._volumes.get(name))
+            if patch is not None:
+                await self._volumes.patch(name, patch)
+        except status.NotFound:
+            return

@@ -1,0 +1,22 @@
+"""Whether a volume's finalizer has to come or may go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.controllers import finalizers
+
+Object = dict[str, Any]
+FINALIZER = "kubernetes.io/pv-protection"
+
+
+def step(volume: Object) -> Object | None:
+    """The patch that is due, if any."""
+    going = bool(volume["metadata"].get("deletionTimestamp"))
+    if going != finalizers.has(volume, FINALIZER) or (going and _bound(volume)):
+        return None
+    return finalizers.changed(volume, FINALIZER, present=not going)
+
+
+def _bound(volume: Object) -> bool:
+    return (volume.get("status") or {}).get("phase") == "Bound"

@@ -1,0 +1,58 @@
+"""Watches Jobs; each that has finished comes when its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client, Object
+from kapi.client.workqueue import WorkQueue
+from kapi.controllers.ttlafterfinished.reconcile import expires
+from kapi.machinery import status
+from kapi.machinery.time import seconds_of
+
+Key = tuple[str, str]  # namespace and name
+
+
+class TTLAfterFinishedController:
+    name = "ttl-after-finished-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
+        self._jobs = client.resource("batch", "jobs")
+        self._now = now
+        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        self._unwatch = self._jobs.watch(self._changed)
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        self._queue.stop()
+
+    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED" and expires(obj) is not None:
+            self._queue.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+
+    async def _handle(self, key: Key) -> float | None:
+        namespace, name = key
+        try:
+            job = await self._jobs.get(name, namespace)
+            end = expires(job)
+            if end is None:
+                return None
+            left = end - seconds_of(self._now())
+            if left > 0:
+                return left
+            preconditions = {
+                "uid": job["metadata"]["uid"],
+                "resourceVersion": job["metadata"]["resourceVersion"],  # its time may have been prolonged
+            }
+            await self._jobs.delete(
+                name, namespace, {"propagationPolicy": "Foreground", "preconditions": preconditions}
+            )
+        except status.NotFound:
+            return None
+        return None

@@ -1,0 +1,21 @@
+"""When a Job that has finished is to go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery.time import seconds_of
+
+Object = dict[str, Any]
+
+
+def expires(job: Object) -> float | None:
+    """Unix seconds; None for a Job that runs, goes already, or stays."""
+    seconds = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
+    if seconds is None or job["metadata"].get("deletionTimestamp"):
+        return None
+    for condition in (job.get("status") or {}).get("conditions") or []:
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            since = condition.get("lastTransitionTime")
+            return None if since is None else seconds_of(since) + float(seconds)
+    return None
