@@ -55,7 +55,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"), call=call
     )
     made.metrics.add(families(made.caches))
-    store.on_request = _observe_store(made)
+    store.observe(_observe_store(made))
     settings = {
         "allow_privileged": options.misc.allow_privileged,
         "service_cluster_ip_range": options.misc.service_cluster_ip_range,

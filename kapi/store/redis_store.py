@@ -21,27 +21,26 @@ from twisted.logger import Logger
 from kapi.machinery.checkpoint import Call
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
-from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
+from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
 from kapi.store.entries import Skipped
 from kapi.store.errors import (
-    OutcomeUnknown,
     StoreError,
     StoreLoading,
     StoreUnavailable,
 )
 from kapi.store.failover import Sentinels
-from kapi.store.feed import HistoryCheck, StreamReader, written
+from kapi.store.feed import HistoryCheck, StreamReader
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, StoredObject
 from kapi.store.loading import Progress, synchronize
 from kapi.store.reading import Reading
-from kapi.store.repair import repair
 from kapi.store.replicas import Replicas, role_at
+from kapi.store.replies import Replies
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
 from kapi.store.suitability import check, tells_disk
 from kapi.store.sweeper import Due, Sweeper
-from kapi.store.writing import RECONNECT, Writing, explain, load_scripts, refusal_of
+from kapi.store.writing import Writing, load_scripts
 
 log = Logger()
 
@@ -49,8 +48,6 @@ LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _FAIL_OVER = 0.5  # seconds between attempts at most, where Sentinels choose a primary
 _STABLE = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
-_UNKNOWN = "the outcome of the write is unknown"
-_OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
 class RedisStore:
@@ -89,18 +86,21 @@ class RedisStore:
         self._pause: defer.Deferred[None] | None = None
         self._running: defer.Deferred[None] | None = None
         self._check: HistoryCheck | None = None
-        self._last_written = 0  # the revision of our latest write on this connection
-        self._repairing = False
         self.skipped = Skipped()
         self.call: Call = defer.execute  # runs what takes long
         self.resets = 0  # how often the store was found to have gone back
-        #: called with the operation, the key and the seconds it took: for metrics
-        self.on_request: Callable[[str, str, float], None] | None = None
         self._sweeper = Sweeper(self, reactor, clock)
         self._watchdog = LoopingCall(self._look)
         self._watchdog.clock = reactor
         self._writing = Writing(self._keys)
+        self._replies = Replies(
+            str(address), self._keys, self.skipped, self._writing, self._confirmation, self._drop, self._went_back
+        )
         self._reading = Reading(str(address), self._keys, self.skipped, self._current, self._confirmation)
+
+    def observe(self, on_request: Callable[[str, str, float], None]) -> None:
+        """Have it called with the operation, the key and the seconds that each write took: for metrics."""
+        self._replies.on_request = on_request
 
     @property
     def available(self) -> bool:
@@ -131,6 +131,8 @@ class RedisStore:
         """One attempt: what cannot be reached or used at the start is an error there and then."""
         if follower is not None:
             self._progress = Progress(follower, self.skipped, self.call)
+            if self.exclusive:
+                self._replies.feed = self._progress
             connection = lambda: self._connection  # noqa: E731
             self._check = HistoryCheck(self._reactor, self._keys, self._progress, connection, self._went_back)
         self._watchdog.start(LOOK, now=False)
@@ -235,6 +237,7 @@ class RedisStore:
     def _drop(self) -> None:
         """Ends all connections; what waits for them fails with StoreUnavailable."""
         self._connection = None
+        self._replies.end()
         self._connections.drop()
         if self._confirmation is not None:
             self._confirmation.detach(f"{self.address}: the connection was lost")
@@ -282,13 +285,11 @@ class RedisStore:
                 if confirmation is not None:
                     confirmation.continues(self._progress.revision)
         except (ConnectionGone, txredisapi.ResponseError) as error:
-            raise self._interpret(error) from None
+            raise self._replies.interpret(error) from None
         if self._stopping or place != self._connections.place:  # what was opened since ``_drop`` is not wanted any more
             raise StoreUnavailable(self._why)
-        connection.on_replies = self._replies
-        connection.error = OutcomeUnknown(f"{self.address}: the connection was lost; {_UNKNOWN}")
+        self._replies.begin(connection, compares=not self.exclusive and self._progress is not None)
         self._connection = connection
-        self._last_written = 0
         if not self.exclusive and self._progress is not None:
             confirmed = confirmation.reached if confirmation is not None else None
             StreamReader(reader, self._keys, self._progress, confirmed).start()
@@ -304,70 +305,6 @@ class RedisStore:
         if self._connections.end_silent():
             self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
 
-    # -- replies
-
-    def _replies(self, batch: list[tuple[Pending, Any]]) -> None:
-        """Replies on the command connection: changes go to the follower first, then the writers go on."""
-        fed, confirmation = True, self._confirmation
-        if self._progress is not None:
-            changes = written(batch)
-            if changes:
-                if self.exclusive:
-                    fed = self._progress.advance(changes)
-                    if not fed:
-                        log.error("the store's history has a gap; loading everything again")
-                        self._drop()
-                elif changes[0].revision <= self._last_written:
-                    fed = False
-                    self._went_back(f"it gave revision {changes[0].revision} again")
-                self._last_written = changes[-1].revision
-        now = time.perf_counter()
-        for pending, reply in batch:
-            deferred, write = pending
-            if write is not None:
-                self._observe(write, now)
-            if write is None:
-                if isinstance(reply, Exception):
-                    deferred.errback(self._interpret(reply))
-                else:
-                    deferred.callback(reply)
-            elif type(reply) is int and reply > 0:
-                if not fed:  # it was done, but nobody here can see it yet, or in a history that may not last
-                    deferred.errback(OutcomeUnknown(f"{self.address}: {_UNKNOWN}"))
-                elif confirmation is not None:
-                    confirmation.hold(deferred, reply)
-                else:
-                    deferred.callback(reply)
-            else:
-                self._refused(pending, reply)
-
-    def _refused(self, pending: Pending, reply: Any) -> None:
-        deferred, write = pending
-        assert write is not None
-        if not isinstance(reply, Exception):
-            if self._confirmation is not None:  # it may be about something that fail-over can lose
-                self._confirmation.hold(deferred, refusal_of(write, reply))
-            else:
-                deferred.errback(refusal_of(write, reply))
-        elif str(reply).startswith("NOSCRIPT") and self._connection is not None:
-            self._writing.send_again(self._connection, pending)
-        else:
-            error = self._interpret(reply)
-            if not str(reply).startswith(RECONNECT):
-                self._writing.refused_by_server(str(error))
-            deferred.errback(error)
-            if "target stream top item" in str(error) and not self._repairing:
-                self._repairing = True
-                defer.Deferred.fromCoroutine(self._repair())
-
-    def _observe(self, write: PendingWrite, now: float) -> None:
-        if self.on_request is None:
-            return
-        try:
-            self.on_request(_OPERATIONS[write[0]], write[1], now - write[5])
-        except Exception:
-            log.failure("counting a request to the store failed")
-
     def _went_back(self, why: str) -> None:
         """The store has lost what the follower was fed: everything is loaded again."""
         self.resets += 1
@@ -376,23 +313,6 @@ class RedisStore:
         if self._progress is not None:
             self._progress.loaded = False
         self._drop()
-
-    async def _repair(self) -> None:
-        """An entry that is not ours is in the way of all further changes."""
-        try:
-            if self._connection is not None:
-                await repair(self._connection, self._keys, self.skipped)
-        except ConnectionGone:
-            pass
-        finally:
-            self._repairing = False
-
-    def _interpret(self, error: Exception) -> StoreError:
-        """What the server or the connection said, as a store error."""
-        text = explain(error)
-        if text.startswith(RECONNECT) and self._connection is not None:
-            self._connection.abort()  # connecting anew checks the server
-        return StoreUnavailable(f"{self.address}: {text}")
 
     # -- the operations
 

@@ -284,7 +284,7 @@ class SharedServer(FeedCase):
         def observe(operation: str, key: str, seconds: float) -> None:
             raise RuntimeError("broken")
 
-        self.store.on_request = observe
+        self.store.observe(observe)
         self.assertEqual(await self.store.create("a", HEAD, TAIL), 1)
         self.assertEqual(await self.store.create("b", HEAD, TAIL), 2)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 2)
