@@ -206,6 +206,8 @@ class App(Service):
 
     def _failed(self, failure: Any) -> None:
         error = failure.value
+        if not self.running and isinstance(error, StoreError):
+            return  # somebody stopped it while it waited for the store
         if not isinstance(error, (StoreError, ConfigError, HookError)):
             log.failure("The server could not be started", failure)
         self.exit_code = 1

@@ -49,7 +49,11 @@ class Foundation:
             raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
         try:
             return external_store(
-                storage.redis_servers[0], reactor, prefix=storage.redis_prefix, min_replicas=storage.min_replicas
+                storage.redis_servers[0],
+                reactor,
+                prefix=storage.redis_prefix,
+                min_replicas=storage.min_replicas,
+                patience=options.generic.storage_initialization_timeout,
             )
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None

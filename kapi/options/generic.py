@@ -47,6 +47,12 @@ class GenericOptions(FlagSet):
             "How long the ends of watches are spread over when the server stops; 0 ends all at once.",
         )
         self.switch("shutdown-send-retry-after", False, "Answer 429 with Retry-After while shutting down.")
+        self.value(
+            "storage-initialization-timeout",
+            duration,
+            60.0,
+            "How long to wait at the start for a store that cannot be reached, or that cannot confirm writes.",
+        )
         self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
 
     def complete(self, options: Any) -> None:
@@ -67,6 +73,8 @@ class GenericOptions(FlagSet):
             errors.append("--shutdown-delay-duration can not be negative value")
         if self.shutdown_watch_termination_grace_period < 0:
             errors.append("shutdown-watch-termination-grace-period, if provided, can not be a negative value")
+        if self.storage_initialization_timeout < 0:
+            errors.append("--storage-initialization-timeout can not be negative value")
         for directive in self.strict_transport_security_directives:
             if not _DIRECTIVE.fullmatch(directive):
                 errors.append(f"--strict-transport-security-directives invalid, unknown directive {directive!r}")

@@ -152,6 +152,19 @@ class Confirmation:
         """A revision up to which all is confirmed, not older than the call.  Errs with StoreUnavailable."""
         return self._hold(Deferred(), None, False)
 
+    async def first(self, where: str) -> None:
+        """A server that can write nothing cannot start: what it makes at its start would fail bit by bit.
+
+        Raises StoreUnavailable that says what to do.
+        """
+        try:
+            await self.revision()
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"{where}: {error}; bring the servers back, or start with --redis-min-replicas=0, "
+                "which accepts that a fail-over loses writes"
+            ) from None
+
     async def at_least(self, newest: int) -> int:
         """A revision up to which all is confirmed, not older than the call; ``newest`` is what the counter has just said.
 

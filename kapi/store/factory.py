@@ -56,10 +56,13 @@ def embedded_store(
     return EmbeddedStore(directory, reactor, prefix=prefix, exclusive=exclusive)
 
 
-def external_store(url: str, reactor: Any, *, prefix: str = "kapi", min_replicas: int | None = None) -> RedisStore:
+def external_store(
+    url: str, reactor: Any, *, prefix: str = "kapi", min_replicas: int | None = None, patience: float = 0.0
+) -> RedisStore:
     """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read.
 
     ``min_replicas`` must have a write before it is acknowledged: None is 1 where Sentinels choose the primary, else 0.
+    ``patience``: seconds that the server may be away when the store is started.
     """
     try:
         address = parse(url)
@@ -67,4 +70,4 @@ def external_store(url: str, reactor: Any, *, prefix: str = "kapi", min_replicas
         raise UnsuitableStore(f"--redis-servers: {error}") from None
     if min_replicas is None:
         min_replicas = 1 if address.master else 0
-    return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas)
+    return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience)

@@ -45,13 +45,17 @@ from kapi.store.writing import Writing, load_scripts
 log = Logger()
 
 LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
+_AGAIN = (0.05, 1.0)  # seconds between attempts to connect at start
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _FAIL_OVER = 0.5  # seconds between attempts at most, where Sentinels choose a primary
 _STABLE = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
 
 
 class RedisStore:
-    """``clock`` gives unix seconds, for expiry; ``min_replicas`` must have a write before it is acknowledged."""
+    """``clock`` gives unix seconds, for expiry; ``min_replicas`` must have a write before it is acknowledged.
+
+    ``patience``: seconds that the server may be away when the store is started.
+    """
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class RedisStore:
         prefix: str = "kapi",
         exclusive: bool = False,
         min_replicas: int = 0,
+        patience: float = 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.address = address
@@ -80,6 +85,7 @@ class RedisStore:
                     reactor, lambda at: defer.Deferred.fromCoroutine(role_at(reactor, address, at))
                 )
             self._confirmation = Confirmation(reactor, self._keys, min_replicas, self._distrust, self._replicas)
+        self._patience = patience
         self._attempts = 0  # to connect, since the connection was stable
         self._stopping = False
         self._started = False
@@ -128,7 +134,7 @@ class RedisStore:
         """Takes ``launch`` back when there will be no ``start``."""
 
     async def start(self, follower: Follower | None = None) -> None:
-        """One attempt: what cannot be reached or used at the start is an error there and then."""
+        """What cannot be used is an error there and then, what cannot be reached after ``patience``."""
         if follower is not None:
             self._progress = Progress(follower, self.skipped, self.call)
             if self.exclusive:
@@ -138,22 +144,11 @@ class RedisStore:
         self._watchdog.start(LOOK, now=False)
         if self._sentinels is not None:
             self._sentinels.start()
-        deadline = self._reactor.seconds() + LOADING_PATIENCE
         try:
-            while True:
-                try:
-                    await self._connect()
-                    break
-                except StoreLoading:
-                    self._drop()
-                    if self._reactor.seconds() > deadline:
-                        raise
-                    await deferLater(self._reactor, 0.05, lambda: None)
+            await self._first_connection()
         except BaseException:
-            self._watchdog.stop()
+            self._stop_looking()
             self._drop()
-            if self._sentinels is not None:
-                self._sentinels.stop()
             raise
         self._started = True
         self._running = defer.Deferred.fromCoroutine(self._keep_connected())
@@ -161,29 +156,34 @@ class RedisStore:
         if self._check is not None:
             self._check.start()
 
-    async def _first_confirmation(self) -> None:
-        """A server that can write nothing cannot start: what it makes at its start would fail bit by bit."""
-        if self._confirmation is None:
-            return
-        try:
-            await self._confirmation.revision()
-        except StoreUnavailable as error:
-            raise StoreUnavailable(
-                f"{self.address}: {error}; bring the servers back, or start with --redis-min-replicas=0, "
-                "which accepts that a fail-over loses writes"
-            ) from None
+    async def _first_connection(self) -> None:
+        begin, delay, told = self._reactor.seconds(), _AGAIN[0], ""
+        while True:
+            try:
+                return await self._connect()
+            except StoreUnavailable as error:
+                self._drop()
+                patience = max(self._patience, LOADING_PATIENCE if isinstance(error, StoreLoading) else 0.0)
+                if self._stopping or self._reactor.seconds() - begin >= patience:
+                    raise
+                if told != (told := str(error)):
+                    log.warn("waiting for the store: {why}", why=told)
+            self._pause = deferLater(self._reactor, delay, lambda: None)
+            delay = min(2 * delay, _AGAIN[1])
+            try:
+                await self._pause
+            except defer.CancelledError:
+                if self._stopping:
+                    raise StoreUnavailable(self._why) from None
+            finally:
+                self._pause = None
 
     async def stop(self) -> None:
         self._stopping = True
         self._sweeper.stop()
         if self._check is not None:
             self._check.stop()
-        if self._watchdog.running:
-            self._watchdog.stop()
-        if self._sentinels is not None:
-            self._sentinels.stop()
-        if self._replicas is not None:
-            self._replicas.stop()
+        self._stop_looking()
         self._why = f"{self.address}: stopped"
         if self._pause is not None:
             self._pause.cancel()
@@ -196,6 +196,14 @@ class RedisStore:
         self._drop()
         if self._running is not None:
             await self._running
+
+    def _stop_looking(self) -> None:
+        if self._watchdog.running:
+            self._watchdog.stop()
+        if self._sentinels is not None:
+            self._sentinels.stop()
+        if self._replicas is not None:
+            self._replicas.stop()
 
     async def _keep_connected(self) -> None:
         while not self._stopping:
@@ -279,7 +287,7 @@ class RedisStore:
                 await confirmation.attach(connection, fence, asker, tells_disk(info))
                 confirm = confirmation.revision
                 if not self._started:
-                    await self._first_confirmation()
+                    await confirmation.first(str(self.address))
             if self._progress is not None:
                 await synchronize(reader, self._keys, self._progress, str(self.address), confirm)
                 if confirmation is not None:

@@ -6,7 +6,6 @@ import http.client
 import os
 import resource
 import signal
-import socket
 import ssl
 import stat
 import subprocess
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.server_process import ServerProcess
-from tests.store.servers import Server
+from tests.store.servers import Server, free_port
 
 pytestmark = pytest.mark.xdist_group("process")
 
@@ -79,14 +78,35 @@ def test_wrong_flags_and_files_are_lines_without_a_traceback(tmp_path: Path) -> 
     assert done.stderr == "kapi: --token-auth-file: cannot read /nonexistent: No such file or directory\n"
 
 
-def test_an_unreachable_redis_is_one_line(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    done = run(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers=redis://127.0.0.1:{port}")
+def test_an_unreachable_redis_is_waited_for_then_one_line(tmp_path: Path) -> None:
+    redis = f"redis://127.0.0.1:{free_port()}"
+    arguments = (f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={redis}")
+    done = run(*arguments, "--storage-initialization-timeout=2s")
     assert done.returncode == 1
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1 and lines[0].startswith(f"kapi: redis://127.0.0.1:{port}: cannot connect")
+    waiting, line = done.stderr.splitlines()
+    assert f"waiting for the store: {redis}: cannot connect" in waiting
+    assert line.startswith(f"kapi: {redis}: cannot connect")
+    done = run(*arguments, "--storage-initialization-timeout=0")
+    assert done.returncode == 1
+    assert [line.startswith(f"kapi: {redis}: cannot connect") for line in done.stderr.splitlines()] == [True]
+
+
+def test_who_waits_for_a_redis_can_be_stopped(tmp_path: Path) -> None:
+    redis = f"redis://127.0.0.1:{free_port()}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kapi", f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={redis}"],
+        stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        assert "waiting for the store" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
 
 
 def test_an_unsuitable_redis_is_one_line(tmp_path: Path) -> None:

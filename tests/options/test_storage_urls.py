@@ -43,3 +43,13 @@ def test_replicas(arguments: list[str], number: int | None) -> None:
 def test_wrong_replicas(arguments: list[str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Options.from_command_line(arguments)
+
+
+@pytest.mark.parametrize(("arguments", "seconds"), [([], 60.0), (["--storage-initialization-timeout=1m30s"], 90.0)])
+def test_how_long_a_store_is_waited_for_at_the_start(arguments: list[str], seconds: float) -> None:
+    assert Options.from_command_line(arguments).generic.storage_initialization_timeout == seconds
+
+
+def test_a_negative_wait() -> None:
+    with pytest.raises(ConfigError, match="--storage-initialization-timeout can not be negative"):
+        Options.from_command_line(["--storage-initialization-timeout=-1s"])

@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self, *arguments: str, sentinel: str = "", **settings: str) -> None:
         self.directory = Path(tempfile.mkdtemp())
-        self.port = free_port()
+        self.port = int(settings.pop("port", 0)) or free_port()
         binary = os.environ.get("KAPI_TEST_REDIS_SERVER") or find_binary()
         lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.directory}", 'save ""', sentinel]
         lines += [f"{name.replace('_', '-')} {value}" for name, value in settings.items()]

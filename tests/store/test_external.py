@@ -27,6 +27,10 @@ from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.servers import Server, free_port
 
 
+async def pause(seconds: float) -> None:
+    await deferLater(reactor, seconds, lambda: None)
+
+
 class ExternalCase(TestCase):
     timeout = 60
 
@@ -90,6 +94,38 @@ class Refusals(ExternalCase):
 
     async def test_unreachable(self) -> None:
         self.assertIn("cannot connect", await self.refused(f"redis://127.0.0.1:{free_port()}", StoreUnavailable))
+
+    async def test_one_that_comes_late_is_waited_for(self) -> None:
+        port, recorder = free_port(), Recorder()
+        store = external_store(f"redis://127.0.0.1:{port}", reactor, patience=30)
+        self.addCleanup(store.stop)
+        starting = defer.Deferred.fromCoroutine(store.start(recorder))
+        await pause(0.2)
+        self.assertFalse(starting.called)
+        self.server(port=str(port))
+        await starting
+        await recorder.reached(await store.create("k", HEAD, TAIL))
+
+    async def test_one_that_does_not_come_is_not_waited_for_longer(self) -> None:
+        store = external_store(f"redis://127.0.0.1:{free_port()}", reactor, patience=0.3)
+        begin = reactor.seconds()
+        with self.assertRaisesRegex(StoreUnavailable, "^redis://.*: cannot connect"):
+            await store.start(Recorder())
+        self.assertGreaterEqual(reactor.seconds() - begin, 0.3)
+        await store.stop()
+
+    async def test_what_cannot_be_used_is_not_waited_for(self) -> None:
+        store = external_store(self.server(maxmemory_policy="allkeys-lru").url, reactor, patience=1000)
+        with self.assertRaises(UnsuitableStore):
+            await store.start(Recorder())
+
+    async def test_who_waits_for_it_can_be_stopped(self) -> None:
+        store = external_store(f"redis://127.0.0.1:{free_port()}", reactor, patience=1000)
+        starting = defer.Deferred.fromCoroutine(store.start(Recorder()))
+        await pause(0.2)
+        await store.stop()
+        with self.assertRaises(StoreUnavailable):
+            await starting.addTimeout(5, reactor)
 
     async def test_too_old(self) -> None:
         class Old(protocol.Protocol):

@@ -138,6 +138,12 @@ class FailOver(ReplicatedCase):
         role = ask(servers.primary.port, "INFO", "replication", login=("kapi", "pw"))
         self.assertIn(b"role:master", role)
 
+    async def test_a_server_that_starts_meanwhile_waits_for_its_end(self) -> None:
+        servers, recorder = self.replicated(2), Recorder()
+        servers.primary.process.kill()
+        store = await self.connected(servers.url, recorder, patience=40)
+        await recorder.reached(await store.create("core/things/ns/a", HEAD, TAIL))
+
     async def test_a_replica_and_a_sentinel_that_end_fail_no_write(self) -> None:
         servers = self.replicated(2)
         store = await self.connected(servers.url)
