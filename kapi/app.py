@@ -45,18 +45,21 @@ _WATCHES = 5.0  # seconds for watches that were ended
 
 
 class App(Service):
-    """One API server process."""
+    """One API server process.  ``listener`` is the socket to serve when it is somebody else who has bound it."""
 
     exit_code = 0
 
-    def __init__(self, options: Options, reactor: Any, foundation: Foundation) -> None:
+    def __init__(
+        self, options: Options, reactor: Any, foundation: Foundation, listener: socket.socket | None = None
+    ) -> None:
         self.options = options
         self.reactor = reactor
         self._foundation = foundation
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.url = ""
         self.kubeconfig = foundation.directory / "admin.kubeconfig"
-        self._socket: socket.socket | None = None
+        self.announce: Callable[[], object] = self._print
+        self._socket = listener
         self._port: Port | None = None
         self._starting: Deferred[None] | None = None
         self._stopping: Deferred[None] | None = None
@@ -74,10 +77,11 @@ class App(Service):
         directory, store = self._foundation.directory, self._foundation.store
         serving = self.options.serving
         raise_file_limit()
-        try:
-            self._socket = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)
-        except ListenError as error:
-            raise ConfigError(f"--secure-port: {error}") from None
+        if self._socket is None:
+            try:
+                self._socket = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)
+            except ListenError as error:
+                raise ConfigError(f"--secure-port: {error}") from None
         self.port = self._socket.getsockname()[1]
         self.advertise = self.options.generic.advertise_address or default_address(serving.bind_address)
         keys = Path(serving.cert_dir).absolute() if serving.cert_dir else directory / "pki"
@@ -163,6 +167,9 @@ class App(Service):
             raise first.subFailure.value from None  # type: ignore[misc]
         self._settle()
         notify("READY=1")
+        self.announce()
+
+    def _print(self) -> None:
         print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
 
     def _write_kubeconfig(self) -> None:

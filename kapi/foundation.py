@@ -14,20 +14,24 @@ from typing import Any
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.store.errors import UnsuitableStore
-from kapi.store.factory import embedded_store, external_store
+from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store
 from kapi.store.private_files import make_private
 from kapi.store.redis_store import RedisStore
 
 
 class Foundation:
-    """The data directory, which no other kapi may use from now on, and the store.  Raises ConfigError."""
+    """The data directory, which no other kapi may use from now on, and the store.  Raises ConfigError.
 
-    def __init__(self, options: Options, reactor: Any) -> None:
+    ``shared`` is that of a worker process: its supervisor holds the directory and runs the embedded store's server.
+    """
+
+    def __init__(self, options: Options, reactor: Any, *, shared: bool = False) -> None:
+        self._shared = shared
         self.directory = Path(options.storage.data_dir).absolute()
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self.directory, 0o700)
-            self._lock: int | None = self._take_lock()
+            self._lock: int | None = None if shared else self._take_lock()
         except OSError as error:
             raise ConfigError(f"--data-dir: {self.directory}: {error.strerror or error}") from None
         self.store = self._make_store(options, reactor)
@@ -44,6 +48,8 @@ class Foundation:
     def _make_store(self, options: Options, reactor: Any) -> RedisStore:
         storage = options.storage
         if storage.embedded:
+            if self._shared:
+                return shared_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
             return embedded_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
         if len(storage.redis_servers) > 1:
             raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
@@ -69,6 +75,20 @@ class Foundation:
             self.store.launch()
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
+
+    async def start_server(self) -> None:
+        """Only the embedded store's server, for others to use.  Raises StoreError."""
+        if isinstance(self.store, EmbeddedStore):
+            await self.store.server.start()
+
+    def supervise_server(self) -> None:
+        """It serves well: from now on it is started again when it ends."""
+        if isinstance(self.store, EmbeddedStore):
+            self.store.server.supervise()
+
+    async def stop_server(self) -> None:
+        if isinstance(self.store, EmbeddedStore):
+            await self.store.server.stop()
 
     def abandon(self) -> None:
         """Takes everything back; the store was not started."""

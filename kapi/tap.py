@@ -14,12 +14,13 @@ from twisted.python import usage
 
 from kapi.clock import use_monotonic_clock
 from kapi.foundation import Foundation
-from kapi.options.errors import ConfigError
+from kapi.options.errors import ConfigError, complain
 from kapi.options.options import Options as Flags
 from kapi.options.options import help_text
 
 if TYPE_CHECKING:
     from kapi.app import App
+    from kapi.workers.supervisor import Supervisor
 
 _CONFIG = "--config-file"
 
@@ -53,7 +54,7 @@ def expand(arguments: Sequence[str]) -> list[str]:
     return [flag for file in files for flag in flags_from_file(file)] + rest
 
 
-def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, stays: bool = False) -> App:
+def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, stays: bool = False) -> App | Supervisor:
     """The service.  Writes what is wrong to stderr and raises SystemExit.
 
     ``stays``: this very process will serve, so its store may begin to start at once; twistd may fork before that.
@@ -70,34 +71,35 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, st
         from twisted.internet import reactor
     use_monotonic_clock(reactor)
     try:
-        options = Flags.from_command_line(expand(arguments))
+        arguments = expand(arguments)
+        options = Flags.from_command_line(arguments)
         foundation = Foundation(options, reactor)
         if stays:
             foundation.launch()
-        app = _prepared(options, reactor, foundation)
+        app = _prepared(options, arguments, reactor, foundation)
     except ConfigError as error:
         complain(error)
         raise SystemExit(1) from None
-    app.on_failure = lambda error: complain(error)
+    app.on_failure = complain
     return app
 
 
-def _prepared(options: Flags, reactor: Any, foundation: Foundation) -> App:
+def _prepared(options: Flags, arguments: Sequence[str], reactor: Any, foundation: Foundation) -> App | Supervisor:
+    app: App | Supervisor
     try:
-        from kapi.app import App  # two thirds of all modules: the store's server starts meanwhile
+        if options.processes.workers > 1:
+            from kapi.workers.supervisor import Supervisor
 
-        app = App(options, reactor, foundation)
+            app = Supervisor(options, arguments, reactor, foundation)
+        else:
+            from kapi.app import App  # two thirds of all modules: the store's server starts meanwhile
+
+            app = App(options, reactor, foundation)
         app.prepare()
     except BaseException:
         foundation.abandon()
         raise
     return app
-
-
-def complain(error: Exception) -> None:
-    for message in str(error).splitlines():
-        sys.stderr.write(f"kapi: {message}\n")
-    sys.stderr.flush()
 
 
 class Options(usage.Options):
@@ -114,7 +116,7 @@ class Options(usage.Options):
         self.arguments = list(sys.argv[1:] if options is None else options)
 
 
-def makeService(options: Options) -> App:
+def makeService(options: Options) -> App | Supervisor:
     """Called by twistd, and by ``etc/kapi.tac``."""
     from twisted.internet import reactor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 
@@ -11,6 +12,13 @@ class ConfigError(Exception):
     def __init__(self, *messages: str) -> None:
         super().__init__("\n".join(messages))
         self.messages: Sequence[str] = messages
+
+
+def complain(error: Exception) -> None:
+    """Writes it to stderr."""
+    for message in str(error).splitlines():
+        sys.stderr.write(f"kapi: {message}\n")
+    sys.stderr.flush()
 
 
 def read_file(path: str, flag: str) -> bytes:

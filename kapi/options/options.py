@@ -18,6 +18,7 @@ from kapi.options.generic import GenericOptions
 from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
 from kapi.options.misc import MiscOptions
+from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
 from kapi.options.storage import StorageOptions
 
@@ -29,6 +30,7 @@ class Options:
         self.generic = GenericOptions()
         self.storage = StorageOptions()
         self.serving = ServingOptions()
+        self.processes = ProcessOptions()
         self.audit = AuditOptions()
         self.features = FeatureOptions()
         self.authentication = AuthenticationOptions()

@@ -46,14 +46,14 @@ class EmbeddedStore(RedisStore):
         await self.server.stop()
 
 
-def embedded_store(
-    directory: str | Path, reactor: Any, *, prefix: str = "kapi", exclusive: bool = True
-) -> EmbeddedStore:
-    """The store in a data directory.
+def embedded_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi") -> EmbeddedStore:
+    """The store in a data directory, whose server starts and ends with it."""
+    return EmbeddedStore(directory, reactor, prefix=prefix)
 
-    ``exclusive`` False when worker processes share it through ``server.socket_path``.
-    """
-    return EmbeddedStore(directory, reactor, prefix=prefix, exclusive=exclusive)
+
+def shared_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi") -> RedisStore:
+    """The same for one of several processes: somebody else starts and ends its server."""
+    return RedisStore(Address(path=EmbeddedValkey(directory, reactor).socket_path), reactor, prefix=prefix)
 
 
 def external_store(

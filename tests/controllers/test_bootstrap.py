@@ -21,13 +21,13 @@ class Bootstrap(TestCase):
     async def start(self) -> MemoryAPI:
         api = MemoryAPI()
         install(api.registry, ["10.0.0.0/24"], (30000, 32767))
-        self.leases = ServerLeases(api.store, api.caches.cache(LEASES, {}, False), api.clock.seconds)
         await api.caches.start()
         self.api = api
         return api
 
     def server(self, address: str, port: int = 6443) -> BootstrapController:
         api = self.api
+        leases = ServerLeases(api.store, api.caches.cache(LEASES, {}, False), api.clock.seconds)
         made = BootstrapController(
             api.registry.client,
             api.clock,
@@ -35,7 +35,7 @@ class Bootstrap(TestCase):
             address=address,
             port=port,
             now=api.environment.now,
-            leases=self.leases,
+            leases=leases,
         )
         return made
 
@@ -98,6 +98,20 @@ class Bootstrap(TestCase):
         api.turn(SECONDS + 1)
         await self.wait(first.run_once())
         self.assertEqual(self.addresses(), ["192.0.2.1"])
+
+    async def test_a_process_that_ends_leaves_the_address_to_those_that_share_it(self) -> None:
+        api = await self.start()
+        first, second = self.server("192.0.2.1"), self.server("192.0.2.1")
+        other = self.server("192.0.2.2")
+        for server in (first, second, other):
+            await self.wait(server.run_once())
+        await self.wait(second.stop())
+        self.assertEqual(self.addresses(), ["192.0.2.1", "192.0.2.2"])
+        await self.wait(first.stop())
+        self.assertEqual(self.addresses(), ["192.0.2.2"])
+        api.turn(SECONDS + 1)
+        await self.wait(other.run_once())
+        self.assertEqual(self.addresses(), ["192.0.2.2"])
 
 
 class Plans(TestCase):

@@ -95,7 +95,7 @@ class BootstrapController:
             return
         try:
             await self._leases.end(self._address)
-            others = [address for address in self._leases.addresses() if address != self._address]
+            others = self._leases.addresses(others=True)
             if others:
                 await self._publish(others)
         except (status.StatusError, StoreError) as error:

@@ -1,4 +1,4 @@
-"""Which servers share the store now: each renews an entry under its address, which expires when it no longer does.
+"""Which servers share the store now: each process renews an entry with its address, which expires when it no longer does.
 
 Upstream: ``pkg/controlplane/reconcilers/lease.go``.  A server that has the store for itself needs none of this.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 from kapi.codecs.split import encode_halves
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.uid import new_uid
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
 from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
@@ -20,25 +21,40 @@ _PREFIX = "core/masterleases//"
 
 
 class ServerLeases:
-    """``cache`` is the watch cache of the entries, ``clock`` gives unix seconds."""
+    """``cache`` is the watch cache of the entries, ``clock`` gives unix seconds.
+
+    Several processes may serve one address: each has an entry of its own, so that one that ends does not take the address
+    with it.
+    """
 
     def __init__(self, store: Store, cache: Cache, clock: Callable[[], float]) -> None:
+        self._process = new_uid()
         self._store = store
         self._cache = cache
         self._clock = clock
 
-    def addresses(self) -> list[str]:
-        """The addresses of the servers that are alive."""
+    def addresses(self, *, others: bool = False) -> list[str]:
+        """The addresses of the servers that are alive; those of ``others`` than this process."""
         now = self._clock()
         entries, _ = self._cache.list("", None)
-        return sorted(entry.name for entry in entries if entry.object.get("until", 0) > now)
+        found = set()
+        for entry in entries:
+            if entry.object.get("until", 0) > now and not (others and entry.name.endswith(self._process)):
+                found.add(entry.object.get("address", entry.name))
+        return sorted(found)
+
+    def _key(self, address: str) -> str:
+        return f"{_PREFIX}{address}-{self._process}"
 
     def _halves(self, address: str, until: float) -> Any:
-        return encode_halves({"kind": "MasterLease", "apiVersion": "v1", "metadata": {"name": address}, "until": until})
+        metadata = {"name": f"{address}-{self._process}"}
+        return encode_halves(
+            {"kind": "MasterLease", "apiVersion": "v1", "metadata": metadata, "address": address, "until": until}
+        )
 
     async def renew(self, address: str) -> None:
         """Raises StoreUnavailable."""
-        key, until = f"{_PREFIX}{address}", self._clock() + SECONDS
+        key, until = self._key(address), self._clock() + SECONDS
         halves = self._halves(address, until)
         while True:
             try:
@@ -49,10 +65,10 @@ class ServerLeases:
                     await self._store.update(key, stored.revision, *halves, expires=until)
                 return
             except (KeyExists, KeyMissing, RevisionConflict):
-                continue  # another worker of this server
+                continue  # it expired meanwhile, or an earlier attempt of ours came through after all
 
     async def end(self, address: str) -> None:
-        key = f"{_PREFIX}{address}"
+        key = self._key(address)
         stored = await self._store.get(key)
         if stored is None:
             return

@@ -1,0 +1,86 @@
+"""One of several servers on a port: what ``python -m kapi.workers.worker flags...`` runs, started by the supervisor.
+
+It is an ordinary server but for what the supervisor has: the listening socket comes as a file, the data directory is not its own,
+the store's server runs already. It ends when its standard input does, which is when the supervisor is gone.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.main import CONNECTION_DONE
+
+LISTENER = 3  # the listening socket's file descriptor
+READY = b"ready"  # the line on standard output that tells the supervisor so
+
+
+class Lifeline:
+    """Calls ``ended`` once nobody holds the other end of standard input any more."""
+
+    def __init__(self, reactor: Any, ended: Callable[[], object]) -> None:
+        self._reactor = reactor
+        self._ended = ended
+        os.set_blocking(0, False)
+        reactor.addReader(self)
+
+    def fileno(self) -> int:
+        return 0
+
+    def logPrefix(self) -> str:
+        return "supervisor"
+
+    def doRead(self) -> Exception | None:
+        """Nobody writes to it: what there is to read is the end."""
+        try:
+            return None if os.read(0, 4096) else CONNECTION_DONE
+        except BlockingIOError:
+            return None
+
+    def connectionLost(self, reason: Any) -> None:
+        """The supervisor is gone, or the reactor lets go of everything in its end."""
+        if self._reactor.running:
+            self._ended()
+
+
+def main() -> None:
+    gc.disable()  # as in kapi.__main__
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's business, which ends us in order
+    from twisted.internet import reactor as installed
+    from twisted.logger import globalLogBeginner
+
+    from kapi.app import App
+    from kapi.clock import use_monotonic_clock
+    from kapi.foundation import Foundation
+    from kapi.options.errors import ConfigError, complain
+    from kapi.options.options import Options
+    from kapi.server.logging import observer
+
+    reactor: Any = installed
+    use_monotonic_clock(reactor)
+    os.umask(0o077)
+    try:
+        options = Options.from_command_line(sys.argv[1:])
+        foundation = Foundation(options, reactor, shared=True)
+        app = App(options, reactor, foundation, listener=socket.socket(fileno=LISTENER))
+        app.prepare()
+    except ConfigError as error:
+        complain(error)
+        sys.exit(1)
+    app.on_failure = complain
+    app.announce = lambda: os.write(1, READY + b"\n")
+    globalLogBeginner.beginLoggingTo([observer(options.logs.v, sys.stderr)], redirectStandardIO=False)
+    Lifeline(reactor, reactor.stop)
+    app.startService()
+    reactor.addSystemEventTrigger("before", "shutdown", app.stopService)
+    reactor.run()
+    sys.exit(app.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Several processes on one port: they serve the same objects, and none of them is missed when it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kapi.testing.process import KapiProcess
+
+pytestmark = pytest.mark.xdist_group("process")
+
+
+def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:
+    """The processes that ``pid`` has started and whose command line names that module."""
+    found = set()
+    for directory in Path("/proc").iterdir():
+        try:
+            parent = (
+                int((directory / "stat").read_text().rpartition(")")[2].split()[1]) if directory.name.isdigit() else 0
+            )
+            if parent == pid and name in (directory / "cmdline").read_text():
+                found.add(int(directory.name))
+        except (OSError, IndexError):
+            continue  # it has just ended
+    return found
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+
+
+def ask(server: KapiProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    """Over a connection of its own."""
+    context = ssl.create_default_context(cafile=str(server.authority))
+    context.load_cert_chain(server.data / "pki" / "admin.crt", server.data / "pki" / "admin.key")
+    host = server.url.removeprefix("https://")
+    connection = http.client.HTTPSConnection(host, context=context, timeout=30)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def clients(server: KapiProcess) -> Iterator[list[str]]:
+    """Two that connect again and again; what went wrong for them."""
+    wrong: list[str] = []
+    done = threading.Event()
+
+    def run() -> None:
+        while not done.is_set():
+            try:
+                code, answer = ask(server, "GET", "/api/v1/namespaces/default")
+                if code != 200:
+                    wrong.append(f"{code} {answer!r}")
+            except OSError as error:
+                wrong.append(repr(error))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield wrong
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def pid_of(server: KapiProcess) -> int:
+    assert server.process is not None
+    return server.process.pid
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[KapiProcess]:
+    with KapiProcess("--workers=2", f"--audit-log-path={tmp_path}/audit.log", *audit_policy(tmp_path)) as started:
+        yield started
+
+
+def audit_policy(directory: Path) -> list[str]:
+    policy = directory / "policy.yaml"
+    policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+    return [f"--audit-policy-file={policy}"]
+
+
+def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: KapiProcess, tmp_path: Path) -> None:
+    assert len(children(pid_of(server))) == 2
+    maps = "/api/v1/namespaces/default/configmaps"
+    for number in range(20):
+        assert ask(server, "POST", maps, {"metadata": {"name": f"m{number}"}})[0] == 201
+        assert ask(server, "GET", f"{maps}/m{number}")[0] == 200
+    logs = [tmp_path / "audit.log", tmp_path / "audit.2.log"]
+    entries = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    read = [
+        entry["objectRef"]["name"]
+        for entry in entries
+        if entry["verb"] == "get"
+        and entry["objectRef"]["resource"] == "configmaps"
+        and entry["stage"] == "ResponseComplete"
+    ]
+    assert {f"m{number}" for number in range(20)} <= set(read)
+
+
+def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: KapiProcess) -> None:
+    before = children(pid_of(server))
+    os.kill(min(before), signal.SIGKILL)
+    until(lambda: min(before) not in children(pid_of(server)))
+    with clients(server) as wrong:
+        until(lambda: len(children(pid_of(server)) - before) == 1)
+        time.sleep(1)  # until the new one takes connections
+    assert not wrong
+
+
+def test_workers_are_replaced_without_a_refused_connection(server: KapiProcess) -> None:
+    before = children(pid_of(server))
+    with clients(server) as wrong:
+        os.kill(pid_of(server), signal.SIGUSR2)
+        until(lambda: len(now := children(pid_of(server))) == 2 and not now & before)
+    assert not wrong
+    assert server.end() == 0
+
+
+def test_workers_end_when_their_supervisor_is_killed(server: KapiProcess) -> None:
+    workers = children(pid_of(server))
+    server.end(signal.SIGKILL)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def test_what_is_wrong_with_the_flags_is_told_once(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.crt"
+    broken.write_text("nonsense")
+    server = KapiProcess("--workers=3", f"--tls-cert-file={broken}", f"--tls-private-key-file={broken}")
+    with pytest.raises(RuntimeError) as caught:
+        server.start()
+    lines = str(caught.value).splitlines()[1:]
+    assert len(lines) == 1 and lines[0].startswith("kapi: serving certificate:")
+    with pytest.raises(RuntimeError, match="--workers must be at least 1"):
+        KapiProcess("--workers=0").start()
