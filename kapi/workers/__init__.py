@@ -1,7 +1,7 @@
-"""Several processes that serve one port from one store (``--workers``).
+"""Several processes that serve one port from one store, ``--workers`` (upstream: none, a Go process uses all cores).
 
-kube-apiserver uses all cores by goroutines; Python needs a process for each. Here belongs what starts, watches and replaces them:
-``supervisor.py`` is the parent, which holds the listening socket, the data directory and the embedded store and serves nothing;
-``worker.py`` is what it starts, an ordinary server on that socket and that store. What several servers on one store need from
-each other (leases, elections, confirmed reads) is not here: they are several servers like any others.
+Here belongs what starts, watches and replaces them.  The supervisor is the parent, which holds the listening socket, the data
+directory and the embedded store's server and serves nothing; a worker is an ordinary server on that socket and that store.  Not
+here: what several servers on one store need from each other (leases, elections, confirmed reads), wherever they run.
+Start reading with ``supervisor.py`` and ``worker.py``.
 """
