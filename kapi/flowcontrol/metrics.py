@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -13,7 +13,6 @@ from kapi.flowcontrol.usage import Ratios, Usage
 from kapi.machinery.meters import Counter, Histogram, cumulative
 
 if TYPE_CHECKING:
-    from kapi.flowcontrol.controller import FlowController
     from kapi.flowcontrol.fair_queues import Request
     from kapi.flowcontrol.level import PriorityLevel
 
@@ -46,11 +45,20 @@ _USAGE: tuple[tuple[str, str, tuple[tuple[str, Callable[[Usage], Ratios]], ...]]
 )
 
 
+class Levels(Protocol):
+    """What is looked at when somebody scrapes: the controller's."""
+
+    levels: dict[str, PriorityLevel]
+    fair_fraction: float
+
+    def seconds(self) -> float: ...
+
+
 class Meter(Collector):
     """Plain numbers, made into metrics when somebody scrapes.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.controller: FlowController | None = None
+        self.controller: Levels | None = None
         self._tallies: dict[tuple[str, str], Tally] = {}
         self._rejected = Counter(
             _PREFIX + "rejected_requests_total",

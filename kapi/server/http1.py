@@ -24,7 +24,7 @@ from kapi.server.limits import (
 from kapi.server.request import APIRequest
 
 if TYPE_CHECKING:
-    from kapi.server.http import Connections
+    from kapi.server.connection_owner import ConnectionOwner
 
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
 _LENGTH = frozenset({b"content-length", b"Content-Length", b"CONTENT-LENGTH"})
@@ -67,7 +67,7 @@ class Channel(http.HTTPChannel):
     totalHeadersSize = HEADER_BYTES
     maxHeaders = HEADERS
     requestFactory: type[APIRequest]
-    owner: Connections
+    owner: ConnectionOwner
     leave_soon = False  # as for HTTP/2, where it matters
     single_write = True  # see APIRequest.write
     _since = 0.0  # reactor seconds; 0 while a request is being answered

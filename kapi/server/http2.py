@@ -21,7 +21,7 @@ from kapi.request.target import origin_form
 from kapi.server.limits import BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, LEAVE_TIMEOUT, PEER_TIMEOUT
 
 if TYPE_CHECKING:
-    from kapi.server.http import Connections
+    from kapi.server.connection_owner import ConnectionOwner
 
 log = Logger()
 _PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
@@ -38,7 +38,7 @@ class Http2(H2Connection):
     that are over, and goes on after it has given up the connection.
     """
 
-    owner: Connections
+    owner: ConnectionOwner
     leave_soon = False  # after the next answer
     _last_stream: int | None = None  # what GOAWAY said: later streams are not served
     _idle_since = 0.0  # reactor seconds; 0 while there are streams

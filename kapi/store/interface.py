@@ -8,11 +8,8 @@ takes exactly one revision and makes exactly one change; revisions have no gaps.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from kapi.store.entries import Skipped
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 CREATED = "c"
 UPDATED = "u"
@@ -58,13 +55,28 @@ class Follower(Protocol):
         """Further changes, in order and without gaps; at most once a reactor turn when many writes run."""
 
 
+class SkippedEntries(Protocol):
+    """What is in the store and no kapi wrote."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """By where it is."""
+
+    @property
+    def total(self) -> int: ...
+
+    def add(self, where: str, name: bytes, why: object) -> None:
+        """Once more: it is counted, and named in the log if it is new."""
+
+
 class Store(Protocol):
     """Create, compare-and-swap, delete, get; and a feed of everything."""
 
     #: True when no other process writes: then a change reaches the follower before its write is acknowledged.
     exclusive: bool
-    #: what is in the store and was not written by kapi
-    skipped: Skipped
+    @property
+    def skipped(self) -> SkippedEntries: ...
+
     #: how often the store was found to have lost what it had fed us
     resets: int
 

@@ -1,0 +1,20 @@
+"""What a connection knows of the listening port it came from (``kapi.server.http``)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kapi.server.connection_errors import ConnectionErrors
+from kapi.server.runner import RequestRunner
+
+
+class ConnectionOwner(Protocol):
+    """``now``: reactor seconds, as of the last sweep over all connections."""
+
+    now: float
+    closing: bool
+    max_streams: int
+    #: connections on which something has a deadline
+    watched: set[Any]
+    errors: ConnectionErrors
+    runner: RequestRunner
