@@ -11,18 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from kapi.client.config_error import ConfigError as ConfigError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator
 
 DEFAULT_USER_AGENT = "kapi-client"
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10  # client-go's
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be used.  ``file`` and ``field`` say which part; the text never quotes a credential."""
-
-    def __init__(self, why: str, *, file: str = "", field: str = "") -> None:
-        self.why, self.file, self.field = why, file, field
-        super().__init__(": ".join(part for part in (file, field, why) if part))
 
 
 @dataclass(frozen=True, slots=True)

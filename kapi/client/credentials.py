@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from kapi.client.config_error import ConfigError
+
 REREAD = 60.0  # seconds after which a token's file is read again
 Header = tuple[bytes, bytes]
 
@@ -78,8 +80,6 @@ class TokenFile(Static):
                 token = self._path.read_text().strip()
             except OSError as error:
                 if self._read_at is None:
-                    from kapi.client.config import ConfigError
-
                     raise ConfigError(error.strerror or str(error), file=str(self._path), field="tokenFile") from None
             else:
                 self._headers = [(b"Authorization", b"Bearer " + token.encode())] if token else []

@@ -74,6 +74,7 @@ class Store(Protocol):
 
     #: True when no other process writes: then a change reaches the follower before its write is acknowledged.
     exclusive: bool
+
     @property
     def skipped(self) -> SkippedEntries: ...
 

@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -58,3 +59,14 @@ def test_terms_of_the_glossary_exist() -> None:
     }
     assert len(terms) > 15
     assert terms - classes == set()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Also not for annotations alone, and not inside of functions: each module can be read after those it names."""
+    graph = grimp.build_graph("kapi", cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) & graph.modules for module in graph.modules}
+    while free := {module for module, others in imported.items() if not others}:
+        imported = {module: others - free for module, others in imported.items() if module not in free}
+    while free := imported.keys() - set().union(*imported.values()):  # what only leads to a circle
+        imported = {module: others for module, others in imported.items() if module not in free}
+    assert imported == {}

@@ -1,0 +1,11 @@
+"""What is wrong with a client's configuration."""
+
+from __future__ import annotations
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used.  ``file`` and ``field`` say which part; the text never quotes a credential."""
+
+    def __init__(self, why: str, *, file: str = "", field: str = "") -> None:
+        self.why, self.file, self.field = why, file, field
+        super().__init__(": ".join(part for part in (file, field, why) if part))
