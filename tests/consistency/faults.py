@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tests.consistency.failpoints import POINTS
-from tests.consistency.processes import Kapi
+from tests.consistency.processes import Kapi, Valkey
 from tests.consistency.proxy import MODES
-from tests.consistency.recorder import Refused
+from tests.consistency.recorder import FAILURES, order
 from tests.consistency.recorder import Valkey as Connection
 from tests.consistency.sentinel_topology import MASTER, SentinelTopology
 from tests.consistency.topology import Clock, Disk, Embedded, External, Topology
 
-_FAILURES = (OSError, EOFError, TimeoutError, Refused)
 Fault = Callable[["Faults"], Awaitable[str]]
 
 
@@ -50,6 +49,7 @@ class Faults:
                 Faults.stop_primary: 3,
                 Faults.isolate_primary: 4,
                 Faults.ask_for_failover: 6,
+                Faults.ask_one_that_is_not_heard: 4,
                 Faults.kill_replica: 2,
                 Faults.kill_sentinel: 1,
                 Faults.kill_kapi: 3,
@@ -170,23 +170,14 @@ class Faults:
         return f"stop store for {seconds:.2f} s"
 
     async def flush_scripts(self) -> str:
-        await self._order("SCRIPT", "FLUSH")
+        await order(self._external.store.port, "SCRIPT", "FLUSH")
         return "flush scripts"
 
     async def limit_memory(self) -> str:
-        await self._order("CONFIG", "SET", "maxmemory", "1mb")
+        await order(self._external.store.port, "CONFIG", "SET", "maxmemory", "1mb")
         seconds = await self._hold(0.3, 1.5)
-        await self._order("CONFIG", "SET", "maxmemory", "0")
+        await order(self._external.store.port, "CONFIG", "SET", "maxmemory", "0")
         return f"maxmemory for {seconds:.2f} s"
-
-    async def _order(self, *command: str) -> None:
-        link = Connection(self._external.store.port)
-        try:
-            await link.ask(*command)
-        except _FAILURES:
-            pass
-        finally:
-            link.close()
 
     async def fill_disk(self) -> str:
         assert isinstance(self.topology, Disk)
@@ -241,7 +232,8 @@ class Faults:
         """A former primary follows the new one, by an operator's hand, sometimes by the Sentinels'."""
         topology = self._sentinel
         if topology.primary != node and self.rng.random() < 0.8:
-            await topology.order(node, "REPLICAOF", "127.0.0.1", str(topology.announced[topology.primary]))
+            port = topology.announced[topology.primary]
+            await order(topology.nodes[node].port, "REPLICAOF", "127.0.0.1", str(port))
 
     async def kill_primary(self) -> str:
         topology, node = self._sentinel, self._sentinel.primary
@@ -300,12 +292,27 @@ class Faults:
             link.reset()
         return f"{mode} {len(lost)} Sentinels of {server.name} for {seconds:.2f} s {told}".rstrip()
 
-    async def ask_for_failover(self) -> str:
+    async def ask_one_that_is_not_heard(self) -> str:
+        """For a fail-over; the servers learn of it from the other Sentinels only."""
+        topology = self._sentinel
+        which = self.rng.randrange(len(topology.sentinels))
+        links = [link for name, link in topology.links.items() if name.endswith(f"-sentinel{which}")]
+        mode = self.rng.choice(("cut", "blackhole"))
+        for link in links:
+            link.set(mode)
+        await self._hold(0, 2)
+        told = await self.ask_for_failover(topology.sentinels[which])
+        for link in links:
+            link.set("pass")
+            link.reset()
+        return f"{told} by sentinel{which}, not heard ({mode})"
+
+    async def ask_for_failover(self, sentinel: Valkey | None = None) -> str:
         topology, node = self._sentinel, self._sentinel.primary
-        link = Connection(self.rng.choice(topology.sentinels).port)
+        link = Connection((sentinel or self.rng.choice(topology.sentinels)).port)
         try:
             await link.ask("SENTINEL", "FAILOVER", MASTER)
-        except _FAILURES as error:
+        except FAILURES as error:
             return f"no fail-over: {error}"
         finally:
             link.close()

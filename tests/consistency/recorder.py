@@ -28,6 +28,10 @@ class Refused(Exception):
     """The server answers, but with an error."""
 
 
+#: what a question to a server can fail with
+FAILURES = (OSError, EOFError, TimeoutError, Refused)
+
+
 class Valkey:
     """A connection to a Valkey server at a port or a unix socket."""
 
@@ -68,6 +72,17 @@ class Valkey:
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None
+
+
+async def order(where: int | str, *command: Any) -> None:
+    """One command on a connection of its own; nothing when nobody listens, or it is refused."""
+    link = Valkey(where)
+    try:
+        await link.ask(*command)
+    except FAILURES:
+        pass
+    finally:
+        link.close()
 
 
 class Recorder:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.consistency.processes import DURABLE, Valkey, free_port
 from tests.consistency.proxy import Proxy, to_port
-from tests.consistency.recorder import Refused
+from tests.consistency.recorder import FAILURES
 from tests.consistency.recorder import Valkey as Connection
 from tests.consistency.topology import Topology
 
@@ -19,7 +19,6 @@ MASTER = "consistency"
 DOWN_AFTER = 700  # milliseconds
 FAILOVER_TIMEOUT = 4000  # milliseconds
 _POLL = 0.1  # seconds
-_FAILURES = (OSError, EOFError, TimeoutError, Refused)
 
 
 class SentinelTopology(Topology):
@@ -105,7 +104,7 @@ class SentinelTopology(Topology):
             link = Connection(sentinel.port)
             try:
                 flat = await link.ask("SENTINEL", "MASTER", MASTER)
-            except _FAILURES:
+            except FAILURES:
                 return False
             finally:
                 link.close()
@@ -124,22 +123,12 @@ class SentinelTopology(Topology):
                 role = await link.ask("ROLE")
                 if role[0] == b"master" and len(role[2]) >= least:
                     return True
-            except _FAILURES:
+            except FAILURES:
                 pass
             finally:
                 link.close()
             await asyncio.sleep(_POLL)
         return False
-
-    async def order(self, node: int, *command: Any) -> None:
-        """A command for a store, past the proxies; nothing when it does not listen."""
-        link = Connection(self.nodes[node].port)
-        try:
-            await link.ask(*command)
-        except _FAILURES:
-            pass
-        finally:
-            link.close()
 
     async def _watch(self) -> None:
         """Follows what most Sentinels say."""
@@ -150,7 +139,7 @@ class SentinelTopology(Topology):
                 for link in links:
                     try:
                         reply = await link.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER, timeout=0.3)
-                    except _FAILURES:
+                    except FAILURES:
                         continue
                     if reply and int(reply[1]) in self.announced:
                         node = self.announced.index(int(reply[1]))
