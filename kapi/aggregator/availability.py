@@ -28,6 +28,7 @@ class Target(NamedTuple):
 
 
 PASSED = Verdict("True", "Passed", "all checks passed")
+UNREACHABLE = "FailedDiscoveryCheck"  # the reason where the server itself did not answer as it should
 
 
 def server_name(service: Object) -> str:

@@ -81,6 +81,10 @@ class APIServiceController:
         for part in (self._registration, self._availability, self._openapi):
             part.stop()
 
+    def failed(self, name: str) -> None:
+        """A request that was passed on did not reach the server of this APIService."""
+        self._availability.failed(name)
+
     def custom_changed(self, gv: GroupVersion) -> None:
         """A custom resource of a group version came or went: its APIService follows."""
         self._registration.look_at(gv)

@@ -16,17 +16,21 @@ from twisted.logger import Logger
 
 from kapi.aggregator import availability
 from kapi.aggregator.asking import Questions
-from kapi.aggregator.availability import PASSED, SERVICE_LABEL, Target, Verdict
+from kapi.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Target, Verdict
 from kapi.aggregator.backend import Backend, Backends
 from kapi.aggregator.groups import from_legacy
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
+from kapi.resources.apiregistration.apiservices import available_condition
 
 Object = dict[str, Any]
 WORKERS = 5  # servers asked at once: one that never answers holds one of them, for PROBE_TIMEOUT
 RESYNC = 30.0  # seconds between two looks at a server
+#: seconds until a server that did not answer is asked again: at first, and at most where it takes no longer to ask; upstream
+#: begins with 5 ms and ends with 30 s, which one that is silent for PROBE_TIMEOUT has here, too
+_FIRST, _LONGEST = 0.05, 0.8
 PROBE_TIMEOUT = 5.0  # seconds
 
 
@@ -55,7 +59,16 @@ class AvailabilityController:
         self._resources = resources
         self._now = now
         self._identity = identity
+        self._reactor = reactor
+        self._failures: dict[str, int] = {}  # in a row
         self._queue: WorkQueue[str] = WorkQueue(reactor, "apiservice availability", self._sync, WORKERS)
+
+    def failed(self, name: str) -> None:
+        """A request that was passed on did not reach the server: if that is news, it is looked at once."""
+        service = self._services.lister.get("", name)
+        found = available_condition(service) if service is not None else None
+        if found is not None and found.get("status") == "True":
+            self._queue.add(name)
 
     def look_at(self, name: str) -> None:
         self._queue.add(name)
@@ -67,15 +80,26 @@ class AvailabilityController:
         service = self._services.lister.get("", name)
         if service is None:
             self._backends.remove(name)
+            self._failures.pop(name, None)
             return None
+        begin = self._reactor.seconds()
         verdict = PASSED
         reference = service["spec"].get("service")
         if reference is None:
             self._backends.remove(name)
         else:
             verdict = await self._judge(service, reference)
+        longest = _LONGEST if self._reactor.seconds() - begin < _LONGEST else RESYNC
         await self._write(name, verdict)
-        return None if reference is None else RESYNC
+        return None if reference is None else self._again(name, verdict, longest)
+
+    def _again(self, name: str, verdict: Verdict, longest: float) -> float:
+        """Seconds until the next look; of what objects say events tell."""
+        if verdict.reason != UNREACHABLE:
+            self._failures.pop(name, None)
+            return RESYNC
+        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        return float(min(longest, _FIRST * 2.0 ** min(failures - 1, 20)))
 
     async def _write(self, name: str, verdict: Verdict) -> None:
         """On the APIService as it is after all the asking."""
@@ -104,7 +128,7 @@ class AvailabilityController:
         try:
             self._backends.set(name, Backend(target, service["spec"], self._identity()))
         except ValueError as error:
-            return Verdict("False", "FailedDiscoveryCheck", str(error))
+            return Verdict("False", UNREACHABLE, str(error))
         return await self._probe(service, target)
 
     async def _probe(self, service: Object, target: Target) -> Verdict:
@@ -118,10 +142,10 @@ class AvailabilityController:
             raise
         except Exception as error:  # whatever the network does
             text = f"failing or missing response from {where}: {error}"
-            return Verdict("False", "FailedDiscoveryCheck", text)
+            return Verdict("False", UNREACHABLE, text)
         if not 200 <= code < 300:
             text = f"failing or missing response from {where}: bad status from {where}: {code}"
-            return Verdict("False", "FailedDiscoveryCheck", text)
+            return Verdict("False", UNREACHABLE, text)
         try:
             found = from_legacy(orjson.loads(body))
         except Exception:  # whatever the server says instead

@@ -7,7 +7,7 @@ only by the backend's own 101.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -39,10 +39,14 @@ def unavailable() -> Response:
 
 
 class ReverseProxy:
-    """Passes requests on.  ``backends`` knows where each APIService's server is, under its name."""
+    """Passes requests on.  ``backends`` knows where each APIService's server is, under its name.
 
-    def __init__(self, reactor: Any, backends: Backends) -> None:
+    ``failed`` is told the name of one that could not be asked.
+    """
+
+    def __init__(self, reactor: Any, backends: Backends, failed: Callable[[str], None] = lambda key: None) -> None:
         self._reactor = reactor
+        self._failed = failed
         self.backends = backends
         pool = HTTPConnectionPool(reactor, persistent=True)
         pool.cachedConnectionTimeout = int(IDLE)
@@ -83,6 +87,7 @@ class ReverseProxy:
             log.info(
                 "proxy to {key} failed: {error} (audit id {audit_id})", key=key, error=error, audit_id=ctx.audit_id
             )
+            self._failed(key)
             return _bad_gateway(error)
         location = answer.headers.getRawHeaders(b"location")
         if 300 <= answer.code < 400 and location:
@@ -113,7 +118,10 @@ class ReverseProxy:
             status, headers, start = await tunnel.decided
         except CancelledError:
             raise
+        except BadHead as error:
+            return _bad_gateway(error)
         except Exception as error:
+            self._failed(key)
             return _bad_gateway(error)
         if status == 101:
             return HijackedResponse()

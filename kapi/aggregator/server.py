@@ -52,7 +52,6 @@ class AggregatorServer(GenericServer):
         certificate that other servers know us by, as it is now.
         """
         backends = Backends(reactor)
-        self._proxy = ReverseProxy(reactor, backends)
         self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
         remote: dict[GroupVersion, list[Object]] = {}
         groups = GroupIndex(
@@ -93,6 +92,7 @@ class AggregatorServer(GenericServer):
             remote=remote,
             openapi=openapi.remote,
         )
+        self._proxy = ReverseProxy(reactor, backends, controller.failed)
         for table in tables:
             table.on_change.append(group_changed)
         custom.on_change.append(controller.custom_changed)

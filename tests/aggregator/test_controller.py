@@ -221,6 +221,48 @@ class ControllerTests(SynchronousTestCase):
         self.turn()
         self.assertEqual(self.condition()["status"], "True")
 
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(round(seconds * 20)):
+            self.clock.advance(0.05)
+
+    def test_a_server_that_comes_back_is_available_within_a_second(self) -> None:
+        """However long it was away."""
+        self.test_a_missing_service_is_said_and_its_coming_is_noticed()
+        self.questions.dead.add("v1.a.example.com")
+        for away in (35, 300):
+            self.pass_time(away)
+            self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
+        asked = len(self.questions.asked)
+        self.pass_time(10)
+        self.assertLess(len(self.questions.asked) - asked, 15, "it is asked all the time")
+        self.questions.dead.clear()
+        self.pass_time(1)
+        self.assertEqual(self.condition()["status"], "True")
+        asked = len(self.questions.asked)
+        self.pass_time(29)
+        self.assertLess(len(self.questions.asked) - asked, 3)
+
+    def test_a_server_that_keeps_silent_is_asked_less_often(self) -> None:
+        """Each question takes a worker for as long as it may take."""
+        self.silence(1)
+        self.pass_time(120)
+        asked = len(self.questions.asked)
+        self.pass_time(105)
+        self.assertLessEqual(len(self.questions.asked) - asked, 4)
+
+    def test_a_request_that_does_not_reach_it_has_it_looked_at(self) -> None:
+        self.test_a_missing_service_is_said_and_its_coming_is_noticed()
+        self.questions.dead.add("v1.a.example.com")
+        self.controller.failed("v1.a.example.com")
+        self.turn()
+        self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
+        asked = len(self.questions.asked)
+        for _ in range(100):
+            self.controller.failed("v1.a.example.com")
+            self.controller.failed("v1.unknown")
+            self.turn()
+        self.assertEqual(len(self.questions.asked), asked, "that is no news")
+
     def silence(self, count: int) -> list[str]:
         """So many servers that accept connections and never answer."""
         service = {

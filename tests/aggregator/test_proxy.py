@@ -105,7 +105,8 @@ class ProxyTests(TestCase):
         self.port = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.addCleanup(self.port.stopListening)
         self.backends = Backends(reactor)
-        self.proxy = ReverseProxy(reactor, self.backends)
+        self.failed: list[str] = []
+        self.proxy = ReverseProxy(reactor, self.backends, self.failed.append)
         self.addCleanup(self.proxy.close)
         self.trust(NAME)
 
@@ -185,6 +186,9 @@ class ProxyTests(TestCase):
         yield self.port.stopListening()
         response = yield self.request(Http(b"GET", b"/", {}))
         self.assertEqual(response.status, 503)
+        self.assertEqual(self.failed, [KEY])
+        response = yield self.request(Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"SPDY/3.1"]}))
+        self.assertEqual((response.status, self.failed), (503, [KEY, KEY]))
 
     @inlineCallbacks
     def test_a_body_that_is_too_long_is_refused_and_not_passed_on_in_part(self) -> Any:
@@ -202,6 +206,7 @@ class ProxyTests(TestCase):
         self.answer(b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno")
         http = Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"SPDY/3.1"]})
         response = yield self.request(http)
+        self.assertEqual(self.failed, [])
         self.assertEqual((response.status, response.body), (403, b"no"))
         self.assertIn(b"\r\nUpgrade: SPDY/3.1\r\n", self.received)
 
