@@ -29,7 +29,7 @@ from kapi.resources.shared.metadata import validate_conditions as validate_statu
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors, not_supported
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _SPEC = Path("spec")
@@ -62,7 +62,7 @@ class _Policy(_Guarded):
     namespaced = False
     allow_unconditional_update = False
     generation_parts = ("spec",)
-    on_update = ("new", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     qualified_finalizers = False
 
     def default(self, obj: Object) -> None:
@@ -279,7 +279,7 @@ class BindingStrategy(_Guarded):
     namespaced = False
     allow_unconditional_update = False
     generation_parts = ("spec",)
-    on_update = ("new", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     qualified_finalizers = False
 
     def __init__(self, *, actions: bool) -> None:

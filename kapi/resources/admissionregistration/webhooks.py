@@ -20,7 +20,7 @@ from kapi.resources.definition import StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_port_number
 from kapi.resources.shared.rules import Errors, not_supported
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -35,7 +35,7 @@ class WebhookStrategy(PlainStrategy):
     namespaced = False
     allow_unconditional_update = False
     generation_parts = ("webhooks",)
-    on_update = ("new", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     qualified_finalizers = False
 
     def __init__(self, *, mutating: bool) -> None:

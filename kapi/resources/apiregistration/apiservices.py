@@ -17,7 +17,7 @@ from kapi.resources.shared.columns import AGE, NAME
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep_metadata
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep_metadata
 
 Object = dict[str, Any]
 #: set on a local APIService by whoever made it; "onstart" and "true" ones are the server's own
@@ -57,7 +57,7 @@ def _bundle_size(text: str) -> int:
 class APIServiceStrategy(PlainStrategy):
     namespaced = False
     qualified_finalizers = False
-    on_update = ("changed", "new", "room")
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
     allow_unconditional_update = False

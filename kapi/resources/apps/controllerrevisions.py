@@ -12,14 +12,14 @@ from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.printing import NONE, age, name, table
 from kapi.resources.shared.replicas import count, validate_counts
 from kapi.resources.shared.rules import Errors
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _DATA, _ROOT = Path("data"), Path("")
 
 
 class ControllerRevisionStrategy(PlainStrategy):
-    on_update = ("changed", "new", "room")
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         validate_counts(obj, _ROOT, errors, ("revision",))

@@ -14,7 +14,7 @@ from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
 from kapi.resources.shared.names import is_dns1123_label, is_label_key, is_port_number, subdomain_name
 from kapi.resources.shared.rules import Errors, at, check, each, enum, same, struct, unless_empty
 from kapi.resources.shared.rules import required as require
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _MANAGED_BY, _CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
@@ -60,7 +60,7 @@ _SUBSET = struct(_some_address, at("addresses", each(_ADDRESS)), at("notReadyAdd
 
 class EndpointsStrategy(PlainStrategy):
     allow_create_on_update = True
-    on_update = ("changed", "new", "room")
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
         for subset in obj.get("subsets") or []:

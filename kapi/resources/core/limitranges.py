@@ -19,7 +19,7 @@ from kapi.resources.shared.resource_names import (
     round_resource_list,
 )
 from kapi.resources.shared.rules import Errors
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _LIMITS = Path("spec").child("limits")
@@ -110,7 +110,7 @@ def _ratio(ratio: str, low: str, high: str) -> str | None:
 
 class LimitRangeStrategy(PlainStrategy):
     allow_create_on_update = True
-    on_update = ("new", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
         for item in (obj.get("spec") or {}).get("limits") or []:

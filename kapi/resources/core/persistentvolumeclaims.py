@@ -23,7 +23,7 @@ from kapi.resources.shared.persistent_volumes import BETA_CLASS, access_modes, s
 from kapi.resources.shared.quantities import ceiling, compare, is_whole
 from kapi.resources.shared.resource_names import check_resource_quantity, is_native, round_resource_list
 from kapi.resources.shared.rules import Errors, not_supported
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep
 
 Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -39,7 +39,7 @@ def _storage(claim: Object, *path: str) -> str:
 
 class PersistentVolumeClaimStrategy(PlainStrategy):
     reset_fields = ("status",)
-    on_update = ("changed", "new", "room")
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})

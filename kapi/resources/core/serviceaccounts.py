@@ -8,14 +8,14 @@ from typing import Any
 
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _ENFORCE_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
 
 class ServiceAccountStrategy(PlainStrategy):
-    on_update = ("changed", "new", "room")
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         # a reference keeps nothing but its name

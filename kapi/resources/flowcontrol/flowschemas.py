@@ -13,7 +13,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.rules import required as require
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep
 
 Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -190,7 +190,7 @@ def _shown(spec: Object) -> Object:
 
 class FlowSchemaStrategy(PlainStrategy):
     namespaced = False
-    on_update = ("new", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     generation_parts = ("spec",)
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)

@@ -13,7 +13,7 @@ from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_
 from kapi.resources.flowcontrol.mandatory import PRIORITY_LEVELS
 from kapi.resources.shared import printing
 from kapi.resources.shared.rules import Errors, not_supported
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _SPEC = Path("spec")
@@ -125,7 +125,7 @@ def _fixed(spec: Object, name: str, errors: Errors) -> None:
 
 class PriorityLevelConfigurationStrategy(PlainStrategy):
     namespaced = False
-    on_update = ("new", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     generation_parts = ("spec",)
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)

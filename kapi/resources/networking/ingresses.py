@@ -21,7 +21,7 @@ from kapi.resources.shared.names import (
 )
 from kapi.resources.shared.rules import Errors, at, check, not_supported, struct
 from kapi.resources.shared.rules import required as require
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _SPEC = Path("spec")
@@ -138,7 +138,7 @@ class IngressStrategy(PlainStrategy):
     generation_parts = ("spec",)
     empty_status: ClassVar[Object | None] = {"loadBalancer": {}}
     reset_fields = ("status",)
-    on_update = ("changed", "new", "room")
+    update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
         spec = obj.get("spec") or {}

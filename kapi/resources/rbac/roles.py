@@ -11,7 +11,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.names import path_segment_name
 from kapi.resources.shared.rbac import validate_policy_rule
 from kapi.resources.shared.rules import Errors
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 
@@ -19,7 +19,7 @@ Object = dict[str, Any]
 class RoleStrategy(PlainStrategy):
     name_rule = staticmethod(path_segment_name)
     allow_create_on_update = True
-    on_update = ("new", "room", "changed")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         for i, rule in enumerate(obj.get("rules") or []):

@@ -13,7 +13,7 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.resource_names import is_extended
 from kapi.resources.shared.rules import Errors
-from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 _SPEC = Path("spec")
@@ -23,7 +23,7 @@ class DeviceClassStrategy(PlainStrategy):
     namespaced = False
     name_rule = staticmethod(long_object_name)
     generation_parts = ("spec",)
-    on_update = ("new", "changed", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.CHANGED_METADATA, UpdateRules.TYPE)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}

@@ -26,7 +26,7 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.node_selectors import validate_node_selector
 from kapi.resources.shared.rules import Errors, not_supported, same
-from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
 Object = dict[str, Any]
 #: driver, pool, device, share
@@ -42,7 +42,7 @@ _UUID = (
 class ResourceClaimStrategy(PlainStrategy):
     empty_status: ClassVar[Object | None] = {}
     reset_fields = ("status",)
-    on_update = ("new", "changed", "room")
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.CHANGED_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
         default_claim_spec(obj.get("spec") or {})

@@ -1,8 +1,9 @@
-"""The usual strategy of a type, written as attributes: what most rooms extend (upstream: ``pkg/registry/*/*/strategy.go``)."""
+"""The usual strategy of a type, written as attributes: what most types extend (upstream: ``pkg/registry/*/*/strategy.go``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any, ClassVar
 
 from kapi.machinery import tree
@@ -15,8 +16,19 @@ from kapi.resources.shared.rules import Errors, same
 Object = dict[str, Any]
 
 
+class UpdateRules(Enum):
+    """Rules that the object of an update may have to keep."""
+
+    NEW_METADATA = "the metadata, as of a new object"
+    CHANGED_METADATA = "what may change in the metadata"
+    TYPE = "the type's own"
+
+
+_NEW_METADATA, _CHANGED_METADATA = UpdateRules.NEW_METADATA, UpdateRules.CHANGED_METADATA
+
+
 class PlainStrategy(Strategy):
-    """A type with metadata, maybe a spec and a status.  A room overrides ``default``, ``prepare``, ``check`` ...
+    """A type with metadata, maybe a spec and a status.  A type overrides ``default``, ``prepare``, ``check`` ...
 
     Class attributes say what the base does around them.
     """
@@ -29,11 +41,11 @@ class PlainStrategy(Strategy):
     empty_status: ClassVar[Object | None] = None
     #: finalizers without a domain must be standard ones
     qualified_finalizers: ClassVar[bool] = True
-    #: what an update is held against, in order: the rules for "new" and for "changed" metadata, and the "room"'s own
-    on_update: ClassVar[tuple[str, ...]] = ("changed", "room")
+    #: what an update is held against, in this order
+    update_rules: ClassVar[tuple[UpdateRules, ...]] = (_CHANGED_METADATA, UpdateRules.TYPE)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """What a room does to the object before validation; ``old`` is None on create."""
+        """What the type does to the object before validation; ``old`` is None on create."""
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         """Appends what is wrong with the object apart from metadata, on create and on update."""
@@ -68,10 +80,10 @@ class PlainStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
-        for rules in self.on_update:
-            if rules == "new":
+        for rules in self.update_rules:
+            if rules is _NEW_METADATA:
                 self._new_metadata(obj, errors)
-            elif rules == "changed":
+            elif rules is _CHANGED_METADATA:
                 validate_metadata_update(obj, old, errors, qualified_finalizers=self.qualified_finalizers)
             else:
                 self.check_update(obj, old, errors, ctx)
@@ -79,14 +91,14 @@ class PlainStrategy(Strategy):
 
 
 class PlainStatusStrategy(Strategy):
-    """A status subresource: everything but the status, and what the room says, stays as it was."""
+    """A status subresource: everything but the status, and what the type says, stays as it was."""
 
     reset_fields: tuple[str, ...] = ("spec",)
     #: top-level parts a status write never changes
     kept: ClassVar[tuple[str, ...]] = ("spec",)
     #: labels, annotations, finalizers and owners stay as well
     keeps_metadata: ClassVar[bool] = False
-    #: the room asks what is wrong with the metadata, beside what is asked for every type
+    #: the type asks what is wrong with the metadata, besides what is asked for every type
     judges_metadata: ClassVar[bool] = True
 
     def __init__(self, parent: Strategy) -> None:
@@ -98,7 +110,7 @@ class PlainStatusStrategy(Strategy):
         self.parent.default(obj)
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """What a room does beside keeping parts."""
+        """What the type does besides keeping parts."""
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         """Appends what is wrong with the new status."""
