@@ -19,8 +19,8 @@ Object = dict[str, Any]
 Post = Callable[[Mapping[str, Any], Object, float], Awaitable[Object]]
 
 _TIMEOUT = 30.0
-_REMEMBERED = 4096  # conversions; a list of more objects is remembered while it is being answered
-_MOST = 100_000
+_CACHE_SIZE = 4096  # conversions; a list of more objects is remembered while it is being answered
+_MAX_CACHE_SIZE = 100_000
 _REVIEWS = ("v1", "v1beta1")
 
 
@@ -80,9 +80,9 @@ class WebhookConverter:
         for (key, original), result in zip(wanted.items(), converted, strict=True):
             self._known[key] = _checked(original, result, api_version, name)
         # who asked wants these together with what it has used already
-        room = max(_REMEMBERED, min(self._used + len(wanted), _MOST))
+        capacity = max(_CACHE_SIZE, min(self._used + len(wanted), _MAX_CACHE_SIZE))
         self._used = 0
-        while len(self._known) > room:
+        while len(self._known) > capacity:
             self._known.popitem(last=False)
 
     async def _ask(self, objects: list[Object], api_version: str, name: str) -> list[Object]:

@@ -19,8 +19,8 @@ from OpenSSL import crypto
 from kapi.authentication.interface import AuthenticationError
 from kapi.request.context import RequestContext
 
-_REMEMBERED = 2048
-_LARGEST_SHARED = 8192  # bytes of a certificate that is remembered
+_CACHE_SIZE = 2048
+_MAX_CACHED_BYTES = 8192  # bytes of a certificate that is remembered
 _RECHECK = 60.0  # seconds
 
 
@@ -67,7 +67,7 @@ class CertificateAuthority:
         issuers = [certificate.to_cryptography() for certificate in path]
         if not all(_for_clients(issuer) for issuer in issuers[1:]):
             raise AuthenticationError("x509: certificate specifies an incompatible key usage")
-        if len(self._verified) >= _REMEMBERED:
+        if len(self._verified) >= _CACHE_SIZE:
             self._verified.clear()
         until = min(certificate.not_valid_after_utc.timestamp() for certificate in issuers)
         end = leaf.not_valid_after_utc.timestamp()
@@ -114,10 +114,10 @@ def _as_cryptography(certificate: Any) -> x509.Certificate:
     if isinstance(certificate, x509.Certificate):
         return certificate
     der = crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate)
-    return _parsed(der) if len(der) <= _LARGEST_SHARED else x509.load_der_x509_certificate(der)
+    return _parsed(der) if len(der) <= _MAX_CACHED_BYTES else x509.load_der_x509_certificate(der)
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+@functools.lru_cache(maxsize=_CACHE_SIZE)
 def _parsed(der: bytes) -> x509.Certificate:
     """One object for all connections of a client: a thousand watches of one controller hold its certificate once."""
     return x509.load_der_x509_certificate(der)

@@ -13,7 +13,7 @@ from kapi.authorization.configuration import ConfigurationError, read_tree
 from kapi.machinery.field import Path, invalid, too_many
 
 Object = dict[str, Any]
-_MOST = 64  # JWT authenticators
+_MAX_AUTHENTICATORS = 64  # JWT authenticators
 _PREFIXED: Object = {"claim": str, "prefix": str, "expression": str}
 _SHAPE: Object = {
     "jwt": [
@@ -52,8 +52,8 @@ def load_authentication(data: bytes, disallowed: Collection[str] = ()) -> Authen
     """What a file says.  ``disallowed``: the ServiceAccount issuers.  Raises ConfigurationError."""
     tree = read_tree(data, "AuthenticationConfiguration", _SHAPE)
     entries = [entry or {} for entry in tree.get("jwt") or ()]
-    if len(entries) > _MOST:
-        raise ConfigurationError(str(too_many(Path("jwt"), len(entries), _MOST)))
+    if len(entries) > _MAX_AUTHENTICATORS:
+        raise ConfigurationError(str(too_many(Path("jwt"), len(entries), _MAX_AUTHENTICATORS)))
     expressions, errors = validate_entries(entries, disallowed)
     texts = [str(error) for error in errors]
     found = AuthenticationConfiguration(entries, expressions)

@@ -17,7 +17,7 @@ from kapi.authentication.interface import (
 from kapi.request.context import RequestContext
 from kapi.request.user import UserInfo
 
-_REMEMBERED = 1024
+_CACHE_SIZE = 1024
 
 
 class UnionAuthenticator:
@@ -37,7 +37,7 @@ class UnionAuthenticator:
         if known is not None and known[0] is user:
             return known[1]
         member = with_authenticated_group(user)
-        if len(self._members) >= _REMEMBERED:
+        if len(self._members) >= _CACHE_SIZE:
             self._members.clear()
         self._members[id(user)] = (user, member)
         return member

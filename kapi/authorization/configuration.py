@@ -19,7 +19,7 @@ from kapi.machinery.shape import shape_errors
 Object = dict[str, Any]
 TYPES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1")
-_LONGEST = 30.0  # seconds a webhook may take
+_MAX_TIMEOUT = 30.0  # seconds a webhook may take
 _SHAPE: Object = {
     "authorizers": [
         {
@@ -153,7 +153,7 @@ class _Reader:
         names.add(name)
 
     def _webhook(self, tree: Object, name: str, path: Path) -> WebhookSettings:
-        timeout = self._seconds(tree, "timeout", path, _LONGEST, "must be > 0s and <= 30s")
+        timeout = self._seconds(tree, "timeout", path, _MAX_TIMEOUT, "must be > 0s and <= 30s")
         authorized = self._seconds(tree, "authorizedTTL", path, 0.0, "must be > 0s", 300.0)
         unauthorized = self._seconds(tree, "unauthorizedTTL", path, 0.0, "must be > 0s", 30.0)
         version = self._choice(tree, "subjectAccessReviewVersion", path, ("v1", "v1beta1"))

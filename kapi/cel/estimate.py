@@ -19,18 +19,18 @@ from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal,
 from kapi.cel.types import CelType
 from kapi.machinery import checkpoint
 
-MOST = 2**64 - 1
+MAX_UINT64 = 2**64 - 1
 
 
 def _times(x: int, y: int) -> int:
-    return min(x * y, MOST)
+    return min(x * y, MAX_UINT64)
 
 
 def _factor(x: int, y: float) -> int:
-    if x > 0 and y > 0 and x > MOST / y:
-        return MOST
+    if x > 0 and y > 0 and x > MAX_UINT64 / y:
+        return MAX_UINT64
     product = math.ceil(float(x) * y)
-    return min(product, MOST)
+    return min(product, MAX_UINT64)
 
 
 class Range(NamedTuple):
@@ -40,7 +40,7 @@ class Range(NamedTuple):
     most: int
 
     def plus(self, other: Range) -> Range:
-        return Range(min(self.least + other.least, MOST), min(self.most + other.most, MOST))
+        return Range(min(self.least + other.least, MAX_UINT64), min(self.most + other.most, MAX_UINT64))
 
     def times(self, other: Range) -> Range:
         return Range(_times(self.least, other.least), _times(self.most, other.most))
@@ -56,7 +56,7 @@ def fixed(value: int) -> Range:
     return Range(value, value)
 
 
-UNKNOWN = Range(0, MOST)
+UNKNOWN = Range(0, MAX_UINT64)
 ONE = fixed(1)
 
 #: the declared size of what is found at a path like ("self", "spec", "@items"), or None
@@ -195,7 +195,7 @@ class _Estimator:
 
     def list(self, node: ListExpr) -> Range:
         total = fixed(10)
-        item = Range(0 if not node.elements else MOST, 0)
+        item = Range(0 if not node.elements else MAX_UINT64, 0)
         for element in node.elements:
             total = total.plus(self.cost(element))
             item = item.union(self.known(element))
@@ -204,7 +204,7 @@ class _Estimator:
 
     def map(self, node: MapExpr) -> Range:
         total = fixed(30)
-        keys = values = Range(0 if not node.entries else MOST, 0)
+        keys = values = Range(0 if not node.entries else MAX_UINT64, 0)
         for key, value, _, _ in node.entries:
             total = total.plus(self.cost(key)).plus(self.cost(value))
             keys = keys.union(self.known(key))
@@ -226,7 +226,7 @@ class _Estimator:
         if node.target is not None:
             total = self.cost(node.target)
             target = self.node(node.target)
-        combined = Range(MOST, 0)
+        combined = Range(MAX_UINT64, 0)
         size: Range | None = None
         for overload in node.overloads:
             result = self.function(node, overload.id, target, args, costs)
@@ -318,7 +318,7 @@ class _Estimator:
         if overload == "bytes_to_string":
             return _Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].least // 4, sizes[0].most))
         if overload == "strings_quote":
-            quoted = Range(sizes[0].least + 2, min(_times(sizes[0].most, 2) + 2, MOST))
+            quoted = Range(sizes[0].least + 2, min(_times(sizes[0].most, 2) + 2, MAX_UINT64))
             return _Result(sizes[0].by(TRAVERSAL).plus(total), quoted)
         if overload in ("starts_with_string", "ends_with_string"):
             return _Result(sizes[0].by(TRAVERSAL).plus(total))
@@ -398,7 +398,7 @@ class _Estimator:
             size = self.measure(target)
             most = size.most
             if len(args) > 1 and isinstance(args[1].expr, Literal) and isinstance(args[1].expr.value, int):
-                most = args[1].expr.value % (MOST + 1)
+                most = args[1].expr.value % (MAX_UINT64 + 1)
             return _Result(size.by(2 * TRAVERSAL), Range(0, most))
         if function == "join" and target is not None:
             return self.join(target, args)
@@ -459,13 +459,13 @@ def _replaced(size: Range, old: Range, new: Range) -> Range:
     """The size of a string after replacement."""
     count_most = count_least = kept_most = kept_least = 0
     if old.least == 0:
-        count_most, kept_most = min(size.most + 1, MOST), size.most
+        count_most, kept_most = min(size.most + 1, MAX_UINT64), size.most
     elif new.most <= old.least:
         kept_most = size.most
     else:
         count_most = -(-size.most // old.least)
     if old.most == 0:
-        count_least, kept_least = min(size.least + 1, MOST), size.least
+        count_least, kept_least = min(size.least + 1, MAX_UINT64), size.least
     elif old.most <= new.least:
         kept_least = size.least
     else:

@@ -70,11 +70,11 @@ def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
     return status.NotAcceptable("only the following media types are accepted: " + ", ".join(media_types))
 
 
-_REMEMBERED = 512  # characters: longer headers are read anew
+_MAX_CACHED_LENGTH = 512  # characters: longer headers are read anew
 
 
 def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True, protobuf: bool = True) -> MediaType:
-    read = _read_remembered if len(accept) <= _REMEMBERED else _read
+    read = _read_cached if len(accept) <= _MAX_CACHED_LENGTH else _read
     return read(accept, verb, pretty, transforms, protobuf)
 
 
@@ -114,7 +114,7 @@ def _as_protobuf(kind: str, version: str, watching: bool) -> MediaType:
     return MediaType(False, False, kind, version if kind else "", content_type.encode(), False, True)
 
 
-_read_remembered = lru_cache(1024)(_read)
+_read_cached = lru_cache(1024)(_read)
 _PLAIN = MediaType()
 
 

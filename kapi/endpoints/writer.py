@@ -68,14 +68,14 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
 
 
 def _warning_headers(warnings: list[str]) -> list[bytes]:
-    room = MAX_CHARACTERS
+    remaining = MAX_CHARACTERS
     values = []
     for text in warnings:
-        if len(text) > room:
-            text = text[:room]
+        if len(text) > remaining:
+            text = text[:remaining]
         if text:
             values.append(warning_header(text))
-        room -= len(text)
+        remaining -= len(text)
     return values
 
 

@@ -42,7 +42,7 @@ from kapi.resources.shared.paths import domain_prefixed_path
 _USER, _UID, _GROUP, _EXTRA = "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-"
 _AUTHENTICATION = "authentication.k8s.io"
 _MANY = 4  # from so many groups or extras on, one check for "*" is tried first
-_REMEMBERED = 10_000
+_CACHE_SIZE = 10_000
 
 
 def impersonation(authorizer: Authorizer, *, constrained: bool = True, meter: IdentityMeter | None = None) -> Filter:
@@ -137,7 +137,7 @@ class _Modes:
                 first = first or error
                 continue
             if mode != last:
-                if len(self._last) >= _REMEMBERED:
+                if len(self._last) >= _CACHE_SIZE:
                     self._last.clear()
                 self._last[requestor.name] = mode
             return user, f"impersonate:{mode}" if mode else ""

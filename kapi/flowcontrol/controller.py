@@ -37,7 +37,7 @@ log = Logger()
 SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
 ADJUST_EVERY = 10.0  # seconds
-_REMEMBERED = 10_000  # classifications
+_CACHE_SIZE = 10_000  # classifications
 _READS = frozenset({"get", "list", "watch", "head", "options"})
 
 
@@ -227,7 +227,7 @@ class FlowController:
             key = (user.name, user.groups, info.verb, info.path)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
             known = self._known[key] = self._classified(info, user)
         return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-_MOST = 32  # seconds
+_MAX_SECONDS = 32  # seconds
 
 
 class RetryAfter:
@@ -24,12 +24,12 @@ class RetryAfter:
             self._count += 1
             return
         self._history.append((self._second, self._count))
-        while self._history and second - self._history[0][0] > min(2 * self.seconds, _MOST):
+        while self._history and second - self._history[0][0] > min(2 * self.seconds, _MAX_SECONDS):
             self._history.popleft()
         self._second, self._count = second, 1
         recent = sum(count for when, count in self._history if second - when <= self.seconds)
         if second - self._raised >= self.seconds and recent >= 3 * self.seconds:
-            self.seconds = min(2 * self.seconds, _MOST)
+            self.seconds = min(2 * self.seconds, _MAX_SECONDS)
             self._raised = second
         elif recent < self.seconds and self.seconds > 1:
             self.seconds -= 1

@@ -128,7 +128,7 @@ class FairQueues:
         self.on_queued: Callable[[Request, int], None] = lambda request, length: None
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Requests that the queues can hold."""
         return len(self.queues) * self._length
 

@@ -82,5 +82,5 @@ class PriorityLevel:
     def set_current(self, limit: int) -> None:
         """The limit until the next adjustment."""
         self.current = limit
-        self.queues.usage.limits(self._reactor.seconds(), limit, self.queues.room)
+        self.queues.usage.limits(self._reactor.seconds(), limit, self.queues.capacity)
         self.queues.set_limit(None if self.exempt else limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery.meters import Histogram
 
-_MOST = 256  # durations between two looks
+_MAX_DURATIONS = 256  # durations between two looks
 
 
 class Tally:
@@ -22,7 +22,7 @@ class Tally:
     def ended(self, seconds: float) -> None:
         """A request other than a watch."""
         self._ran.append(seconds)
-        if len(self._ran) >= _MOST:
+        if len(self._ran) >= _MAX_DURATIONS:
             self.settle()
 
     def settle(self) -> None:

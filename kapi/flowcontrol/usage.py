@@ -10,7 +10,7 @@ from bisect import bisect_left
 
 from kapi.flowcontrol.demand import Demand
 
-_MOST = 512  # changes between two looks at them
+_MAX_CHANGES = 512  # changes between two looks at them
 _NANOSECONDS = 1e9
 SEATS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 REQUESTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -42,14 +42,14 @@ class Usage:
         self.wanted = Demand()
         self.seats, self.demand = Ratios(SEATS), Ratios(DEMAND)
         self.waiting, self.executing = Ratios(REQUESTS), Ratios(REQUESTS)
-        self._limit = self._room = 1.0
+        self._limit = self._capacity = 1.0
         self._since = now
         self._state: State = (0, 0, 0, 0)
         self._changes: list[tuple[float, State]] = []  # since then
 
     def change(self, now: float, state: State) -> None:
         self._changes.append((now, state))
-        if len(self._changes) >= _MOST:
+        if len(self._changes) >= _MAX_CHANGES:
             self._settle()
 
     def sample(self, now: float) -> None:
@@ -57,10 +57,10 @@ class Usage:
         self.look(now)
         self.wanted.sample(self._state[3])
 
-    def limits(self, now: float, limit: int, room: int) -> None:
+    def limits(self, now: float, limit: int, capacity: int) -> None:
         """Seats and places in queues, from now on."""
         self.look(now)
-        self._limit, self._room = float(max(1, limit)), float(max(1, room))
+        self._limit, self._capacity = float(max(1, limit)), float(max(1, capacity))
 
     def look(self, now: float) -> None:
         """Brings the histograms up to now."""
@@ -82,6 +82,6 @@ class Usage:
         for (seats, executing, waiting, wanted), seconds in lasted.items():
             self.seats.add(seats / self._limit, seconds)
             self.executing.add(executing / self._limit, seconds)
-            self.waiting.add(waiting / self._room, seconds)
+            self.waiting.add(waiting / self._capacity, seconds)
             self.demand.add(wanted / self._limit, seconds)
             self.wanted.lasted(wanted, seconds)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from kapi.machinery import checkpoint
 
 R = TypeVar("R")
-_LONGEST = 512  # characters: what a client makes up at length must not fill the memory
+_MAX_LENGTH = 512  # characters: what a client makes up at length must not fill the memory
 
 
 def remember(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
@@ -22,7 +22,7 @@ def remember(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
         def bounded(text: str) -> R:
             if checkpoint.running is not None:
                 checkpoint.checkpoint()
-            return cached(text) if len(text) <= _LONGEST else function(text)
+            return cached(text) if len(text) <= _MAX_LENGTH else function(text)
 
         return bounded
 

@@ -10,7 +10,7 @@ import re
 
 _SIGNED = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII).fullmatch
-_LONGEST = 20  # digits of a 64-bit number
+_MAX_DIGITS = 20  # digits of a 64-bit number
 
 
 class NumberError(ValueError):
@@ -39,6 +39,6 @@ def parse_uint(text: str, bits: int = 64) -> int:
 
 def _bounded(digits: str) -> int:
     digits = digits.lstrip("0")
-    if len(digits) > _LONGEST:
+    if len(digits) > _MAX_DIGITS:
         raise NumberError("value out of range")
     return int(digits or "0")

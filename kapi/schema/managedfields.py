@@ -57,7 +57,7 @@ def reset_set(fields: Iterable[str]) -> Set:
     return fieldset.from_paths(tuple("f:" + part for part in path.split(".")) for path in fields)
 
 
-_REMEMBERED = 4096  # bytes of JSON: larger sets are worked out anew
+_MAX_CACHED_BYTES = 4096  # bytes of JSON: larger sets are worked out anew
 _decoded: dict[bytes, Set] = {}
 #: sets of objects about to be created, by field manager and structure
 _created: dict[Any, Set] = {}
@@ -69,7 +69,7 @@ def _decode_fields(stored: Any) -> Set:
     found = _decoded.get(text)
     if found is None:
         found = fieldset.decode(stored)
-        if len(text) <= _REMEMBERED:
+        if len(text) <= _MAX_CACHED_BYTES:
             _remember(_decoded, text, found)
     return found
 
@@ -246,7 +246,7 @@ class FieldManager:
                 return known
         fields, _ = self.updater.update(self.empty, new, {})
         fields = fieldset.canonical(fieldset.difference(fields, _STRIPPED))
-        if key is not None and len(orjson.dumps(fields)) <= _REMEMBERED:
+        if key is not None and len(orjson.dumps(fields)) <= _MAX_CACHED_BYTES:
             _remember(_created, key, fields)
         return fields
 

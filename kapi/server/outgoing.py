@@ -14,8 +14,8 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
 Answer = tuple[RequestContext, Response]
-MOST = 16  # answers that leave at once
-_LONGEST = 0.001  # seconds from the first answer, when others follow
+MAX_ANSWERS = 16  # answers that leave at once
+_MAX_DELAY = 0.001  # seconds from the first answer, when others follow
 
 
 class Outgoing:
@@ -37,7 +37,7 @@ class Outgoing:
             if not self._scheduled:
                 self._scheduled = True
                 self._reactor.callLater(0, self._turn)
-        elif len(answers) >= MOST or perf_counter() - self._since > _LONGEST:
+        elif len(answers) >= MAX_ANSWERS or perf_counter() - self._since > _MAX_DELAY:
             self._go()
 
     def _turn(self) -> None:

@@ -17,8 +17,8 @@ log = Logger()
 
 OnBatch = Callable[[Batch], None]
 OnEnd = Callable[["Exception | None"], None]
-_PER_PUMP = 8  # batches of a backlog written in one turn, so that others get theirs
-_LONGEST_PUMP = 0.01  # seconds of a turn after which no further batch is begun
+_MAX_BATCHES = 8  # batches of a backlog written in one turn, so that others get theirs
+_MAX_SECONDS = 0.01  # seconds of a turn after which no further batch is begun
 
 
 class Source(Protocol):
@@ -154,8 +154,8 @@ class Watch:
     def _pump(self) -> None:
         """Delivers backlog and queue until the client is slow or all is delivered."""
         self._pumping = False
-        until = perf_counter() + _LONGEST_PUMP
-        for number in range(_PER_PUMP):
+        until = perf_counter() + _MAX_SECONDS
+        for number in range(_MAX_BATCHES):
             if self.ended or self._paused or self._queue is None:
                 return
             if number and perf_counter() > until:

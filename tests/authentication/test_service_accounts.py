@@ -291,7 +291,7 @@ def test_the_memory_of_verified_tokens_is_bounded(world: World) -> None:
     from kapi.authentication.service_account import signed
 
     known = world.tokens.signed._known
-    for number in range(signed._REMEMBERED):
+    for number in range(signed._CACHE_SIZE):
         known[number.to_bytes(4, "big")] = {}
     world.user(world.issue())
-    assert len(known) <= signed._REMEMBERED
+    assert len(known) <= signed._CACHE_SIZE

@@ -19,7 +19,7 @@ def seconds(ratios: Ratios, bounds: tuple[float, ...]) -> dict[float, float]:
 def test_each_state_counts_for_as_long_as_it_lasted() -> None:
     clock = Clock()
     queues = FairQueues(clock, 4, queues=2, hand=1, length=5)
-    queues.usage.limits(clock.seconds(), 4, queues.room)
+    queues.usage.limits(clock.seconds(), 4, queues.capacity)
     clock.advance(1)  # empty
     first, second = Request("s", 1, 2), Request("s", 1, 2)
     queues.admit(first, 60)

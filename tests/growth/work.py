@@ -105,7 +105,7 @@ class Work:
         empty["metadata"] = {"name": "x", "uid": "u"}
 
         def work() -> None:
-            with patch.object(managedfields, "_REMEMBERED", -1):  # small sets are worked out once only
+            with patch.object(managedfields, "_MAX_CACHED_BYTES", -1):  # small sets are worked out once only
                 created, emptied = tree.copy(full), tree.copy(empty)
                 self.fields.update(None, created, "one", NOW)
                 created["metadata"]["uid"] = "u"

@@ -155,7 +155,7 @@ def test_versions_convert_there_and_back(row: Resource) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_special_subresources_name_their_room(row: Resource) -> None:
+def test_special_subresources_name_their_endpoint(row: Resource) -> None:
     for sub in row.subresources:
         assert sub.strategy is not None or sub.handler, sub.name
         assert sub.verbs

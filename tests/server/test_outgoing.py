@@ -15,7 +15,7 @@ from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
 from kapi.server import outgoing
-from kapi.server.outgoing import MOST, Answer, Outgoing
+from kapi.server.outgoing import MAX_ANSWERS, Answer, Outgoing
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 
@@ -44,14 +44,14 @@ class Gathering(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_many_do_not_wait_for_the_end(self) -> None:
-        self.patch(outgoing, "_LONGEST", 60.0)
-        self.add(*range(200, 200 + MOST + 3))
-        self.assertEqual(self.left, [list(range(200, 200 + MOST))])
+        self.patch(outgoing, "_MAX_DELAY", 60.0)
+        self.add(*range(200, 200 + MAX_ANSWERS + 3))
+        self.assertEqual(self.left, [list(range(200, 200 + MAX_ANSWERS))])
         self.clock.advance(0)
-        self.assertEqual(self.left[1:], [[200 + MOST, 201 + MOST, 202 + MOST]])
+        self.assertEqual(self.left[1:], [[200 + MAX_ANSWERS, 201 + MAX_ANSWERS, 202 + MAX_ANSWERS]])
 
     def test_after_a_while_the_next_takes_all_along(self) -> None:
-        self.patch(outgoing, "_LONGEST", 0.0)
+        self.patch(outgoing, "_MAX_DELAY", 0.0)
         self.add(200, 201, 202)
         self.assertEqual(self.left, [[200, 201]])
         self.clock.advance(0)

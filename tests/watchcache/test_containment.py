@@ -145,7 +145,7 @@ class LongHistory(CacheTest):
         for number in range(count):
             self.create(f"p{number}", node="n" if number == count - 1 else "m")
         client, ends = Client(), 0
-        with patch("kapi.watchcache.watch._LONGEST_PUMP", 0.0):
+        with patch("kapi.watchcache.watch._MAX_SECONDS", 0.0):
             predicate = Predicate(parse_labels(""), parse_fields("spec.nodeName=n"))
             client.watch = self.pods.watch(0, client.batches.append, client.ends.append, predicate=predicate)
             self.assertEqual(self.pods.get("ns", f"p{count - 1}")._fields, None, "nothing is looked at yet")

@@ -28,7 +28,7 @@ LEGACY_ISSUER = "kubernetes/serviceaccount"
 INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 LAST_USED = "kubernetes.io/legacy-token-last-used"
 _LEEWAY = 60  # seconds between clocks
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 _INVALIDATED = "service account token has been invalidated"
 _NOTE = "authentication.k8s.io/"
 _LEGACY_TOKEN, _STALE_TOKEN = _NOTE + "legacy-token", _NOTE + "stale-token"
@@ -84,7 +84,7 @@ class _ServiceAccountTokens:
         if known is not None and known[0] is claims:
             return known[1]
         user = make()
-        if len(self._users) >= _REMEMBERED:
+        if len(self._users) >= _CACHE_SIZE:
             self._users.clear()
         self._users[id(claims)] = (claims, user)
         return user

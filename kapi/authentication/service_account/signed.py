@@ -19,7 +19,7 @@ from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.service_account.keys import KeySet
 
 Claims = dict[str, Any]
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 _MAX_TOKEN = 64 * 1024  # characters
 
 
@@ -78,7 +78,7 @@ class SignedTokens:
             claims = signed_claims(token, key.key, key.algorithms)
             if claims is None:
                 continue
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
             self._known[digest] = claims
             return claims

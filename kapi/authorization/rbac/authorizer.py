@@ -13,8 +13,8 @@ from kapi.authorization.rbac.policy import PolicyRule
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
 from kapi.request.user import UserInfo
 
-_REMEMBERED = 8192
-_LONGEST = 512  # characters a client may put into a remembered question
+_CACHE_SIZE = 8192
+_MAX_CACHED_LENGTH = 512  # characters a client may put into a remembered question
 _NO_OPINION = Verdict(Decision.NO_OPINION)
 
 
@@ -27,11 +27,11 @@ class RBACAuthorizer:
     def authorize(self, attributes: Attributes) -> Verdict:
         if (
             len(attributes.name) + len(attributes.namespace) + len(attributes.resource) + len(attributes.path)
-            > _LONGEST
+            > _MAX_CACHED_LENGTH
         ):
             return self._decide(attributes)
         recent = self._recent
-        if self._generation != self.index.generation or len(recent) >= _REMEMBERED:
+        if self._generation != self.index.generation or len(recent) >= _CACHE_SIZE:
             recent.clear()
             self._generation = self.index.generation
         user = attributes.user

@@ -18,7 +18,7 @@ from kapi.machinery.checkpoint import checkpoint, engage, steps
 #: held rules as the bits of an integer
 Mask = int
 Class = tuple[int, ...]
-_MAX_REMEMBERED = 16 * 1024 * 1024  # bytes of masks
+_MAX_CACHED_BYTES = 16 * 1024 * 1024  # bytes of masks
 _SMALL = 64  # rules
 _OVERHEAD = 40  # characters of a line beside names
 
@@ -85,7 +85,7 @@ class _Values:
             for number in found:
                 known |= _mask(self.holders[number])
             self._remembered += known.bit_length() // 8 + 32
-            if self._remembered > _MAX_REMEMBERED:
+            if self._remembered > _MAX_CACHED_BYTES:
                 self._masks.clear()
                 self._remembered = 0
             self._masks[found] = known

@@ -19,7 +19,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
 Endpoint = Callable[[RequestContext, RequestScope], Awaitable[Response]]
-_ROOMS: dict[str, Callable[[RequestContext, RequestScope, ReviewServices], Awaitable[Response]]] = {
+_REVIEWS: dict[str, Callable[[RequestContext, RequestScope, ReviewServices], Awaitable[Response]]] = {
     "tokenreviews": token_review,
     "selfsubjectreviews": self_subject_review,
     "subjectaccessreviews": subject_access_review,
@@ -33,10 +33,12 @@ _ROOMS: dict[str, Callable[[RequestContext, RequestScope, ReviewServices], Await
 def review_handlers(services: ReviewServices) -> dict[str, Endpoint]:
     """For ``ResourceTable.handlers``."""
 
-    def bind(room: Callable[[RequestContext, RequestScope, ReviewServices], Awaitable[Response]]) -> Endpoint:
+    def bind(
+        review_endpoint: Callable[[RequestContext, RequestScope, ReviewServices], Awaitable[Response]],
+    ) -> Endpoint:
         def endpoint(ctx: RequestContext, scope: RequestScope) -> Awaitable[Response]:
-            return room(ctx, scope, services)
+            return review_endpoint(ctx, scope, services)
 
         return endpoint
 
-    return {name: bind(room) for name, room in _ROOMS.items()}
+    return {name: bind(review_endpoint) for name, review_endpoint in _REVIEWS.items()}

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kapi.cel.estimate import MOST
+from kapi.cel.estimate import MAX_UINT64
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import (
     ErrorType,
@@ -52,7 +52,7 @@ class TotalCost:
     expensive: list[tuple[int, Path]] = field(default_factory=list)
 
     def add(self, path: Path, cost: int) -> None:
-        self.total = min(self.total + cost, MOST)
+        self.total = min(self.total + cost, MAX_UINT64)
         if cost < SCHEMA_LIMIT // 100:
             return
         self.expensive.append((cost, path))
@@ -77,7 +77,7 @@ class CostContext:
         below = CostContext(schema, self.total)
         below.parent, below.step = self, (kind, name)
         most = _most_elements(self.schema)
-        below.count = None if self.count is None or most is None else min(self.count * most, MOST)
+        below.count = None if self.count is None or most is None else min(self.count * most, MAX_UINT64)
         return below
 
     def type(self) -> Declared | None:
@@ -380,7 +380,7 @@ class SchemaValidator:
 
     def _rule(self, at: Path, rule: Rule, count: int, where: _Where, total: TotalCost) -> None:
         add = self.rule_errors.append
-        cost = 0 if rule.program is None else min(rule.program.cost_estimate.most * count, MOST)
+        cost = 0 if rule.program is None else min(rule.program.cost_estimate.most * count, MAX_UINT64)
         if self.strict.check_cost and cost > RULE_LIMIT:
             add(forbidden(at.child("rule"), cost_text("estimated rule cost", cost, RULE_LIMIT)))
         total.add(at.child("rule"), cost)

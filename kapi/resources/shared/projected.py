@@ -19,7 +19,7 @@ from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_
 Object = dict[str, Any]
 _CONFLICT = "conflicting duplicate paths"
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
-_LONGEST, _LONGEST_KUBERNETES = 91 * 86400, 86400  # seconds a pod's certificate may last
+_MAX_LIFETIME, _MAX_KUBERNETES_LIFETIME = 91 * 86400, 86400  # seconds a pod's certificate may last
 
 
 def validate_key_to_path(item: Object, path: Path, errors: Errors, ctx: Any = None) -> None:
@@ -176,7 +176,7 @@ def _certificate(certificate: Object, path: Path, errors: Errors, paths: _Paths)
         here = path.child("maxExpirationSeconds")
         if seconds < 3600:
             errors.append(field.invalid(here, seconds, "if provided, maxExpirationSeconds must be >= 3600"))
-        longest = _LONGEST_KUBERNETES if is_kubernetes_signer(signer) else _LONGEST
+        longest = _MAX_KUBERNETES_LIFETIME if is_kubernetes_signer(signer) else _MAX_LIFETIME
         if seconds > longest:
             errors.append(field.invalid(here, seconds, f"if provided, maxExpirationSeconds must be <= {longest}"))
     count = 0

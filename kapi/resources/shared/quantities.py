@@ -17,7 +17,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
 _NANO = Fraction(1, 10**9)
-_LONGEST = 5000  # characters
+_MAX_LENGTH = 5000  # characters
 _FARTHEST = 4096  # exponents beyond it make no difference to a rule, only work
 
 
@@ -38,7 +38,7 @@ def parse(text: str) -> Amount:
     if found is None or not (found[2] or found[3]):
         raise ValueError(f"quantities must match the regular expression: {text!r}")
     sign, whole, part, suffix = found.groups()
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         raise ValueError("a quantity of too many digits")
     value = Fraction(Decimal(f"{whole or '0'}.{part or '0'}"))
     form = "decimal"
