@@ -1,0 +1,60 @@
+"""What a server was asked during a test, from its audit log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Object = dict[str, Any]
+MAX_LINES = 200  # of a report; the newest
+#: everything that comes by HTTP, once it is answered; controllers in the process do not ask by HTTP
+POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  nonResourceURLs: ["/readyz*", "/livez*", "/healthz*", "/openapi*", "/api", "/api/*", "/apis", "/apis/*", "/version"]
+- level: Metadata
+"""
+
+
+class AuditTrail:
+    """A log that grows.  ``here`` is where it ends now, ``since`` what was written after that."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def here(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def since(self, position: int) -> list[Object]:
+        """The events of requests that were answered since; a line that is not complete yet is left out."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as log:
+            log.seek(position)
+            lines = log.read().split(b"\n")[:-1]
+        return [json.loads(line) for line in lines if line]
+
+
+def told(events: Iterable[Object]) -> str:
+    """A line for each request, in the order of their answers."""
+    lines = [_line(event) for event in events]
+    dropped = len(lines) - MAX_LINES
+    head = [f"... {dropped} earlier requests"] if dropped > 0 else []
+    return "\n".join([*head, *lines[-MAX_LINES:]])
+
+
+def _line(event: Object) -> str:
+    answer = event.get("responseStatus") or {}
+    user = (event.get("impersonatedUser") or event.get("user") or {}).get("username", "")
+    agent = str(event.get("userAgent", "")).partition(" ")[0]
+    stamp = str(event.get("requestReceivedTimestamp", ""))[11:23]
+    text = (
+        f"{stamp} {event.get('verb', '')} {event.get('requestURI', '')} -> {answer.get('code', '')} ({user}, {agent})"
+    )
+    message = answer.get("message")
+    return f"{text}: {message}" if message else text

