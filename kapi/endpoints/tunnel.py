@@ -64,6 +64,8 @@ class TakenConnection:
 class _Tunnelled(TakenConnection):
     """What arrives goes to ``peer``; what ``peer`` has is written here."""
 
+    endless = True  # only its ends know when it is over: a server that stops does not wait for it
+
     def __init__(self, http: Any, peer: Protocol) -> None:
         super().__init__(http)
         self._peer = peer
@@ -77,6 +79,9 @@ class _Tunnelled(TakenConnection):
         if early:
             self._peer.transport.write(early)
         self.transport.resumeProducing()
+
+    def close_when_idle(self) -> None:
+        """Not that anybody could tell: it goes on while requests are answered, and ends with the server."""
 
     def dataReceived(self, data: bytes) -> None:
         if self._peer.transport is not None:

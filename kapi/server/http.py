@@ -187,11 +187,13 @@ class Connections(protocol.ServerFactory):
 
     def _check_closed(self) -> None:
         waiting = self._all_closed
-        if waiting is not None and not waiting.called and len(self._lingering) == len(self.open):
+        if waiting is None or waiting.called:
+            return
+        if all(each in self._lingering or getattr(each.channel, "endless", False) for each in self.open):
             waiting.callback(None)
 
     def all_closed(self) -> Deferred[None]:
-        """Fires when nothing is to be sent on any connection any more."""
+        """Fires when nothing is to be sent on any connection any more, tunnels aside."""
         self._all_closed = Deferred()
         self._check_closed()
         return self._all_closed

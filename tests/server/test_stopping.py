@@ -7,10 +7,12 @@ from typing import Any
 
 import h2.events
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.testing import StringTransport
 from twisted.internet.threads import deferToThread
 
+from kapi.endpoints.tunnel import TunnelBackend
 from kapi.filters.chain import FilterChain
-from kapi.request.response import Response
+from kapi.request.response import HijackedResponse, Response
 from kapi.server.limits import HEAD_TIMEOUT
 from tests.server.sockets import Client2, SocketCase, ask, rest
 
@@ -181,3 +183,29 @@ class Stopping(SocketCase):
         event: Any = await client.until(h2.events.ConnectionTerminated)
         self.assertEqual((event.error_code, event.last_stream_id), (0, 0))
         await self.until(lambda: done)
+
+    async def test_a_tunnel_goes_on_while_requests_are_answered_and_is_not_waited_for(self) -> None:
+        """As upstream: a connection that is no HTTP any more ends with the process."""
+        backend = StringTransport()
+        tunnel = TunnelBackend(None, b"")
+
+        async def handler(ctx: Any) -> Response:
+            tunnel._http = ctx.http
+            tunnel.makeConnection(backend)
+            tunnel.dataReceived(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")
+            return HijackedResponse()
+
+        self.api.runner.chain = FilterChain([], handler)
+        sock = await self.client()
+        await deferToThread(sock.sendall, GET)
+        self.assertIn(b" 101 ", await deferToThread(sock.recv, 1000))
+        await self.pass_time(3)
+        self.connections.close_idle()
+        done = self.all_closed()
+        self.assertEqual(done, [None])
+        await deferToThread(sock.sendall, b"still here")
+        await self.until(lambda: backend.value() == b"still here")
+        tunnel.dataReceived(b"and here")
+        self.assertEqual(await deferToThread(sock.recv, 1000), b"and here")
+        self.connections.abort_all()
+        await self.until(lambda: not self.connections.open)
