@@ -1,7 +1,7 @@
 """``python -m kapi`` and the console script: starts quickly, then hands over to ``kapi.tap``.
 
 What a start makes stays for the life of the process, so the garbage collector would only look at it again and again; it is turned
-on when the server is ready (``App._settle``).
+on when the server is ready (``App._tune_interpreter``).
 """
 
 from __future__ import annotations

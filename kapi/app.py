@@ -165,7 +165,7 @@ class App(Service):
             await self._hooks.run()
         except FirstError as first:
             raise first.subFailure.value from None  # type: ignore[misc]
-        self._settle()
+        self._tune_interpreter()
         notify("READY=1")
         self.announce()
 
@@ -194,7 +194,7 @@ class App(Service):
         except ValueError:
             pass  # not the main thread: an embedded server
 
-    def _settle(self) -> None:
+    def _tune_interpreter(self) -> None:
         """What was made until now stays: the collector need not look at it ever.
 
         Not even once: it would take 80 ms to find some 10,000 small objects that were left behind.

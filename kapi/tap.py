@@ -123,7 +123,7 @@ def makeService(options: Options) -> App | Supervisor:
     app = make_service_from_flags(options.arguments, reactor)
     running: Any = reactor
 
-    def settle() -> None:
+    def end_with_zero() -> None:
         # twistd would end by the very signal that stopped it: a clean end is told by 0
         running._exitSignal = None
 
@@ -134,7 +134,7 @@ def makeService(options: Options) -> App | Supervisor:
             sys.stderr.flush()
             os._exit(app.exit_code)
 
-    running.addSystemEventTrigger("after", "shutdown", settle)
+    running.addSystemEventTrigger("after", "shutdown", end_with_zero)
     atexit.register(leave)
     return app
 

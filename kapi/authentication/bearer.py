@@ -60,11 +60,11 @@ class _TokenRequests:
         if answer is None:
             raise AuthenticationError(INVALID_TOKEN)
         self._accepted(ctx)
-        _tell(ctx, answer.notes)
+        _copy_notes(ctx, answer.notes)
         return answer.user
 
 
-def _tell(ctx: RequestContext, notes: Notes) -> None:
+def _copy_notes(ctx: RequestContext, notes: Notes) -> None:
     if notes is not NO_NOTES:
         ctx.annotations.update(notes.annotations)
         for text in notes.warnings:
@@ -72,7 +72,7 @@ def _tell(ctx: RequestContext, notes: Notes) -> None:
 
 
 def _refused(ctx: RequestContext, error: AuthenticationError) -> AuthenticationError:
-    _tell(ctx, error.notes)
+    _copy_notes(ctx, error.notes)
     return AuthenticationError(INVALID_TOKEN, *error.texts)
 
 

@@ -69,7 +69,7 @@ class ResourceTable:
         self._groups.setdefault(resource.group, {})[key[1:]] = scope
         for sub in resource.subresources:
             self._subresources[(*key, sub.name)] = RequestScope(resource, store, sub)  # type: ignore[arg-type]
-        self._tell(resource.group_version)
+        self._notify(resource.group_version)
 
     def remove(self, group: str, version: str, plural: str) -> None:
         """Serves it no longer."""
@@ -84,9 +84,9 @@ class ResourceTable:
         self._versions[group, version] -= 1
         if not self._versions[group, version]:
             del self._versions[group, version]
-        self._tell(GroupVersion(group, version))
+        self._notify(GroupVersion(group, version))
 
-    def _tell(self, group_version: GroupVersion) -> None:
+    def _notify(self, group_version: GroupVersion) -> None:
         for listener in self.on_change:
             listener(group_version)
 

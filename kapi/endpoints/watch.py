@@ -267,7 +267,7 @@ class WatchStream:
         ending = self._ctx.extra.get("watches")
         if ending is not None:
             ending.add(self)
-        self._ctx.settle()
+        self._ctx.shrink()
         return self.done
 
     def _on_batch(self, batch: Batch) -> None:

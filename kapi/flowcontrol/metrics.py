@@ -114,7 +114,7 @@ class Meter(Collector):
     @property
     def dispatches(self) -> dict[tuple[str, ...], float]:
         """By level and schema."""
-        self._settle()
+        self._flush_tallies()
         return self._dispatched.rows
 
     def tally(self, level: str, schema: str) -> Tally:
@@ -124,10 +124,10 @@ class Meter(Collector):
             known = self._tallies[level, schema] = Tally(level, schema, self._runs)
         return known
 
-    def _settle(self) -> None:
+    def _flush_tallies(self) -> None:
         """Makes observations of the tallies."""
         for (level, schema), tally in self._tallies.items():
-            tally.settle()
+            tally.flush()
             if tally.estimated:
                 self._seats.more(tally.estimated, 1, level, schema)
             if tally.dispatched:
@@ -157,7 +157,7 @@ class Meter(Collector):
         self._runs.observe(seconds, level, request.schema, request.kind)
 
     def collect(self) -> Iterator[Metric]:
-        self._settle()
+        self._flush_tallies()
         for each in (
             self._rejected,
             self._dispatched,

@@ -23,9 +23,9 @@ class Tally:
         """A request other than a watch."""
         self._ran.append(seconds)
         if len(self._ran) >= _MAX_DURATIONS:
-            self.settle()
+            self.flush()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Brings the histogram up to now."""
         if self._ran:
             self._runs.observe_all(self._ran, *self._labels)

@@ -50,7 +50,7 @@ class Usage:
     def change(self, now: float, state: State) -> None:
         self._changes.append((now, state))
         if len(self._changes) >= _MAX_CHANGES:
-            self._settle()
+            self._flush()
 
     def sample(self, now: float) -> None:
         """Closes a period of the demand for seats."""
@@ -65,9 +65,9 @@ class Usage:
     def look(self, now: float) -> None:
         """Brings the histograms up to now."""
         self._changes.append((now, self._changes[-1][1] if self._changes else self._state))
-        self._settle()
+        self._flush()
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         lasted: dict[State, float] = {}  # seconds
         since, state, peak = self._since, self._state, self.wanted.peak
         for now, following in self._changes:

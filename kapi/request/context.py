@@ -111,14 +111,14 @@ class RequestContext:
         """Takes back what a filter has set (``name`` in lower case): the handler says it itself."""
         self.response_headers = [header for header in self.response_headers if header[0] != name]
 
-    def settle(self) -> None:
+    def shrink(self) -> None:
         """The answer has begun and will take long: lets go of what only its beginning needed."""
         self.query = {}
         self.response_headers = []
         self.extra = dict(self.extra)  # in a table of its size
-        settle = getattr(self.http, "settle", None)
-        if settle is not None:
-            settle()
+        shrink = getattr(self.http, "shrink", None)
+        if shrink is not None:
+            shrink()
 
     def warn(self, text: str) -> None:
         """Adds a warning header, once per text."""

@@ -27,10 +27,10 @@ class HealthChecks:
     def add(self, name: str, check: Check) -> None:
         self.checks[name] = check
 
-    def note(self, name: str, tell: Check) -> None:
+    def note(self, name: str, ask: Check) -> None:
         """A check that always passes: what it tells is for an operator, and no reason to take the server out of service."""
         self.checks[name] = lambda: ""
-        self._notes[name] = tell
+        self._notes[name] = ask
 
     @property
     def paths(self) -> list[str]:
@@ -54,9 +54,9 @@ class HealthChecks:
         return Response(200, self._ok(rest[1:]).encode(), PLAIN, _NOSNIFF)
 
     def _ok(self, name: str) -> str:
-        tell = self._notes.get(name)
-        told = tell() if tell is not None else ""
-        return f"ok: {told}" if told else "ok"
+        ask = self._notes.get(name)
+        note = ask() if ask is not None else ""
+        return f"ok: {note}" if note else "ok"
 
     def _all(self, ctx: RequestContext) -> Response:
         excluded = dict.fromkeys(ctx.query.get("exclude", ()))

@@ -82,7 +82,7 @@ class APIRequest(http.Request):
     def process(self) -> None:
         self.runner.serve(self)
 
-    def settle(self) -> None:
+    def shrink(self) -> None:
         """The answer has begun and will take long: lets go of what only its beginning needed."""
         kept = Headers()
         for name in _LASTING:

@@ -130,7 +130,7 @@ class Waiting:
             self._coroutine, awaited = outcome
             self._wait(awaited)
         else:
-            self._tell(outcome)
+            self._answer(outcome)
 
     # -- suspended
 
@@ -157,9 +157,9 @@ class Waiting:
     def _expire(self) -> None:
         self._late = None
         self._ctx.interrupt = late = status.timeout(_TEXT)
-        self._tell(Failure(late))
+        self._answer(Failure(late))
 
-    def _tell(self, outcome: Response | Failure | None) -> None:
+    def _answer(self, outcome: Response | Failure | None) -> None:
         answered, self._answered = self._answered, None
         if answered is None:
             return  # too late

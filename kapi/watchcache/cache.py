@@ -301,12 +301,12 @@ class Cache:
         event = CacheEvent(entry.revision, kind, entry, previous)
         self._history.events.append(event)
         for group in self._groups.concerned(event):
-            told = group.select(event)
-            if told is not None:
+            watch_event = group.select(event)
+            if watch_event is not None:
                 if not group.pending:
                     self._feed.dirty.append(group)
-                group.pending.append(told)
-        if event.is_told:
+                group.pending.append(watch_event)
+        if event.is_selected:
             self.dispatched += 1
         return event
 

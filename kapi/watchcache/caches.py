@@ -64,7 +64,7 @@ class Caches:
         self.floor = 0  # history up to and including this revision is gone
         self.dirty: list[Group] = []
         self.skipped = store.skipped
-        self._told: list[CacheEvent] = []  # events whose encoded forms are not needed after the flush
+        self._selected: list[CacheEvent] = []  # events whose encoded forms are not needed after the flush
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
         self._caches: dict[tuple[str, str], Cache] = {}
@@ -241,8 +241,8 @@ class Caches:
                     event = cache.apply(_TYPES[change.kind], cache.entry(namespace, name, change.revision, change.data))
                     if event is not None:
                         self._log.add(cache, event)
-                        if event.is_told:
-                            self._told.append(event)
+                        if event.is_selected:
+                            self._selected.append(event)
                         if observers is not None and observers.note(cache, event):
                             self._noted = True
             except Exception as error:
@@ -303,12 +303,12 @@ class Caches:
     def oddities(self) -> str:
         """What the store has that cannot be served, as far as it was met; "" when nothing."""
         unreadable = sum(len(cache.unreadable) for cache in self._caches.values())
-        told = []
+        found = []
         if unreadable:
-            told.append(f"{unreadable} objects cannot be read")
+            found.append(f"{unreadable} objects cannot be read")
         if self.skipped.total:
-            told.append(f"{self.skipped.total} entries that kapi did not write were skipped")
-        return ", ".join(told)
+            found.append(f"{self.skipped.total} entries that kapi did not write were skipped")
+        return ", ".join(found)
 
     def _located(self, key: str) -> tuple[Cache, str, str] | None:
         """As ``_locate``; a key that is none of kapi's is skipped."""
@@ -344,11 +344,11 @@ class Caches:
                 except Exception:
                     log.failure("delivering watch events failed; the watch ends")
                     watch.end(None)
-        told, self._told = self._told, []
+        selected, self._selected = self._selected, []
         if self._noted:
             self._noted = False
             self._observers.flush()
-        for event in told:
+        for event in selected:
             event.forget()
 
     # -- once a second

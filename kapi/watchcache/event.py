@@ -101,28 +101,28 @@ class CacheEvent(msgspec.Struct, eq=False, gc=False):
     kind: str  # ADDED, MODIFIED or DELETED
     entry: Entry  # of a deletion: the last state, with the deletion's revision
     previous: Entry | None
-    _told: dict[str, WatchEvent] | None = None
+    _watch_events: dict[str, WatchEvent] | None = None
 
-    def told(self, type: str) -> WatchEvent:
+    def watch_event(self, type: str) -> WatchEvent:
         """The event under a type: a selection makes its own of it."""
-        if self._told is None:
-            self._told = {}
-        event = self._told.get(type)
+        if self._watch_events is None:
+            self._watch_events = {}
+        event = self._watch_events.get(type)
         if event is None:
             entry = self.entry
             if type == DELETED and self.kind != DELETED:
                 assert self.previous is not None
                 entry = self.previous.at(self.revision)
-            event = self._told[type] = WatchEvent(type, self.revision, entry, self.previous)
+            event = self._watch_events[type] = WatchEvent(type, self.revision, entry, self.previous)
         return event
 
     @property
-    def is_told(self) -> bool:
-        return self._told is not None
+    def is_selected(self) -> bool:
+        return self._watch_events is not None
 
     def forget(self) -> None:
         """Lets the encoded forms go, and the tree of what is no more: the watchers of the moment have them."""
-        self._told = None
+        self._watch_events = None
         if self.previous is not None:
             self.previous.forget_object()
 
@@ -130,11 +130,11 @@ class CacheEvent(msgspec.Struct, eq=False, gc=False):
 def select(event: CacheEvent, matches: Callable[[Entry], bool] | None) -> WatchEvent | None:
     """What a selection makes of a change: entering is ADDED, leaving is DELETED in the last selected state."""
     if matches is None:
-        return event.told(event.kind)
+        return event.watch_event(event.kind)
     previous = event.previous
     if event.kind == DELETED:
-        return event.told(DELETED) if matches(previous or event.entry) else None
+        return event.watch_event(DELETED) if matches(previous or event.entry) else None
     was = previous is not None and matches(previous)
     if matches(event.entry):
-        return event.told(MODIFIED if was else ADDED)
-    return event.told(DELETED) if was else None
+        return event.watch_event(MODIFIED if was else ADDED)
+    return event.watch_event(DELETED) if was else None

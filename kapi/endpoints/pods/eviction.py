@@ -175,8 +175,8 @@ def _too_many(why: str, retry_after: int = 0) -> status.StatusError:
 def _why_none(name: str, state: Object) -> str:
     """Why a budget allows no disruption, as far as its controller told."""
     conditions = [entry for entry in state.get("conditions") or () if entry.get("type") == "DisruptionAllowed"]
-    told = conditions[0] if conditions and conditions[0].get("status") == "False" else {}
-    reason, message = told.get("reason", ""), told.get("message", "")
+    refused = conditions[0] if conditions and conditions[0].get("status") == "False" else {}
+    reason, message = refused.get("reason", ""), refused.get("message", "")
     refused = f"The disruption budget {name} does not allow evicting pods currently"
     if message and reason == "SyncFailed":
         return f"{refused} because it failed sync: {message}"
