@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from kapi.codecs.negotiation import input_media_type, output_media_type
@@ -16,11 +17,13 @@ from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.registry import read
 from kapi.registry.delete import delete
+from kapi.registry.delete_collection import delete_collection as delete_all
+from kapi.registry.operation import Stored
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema.builtin import definition
 from kapi.schema.decode import decode
-from kapi.watchcache.unreadable import Unreadable
+from kapi.watchcache.entry import Entry
 
 Object = dict[str, Any]
 _OPTIONS = GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")
@@ -91,11 +94,11 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
         limit=chosen.limit,
         token=chosen.continue_,
     )
-    for entry in page.entries:
+
+    def delete_one(entry: Entry) -> Awaitable[Stored]:
         op = scope.operation(ctx, entry.name, dict(options), "", bool(options.get("dryRun")))
         op.namespace, op.collection = entry.namespace, True
-        try:
-            await delete(scope.store, op)
-        except (status.NotFound, Unreadable):
-            continue
+        return delete(scope.store, op)
+
+    await delete_all(page.entries, delete_one)
     return list_response(ctx, scope, page, media)

@@ -15,6 +15,7 @@ from kapi.registry import read
 from kapi.registry.conversion import converting
 from kapi.registry.create import create
 from kapi.registry.delete import delete
+from kapi.registry.delete_collection import delete_collection as delete_all
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.update import update
@@ -163,11 +164,13 @@ class StoreClient:
 
     async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None:
         page = await read.list_page(self._store, namespace, None)
-        for entry in page.entries:
-            try:
-                await self.delete(entry.name, entry.namespace, options)
-            except (status.NotFound, Unreadable):
-                continue
+
+        def delete_one(entry: Entry) -> Awaitable[Stored]:
+            op = self._operation(entry.namespace, entry.name, "DeleteOptions", options)
+            op.collection = True
+            return self._converting(lambda: delete(self._store, op))
+
+        await delete_all(page.entries, delete_one)
 
     def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
         keys = self._store.cache.unreadable_in(namespace)

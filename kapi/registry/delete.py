@@ -30,8 +30,9 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
     check_name(op.name)
     for text in store.row.strategy.warnings_on_delete(op.options):
         op.warn(text)
+    current = op.collection  # the cache was brought up to date for the list
     while True:
-        waiting = store.cache.wait_fresh()
+        waiting = None if current else store.cache.wait_fresh()
         if waiting is not None:
             await waiting
         try:
@@ -44,7 +45,7 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
             except Unreadable as error:
                 return await delete_unreadable(store, op, error)
         except (RevisionConflict, KeyMissing):
-            continue
+            current = False
 
 
 async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Stored:

@@ -1,0 +1,41 @@
+"""Delete of a collection (upstream: ``store.go`` DeleteCollection, and its workers)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+
+from twisted.internet.defer import Deferred
+
+from kapi.machinery import status
+from kapi.watchcache.entry import Entry
+from kapi.watchcache.unreadable import Unreadable
+
+_AT_ONCE = 64  # deletions on their way to the store: one after the other, each would wait for its disk
+
+
+async def delete_collection(entries: Iterable[Entry], delete_one: Callable[[Entry], Awaitable[object]]) -> None:
+    """Deletes what a consistent list has just given.  What somebody else was quicker to delete is passed over.
+
+    Raises StatusError, the first that is met; what was begun before that is done nevertheless.
+    """
+    running: deque[Deferred[None]] = deque()
+    try:
+        for entry in entries:
+            if len(running) >= _AT_ONCE:
+                await running.popleft()
+            # all but the store's answer is worked out here and now, in the slices of who asked
+            running.append(Deferred.fromCoroutine(_unless_gone(delete_one(entry))))
+        while running:
+            await running.popleft()
+    except BaseException:
+        for deletion in running:  # the store has them: they come to their end without us
+            deletion.addErrback(lambda _: None)
+        raise
+
+
+async def _unless_gone(deletion: Awaitable[object]) -> None:
+    try:
+        await deletion
+    except (status.NotFound, Unreadable):
+        pass
