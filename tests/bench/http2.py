@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import hpack
 
-from tests.bench.load import Connection, Outcome, Target
+from tests.bench.load import Connection, Outcome, Polled, Target, arrived
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
@@ -148,12 +148,7 @@ def drive_http2(
 ) -> Outcome:
     """Keeps ``streams`` requests in flight on each of so many connections; ``pause`` seconds between a pair of requests."""
     open_ones = [Http2(target, target.context(), check) for _ in range(connections)]
-    poll = select.epoll()
-    by_number = {}
-    for connection in open_ones:
-        connection.socket.setblocking(False)
-        poll.register(connection.socket.fileno(), select.EPOLLIN)
-        by_number[connection.socket.fileno()] = connection
+    polled = Polled(open_ones)
     latencies: list[float] = []
     issued = 0
     before, begin = target.cpu(), time.perf_counter()
@@ -167,14 +162,9 @@ def drive_http2(
     while running:
         if now > end + 60:
             raise TimeoutError(f"{running} requests are not answered")
-        for number, _ in poll.poll(1):
-            connection = by_number[number]
+        for connection in polled.ready(1):
             ended: list[float] = []
-            while True:
-                try:
-                    data = connection.socket.recv(1 << 16)
-                except (ssl.SSLWantReadError, BlockingIOError):
-                    break
+            for data in arrived(connection):
                 if not data:
                     raise ConnectionError("the server closed the connection")
                 ended += connection.received(data)

@@ -7,9 +7,10 @@ import socket
 import ssl
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 
 @dataclass(slots=True)
@@ -113,6 +114,41 @@ class Connection:
         self.socket.close()
 
 
+C = TypeVar("C", bound="Connection")
+
+
+class Polled(Generic[C]):
+    """Connections that are read when something has come."""
+
+    def __init__(self, connections: Iterable[C]) -> None:
+        self._poll = select.epoll()
+        self._connections = {connection.socket.fileno(): connection for connection in connections}
+        for number, connection in self._connections.items():
+            connection.socket.setblocking(False)
+            self._poll.register(number, select.EPOLLIN)
+
+    def ready(self, seconds: float) -> Iterator[C]:
+        """Those on which something has come by then."""
+        for number, _ in self._poll.poll(seconds):
+            yield self._connections[number]
+
+    def forget(self, connection: C) -> None:
+        """Its server has ended it."""
+        self._poll.unregister(connection.socket.fileno())
+
+
+def arrived(connection: Connection) -> Iterator[bytes]:
+    """What has come, piece by piece; at the end of the connection an empty one."""
+    while True:
+        try:
+            data = connection.socket.recv(1 << 16)
+        except (ssl.SSLWantReadError, BlockingIOError):
+            return
+        yield data
+        if not data:
+            return
+
+
 def _length(head: bytes) -> int | None:
     lower = head.lower()
     at = lower.find(b"content-length:")
@@ -133,12 +169,7 @@ def drive(target: Target, make: Callable[[int], bytes], concurrency: int, second
     """Keeps ``concurrency`` requests in flight for a while; ``make`` gives the bytes of request number n."""
     context = target.context()
     connections = [Connection(target, context) for _ in range(concurrency)]
-    poll = select.epoll()
-    by_number = {}
-    for connection in connections:
-        connection.socket.setblocking(False)
-        poll.register(connection.socket.fileno(), select.EPOLLIN)
-        by_number[connection.socket.fileno()] = connection
+    polled = Polled(connections)
     latencies: list[float] = []
     failures = issued = 0
     before = target.cpu()
@@ -150,13 +181,8 @@ def drive(target: Target, make: Callable[[int], bytes], concurrency: int, second
     running = concurrency
     now = begin
     while running:
-        for number, _ in poll.poll(30):
-            connection = by_number[number]
-            while True:
-                try:
-                    data = connection.socket.recv(1 << 16)
-                except (ssl.SSLWantReadError, BlockingIOError):
-                    break
+        for connection in polled.ready(30):
+            for data in arrived(connection):
                 if not data:
                     raise ConnectionError("the server closed the connection")
                 buffer = connection.buffer + data

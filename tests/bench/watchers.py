@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import re
-import select
-import ssl
 import time
 from typing import Any
 
 from tests.bench.http2 import watch_http2
-from tests.bench.load import Connection, Target
+from tests.bench.load import Connection, Polled, Target, arrived
 
 _STAMP = re.compile(rb'"sent":"([0-9.]+)"')
 
@@ -22,18 +20,15 @@ def receive(target: Target, path: str, count: int, expected: int, pipe: Any, htt
     Reports once every one has ``expected`` events (or 60 s passed).
     """
     context = target.context()
-    poll = select.epoll()
-    streams: dict[int, Connection] = {}
+    streams: list[Connection] = []
     for _ in range(count):
         if http2:
             connection: Connection = watch_http2(target, context, path)
         else:
             connection = Connection(target, context)
             connection.send(target.request("GET", path))
-        streams[connection.socket.fileno()] = connection
-    for number, connection in streams.items():
-        connection.socket.setblocking(False)
-        poll.register(number, select.EPOLLIN)
+        streams.append(connection)
+    polled = Polled(streams)
     time.sleep(1.0 + count / 2000)
     pipe.send("ready")
     total = expected * count
@@ -42,15 +37,10 @@ def receive(target: Target, path: str, count: int, expected: int, pipe: Any, htt
     last = time.time()
     end = last + 60
     while seen < total and time.time() < end:
-        for number, _ in poll.poll(1):
-            connection = streams[number]
-            while True:
-                try:
-                    data = connection.socket.recv(1 << 16)
-                except (ssl.SSLWantReadError, BlockingIOError):
-                    break
+        for connection in polled.ready(1):
+            for data in arrived(connection):
                 if not data:
-                    poll.unregister(number)
+                    polled.forget(connection)
                     break
                 found = data.count(b'{"type":"')
                 if found:
@@ -62,7 +52,7 @@ def receive(target: Target, path: str, count: int, expected: int, pipe: Any, htt
                 if not connection.socket.pending():
                     break
     pipe.send((seen, last, sorted(delays)))
-    for connection in streams.values():
+    for connection in streams:
         connection.close()
 
 
