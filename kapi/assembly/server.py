@@ -38,7 +38,7 @@ from kapi.server.generic import GenericServer, NotFound
 from kapi.server.health import HealthChecks
 from kapi.server.lifecycle import Hooks
 from kapi.server.pki import Files
-from kapi.server.routes import install_health, install_index, install_metrics, install_version
+from kapi.server.routes import below, install_health, install_index, install_metrics, install_version
 from kapi.server.slices import Slices
 from kapi.server.slis import install_slis
 from kapi.store.redis_store import RedisStore
@@ -114,6 +114,8 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     )
     for path, handler in identity.paths.items():
         core.route(path, handler)
+        core.route(path + "/", handler, listed=False)
+    core.fallbacks.append(below(tuple(identity.paths)))
 
     aggregator.aggregate(
         registry.client.named("kube-apiserver"),

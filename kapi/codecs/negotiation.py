@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from kapi.machinery import status
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-_SUPPORTED = (JSON, YAML, PROTOBUF)
+#: what objects are answered in
+SUPPORTED = (JSON, YAML, PROTOBUF)
 _STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 _FORMS = frozenset(["Table", "PartialObjectMetadata", "PartialObjectMetadataList"])
 _TRUE = frozenset(["1", "true", "t", "T", "TRUE", "True"])
@@ -62,7 +63,7 @@ def accepted(accept: str) -> list[str]:
 
 
 def _not_on_route(verb: str) -> status.StatusError:
-    known = _SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
+    known = SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
     return status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={})
 
 
@@ -73,27 +74,27 @@ def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
 _MAX_CACHED_LENGTH = 512  # characters: longer headers are read anew
 
 
-def _negotiate(accept: str, verb: str, pretty: bool, transforms: bool = True, protobuf: bool = True) -> MediaType:
+def _negotiate(accept: str, verb: str, pretty: bool, tables: bool = True, protobuf: bool = True) -> MediaType:
     read = _read_cached if len(accept) <= _MAX_CACHED_LENGTH else _read
-    return read(accept, verb, pretty, transforms, protobuf)
+    return read(accept, verb, pretty, tables, protobuf)
 
 
-def _read(accept: str, verb: str, pretty: bool, transforms: bool, protobuf: bool) -> MediaType:
+def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool) -> MediaType:
     if accept.strip() == "":
         accept = "*/*"
     names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
-    if not any(name == "*/*" or name in _SUPPORTED for name in names):
+    if not any(name == "*/*" or name in SUPPORTED for name in names):
         raise _not_on_route(verb)
     watching = verb == "watch"
     for clause in _clauses(accept):
-        if clause.media not in (*_SUPPORTED, "*/*", "application/*") or watching and clause.media == YAML:
+        if clause.media not in (*SUPPORTED, "*/*", "application/*") or watching and clause.media == YAML:
             continue
         kind = clause.parameters.get("as", "")
         version = clause.parameters.get("v", "")
         if kind:
             if (
-                not transforms
-                or kind not in _FORMS
+                kind not in _FORMS
+                or (kind == "Table" and not tables)
                 or version not in ("v1", "v1beta1")
                 or clause.parameters.get("g") != "meta.k8s.io"
             ):
@@ -106,7 +107,7 @@ def _read(accept: str, verb: str, pretty: bool, transforms: bool, protobuf: bool
         fancy = pretty or clause.parameters.get("pretty", "") in _TRUE
         content_type = b"application/yaml" if yaml else b"application/json"
         return MediaType(yaml, fancy, kind, version if kind else "", content_type, not (yaml or fancy or kind))
-    raise not_accepted(_STREAMS if watching else _SUPPORTED)
+    raise not_accepted(_STREAMS if watching else SUPPORTED)
 
 
 def _as_protobuf(kind: str, version: str, watching: bool) -> MediaType:
@@ -118,10 +119,10 @@ _read_cached = lru_cache(1024)(_read)
 _PLAIN = MediaType()
 
 
-def output_media_type(ctx: Any, verb: str, transforms: bool = True) -> MediaType:
+def output_media_type(ctx: Any, verb: str, tables: bool = True) -> MediaType:
     """What to answer.  ``verb`` is the API verb: lists and watches have more representations.
 
-    ``transforms``: whether the kind has tables and partial forms.  ``ctx.no_protobuf`` says that objects of the kind have no
+    ``tables``: whether there are tables of it.  ``ctx.no_protobuf`` says that objects of the kind have no
     protobuf form; their metadata alone have.  Raises NotAcceptable.
     """
     accept = ctx.header("accept")
@@ -135,7 +136,7 @@ def output_media_type(ctx: Any, verb: str, transforms: bool = True) -> MediaType
         pretty = verb != "watch" and _for_eyes(ctx.header("user-agent") or "")
     else:
         pretty = wanted[0] in _TRUE and verb != "watch"
-    return _negotiate(accept or "*/*", verb, pretty, transforms, not ctx.no_protobuf)
+    return _negotiate(accept or "*/*", verb, pretty, tables, not ctx.no_protobuf)
 
 
 def _for_eyes(agent: str) -> bool:
@@ -156,13 +157,13 @@ def error_media_type(accept: str) -> MediaType:
 
 def input_media_type(content_type: str | None) -> str:
     """JSON, YAML or PROTOBUF; nothing said is JSON.  Raises UnsupportedMediaType."""
-    media = (content_type or "").split(";", 1)[0].strip()
+    media = (content_type or "").split(";", 1)[0].strip().lower()
     if media in ("", JSON):
         return JSON
     if media in (YAML, PROTOBUF):
         return media
     raise status.UnsupportedMediaType(
-        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(_SUPPORTED)
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(SUPPORTED)
     )
 
 

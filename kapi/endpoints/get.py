@@ -16,7 +16,7 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     """The stored bytes as they are, unless another form or version was asked for."""
     info = ctx.info
     assert info is not None
-    media = output_media_type(ctx, "get")
+    media = output_media_type(ctx, "get", scope.subresource is None or scope.subresource.tabular)
     if ctx.query and ctx.first("export") not in ("", "false", "0"):
         raise status.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     namespace = info.namespace if scope.resource.namespaced else ""

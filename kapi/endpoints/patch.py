@@ -49,7 +49,7 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     """200 with the stored object; 201 when an apply created it.  Raises StatusError."""
     kind = check_patch_route(ctx.header("content-type"), patch_types(scope))
     name = request_name(ctx)
-    media = output_media_type(ctx, "patch")
+    media = output_media_type(ctx, "patch", scope.subresource is None or scope.subresource.tabular)
     data = raw_body(ctx)
     options = write_options(ctx, "PatchOptions", kind)
     op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
@@ -62,6 +62,8 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
         if existing is None and kind != APPLY:  # some types are created by PUT, but none by a patch
             raise status.not_found(scope.store.group_resource, name)
         new = change(existing)
+        if existing is None and scope.subresource is not None:
+            raise status.not_found(scope.store.group_resource, name)
         info = ctx.info
         assert info is not None
         uid = new["metadata"].get("uid", "")
@@ -72,8 +74,7 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
         check_names(ctx, scope, new)
         return new
 
-    creates = kind == APPLY and scope.subresource is None
-    stored = await update(scope.store, op, transform, allow_create=creates)
+    stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
     return await stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
 
 

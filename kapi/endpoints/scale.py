@@ -10,7 +10,7 @@ from typing import Any
 
 from kapi.admission.interface import UPDATE
 from kapi.codecs.negotiation import check_patch_route, output_media_type
-from kapi.codecs.reading import DecodingError
+from kapi.codecs.reading import DecodingError, read_apply_body
 from kapi.endpoints.body import check_names, decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import APPLY, write_options
@@ -124,6 +124,7 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
     assert info is not None
     kind = check_patch_route(ctx.header("content-type"), patch_types(scope)) if ctx.method == "PATCH" else ""
     if kind == APPLY and scope.resource.typed_items:
+        managedfields.FieldManager(type_of(SCALE), SCALE).check_kind(read_apply_body(raw_body(ctx))[0])
         raise status.generic(_NO_APPLY)  # upstream's converter of custom resources knows no Scale
     media = output_media_type(ctx, "update")
     data = raw_body(ctx)

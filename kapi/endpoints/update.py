@@ -24,7 +24,7 @@ async def update_object(ctx: RequestContext, scope: RequestScope) -> Response:
     info = ctx.info
     assert info is not None
     name = request_name(ctx)
-    media = output_media_type(ctx, "update")
+    media = output_media_type(ctx, "update", scope.subresource is None or scope.subresource.tabular)
     data = raw_body(ctx)
     options = write_options(ctx, "UpdateOptions")
     obj = decode_object(ctx, data, scope.kind, scope.type, options.field_validation)

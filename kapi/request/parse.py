@@ -61,12 +61,12 @@ def parse_query(raw: bytes) -> Query:
 
 
 def split_uri(uri: bytes) -> tuple[str, Query]:
-    """The decoded path and the query of a request target (in origin form, see ``target``).  Raises BadRequest."""
+    """The decoded path and the query of a request target (in origin form, see ``target``).
+
+    Raises ValueError: a request with a broken escape in its path is no HTTP request to upstream.
+    """
     path, _, query = uri.partition(b"?")
-    try:
-        return _unescape(path, False), parse_query(query)
-    except ValueError as error:
-        raise status.bad_request(f"parse request URI: {error}") from None
+    return _unescape(path, False), parse_query(query)
 
 
 def go_bool(values: Sequence[str] | None) -> bool:

@@ -184,6 +184,7 @@ class Subresource:
     strategy: Strategy | None = None
     handler: str = ""
     scale: ScaleMapping | None = None  # of the scale subresource; None: the usual paths
+    tabular: bool = True  # whether it can be answered as a Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,7 +295,7 @@ class FieldManager:
             managers, times = decode((live.get("metadata") or {}).get("managedFields"))
         except InvalidManagedFields as error:
             raise StatusError(f"failed to decode managed fields: {error}") from None
-        self._check_kind(applied)
+        self.check_kind(applied)
         old = _without_managed_fields(live)
         try:
             try:
@@ -356,7 +356,8 @@ class FieldManager:
         text = f"unable to convert unstructured object to {kind}: {why}"
         return StatusError(f"failed to convert new object ({self._names(applied)}) to proper version: {text}")
 
-    def _check_kind(self, applied: Object) -> None:
+    def check_kind(self, applied: Object) -> None:
+        """Raises BadRequest for a configuration of another kind or version."""
         given, kind = _text(applied, "apiVersion"), _text(applied, "kind")
         if given != self.api_version or kind != self.gvk.kind:
             raise BadRequest(f"invalid object type: {_gvk_text(given, kind)}")

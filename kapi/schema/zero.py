@@ -20,7 +20,15 @@ _ZEROS: dict[Kind, Any] = {
 _STRUCTS = frozenset([Kind.STRUCT, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION])
 #: (struct, field) of omitempty lists whose empty form means something to the rules of their type, as in Go, where an empty
 #: list is not nil; they are refused or dropped there, so none is ever stored
-_NOT_NIL = frozenset({("HPAScalingRules", "policies"), ("IngressSpec", "rules")})
+_NOT_NIL = frozenset(
+    {
+        ("HPAScalingRules", "policies"),
+        ("IngressSpec", "rules"),
+        *(
+            ("EphemeralContainer", name) for name in ("ports", "resizePolicy", "restartPolicyRules")
+        ),  # forbidden, even empty
+    }
+)
 _emitted: dict[Type, tuple[tuple[str, Any], ...]] = {}
 
 

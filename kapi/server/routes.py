@@ -9,7 +9,7 @@ import orjson
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
-from kapi.server.generic import GenericServer
+from kapi.server.generic import GenericServer, Handler
 from kapi.server.health import HealthChecks
 from kapi.server.metrics import Metrics
 
@@ -37,6 +37,18 @@ def _accepts_json(ctx: RequestContext) -> bool:
     return not kinds or any(kind in ("*/*", "application/*", "application/json") for kind in kinds)
 
 
+def below(paths: tuple[str, ...]) -> Handler:
+    """What lies under fixed paths is theirs, too, and nothing is there."""
+    prefixes = tuple(path + "/" for path in paths)
+
+    def answer(ctx: RequestContext) -> Response | None:
+        if ctx.path.startswith(prefixes):
+            raise status.no_such_resource()
+        return None
+
+    return answer
+
+
 def install_version(server: GenericServer) -> None:
     body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
 
@@ -47,13 +59,7 @@ def install_version(server: GenericServer) -> None:
 
     server.route("/version", version, methods=("GET",))
     server.route("/version/", version, methods=("GET",), listed=False)
-
-    def under(ctx: RequestContext) -> Response | None:
-        if ctx.path.startswith("/version/"):
-            raise status.no_such_resource()
-        return None
-
-    server.fallbacks.append(under)
+    server.fallbacks.append(below(("/version",)))
 
 
 def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None:

@@ -114,7 +114,10 @@ class RequestRunner:
     def _first(self, ctx: RequestContext) -> Begun | Response | None:
         """The first step of a request: answered, or begun; None when nobody waits for its answer."""
         try:
-            ctx.path, ctx.query = split_uri(ctx.http.uri)
+            try:
+                ctx.path, ctx.query = split_uri(ctx.http.uri)
+            except ValueError:
+                return Response(400, b"400 Bad Request", b"text/plain; charset=utf-8", ((b"connection", b"close"),))
             answer: Any = self.chain.handle(ctx)
             if isinstance(answer, Response):
                 return answer

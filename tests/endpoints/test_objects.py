@@ -161,3 +161,22 @@ def test_a_dry_run_leaves_no_trace(api: MemoryAPI, method: str) -> None:
 def test_a_dry_run_tells_of_the_conflict_it_would_meet(api: MemoryAPI) -> None:
     make(api)
     assert api.ask("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}}).json["reason"] == "AlreadyExists"
+
+
+def test_claim_templates_are_claims_whatever_they_say(api: MemoryAPI) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "x/v9", "kind": "Other", "metadata": {"name": "d"}, "spec": storage}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "volumeClaimTemplates": [claim]}
+    answer = api.ask("POST", "/apis/apps/v1/namespaces/n/statefulsets", {"metadata": {"name": "s"}, "spec": spec})
+    assert answer.code == 201, answer.json
+    made = answer.json["spec"]["volumeClaimTemplates"][0]
+    assert (made["apiVersion"], made["kind"]) == ("v1", "PersistentVolumeClaim")
+
+
+def test_a_tolerations_operator_has_a_default(api: MemoryAPI) -> None:
+    wish = {"deviceClassName": "c", "tolerations": [{"key": "a", "value": "b"}]}
+    body = {"metadata": {"name": "r"}, "spec": {"devices": {"requests": [{"name": "q", "exactly": wish}]}}}
+    answer = api.ask("POST", "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims", body)
+    assert answer.code == 201, answer.json
+    assert answer.json["spec"]["devices"]["requests"][0]["exactly"]["tolerations"][0]["operator"] == "Equal"

@@ -204,3 +204,12 @@ def test_a_patch_that_takes_the_version_away_leaves_no_name(api: MemoryAPI) -> N
     answer = api.ask("PATCH", f"{path}/h", {"apiVersion": None}, type=MERGE)
     why = "the name of the object (h based on URL) was undeterminable: name must be provided"
     assert (answer.code, answer.json["message"]) == (400, why)
+
+
+def test_what_is_wrong_with_an_apply_comes_before_what_is_missing(api: MemoryAPI) -> None:
+    path = "/api/v1/namespaces/n/services/none/status?fieldManager=m"
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "none"}, "status": {"other": 1}}
+    answer = api.ask("PATCH", path, body, type=APPLY)
+    assert (answer.code, answer.json["message"].rpartition(": ")[2]) == (500, "field not declared in schema")
+    del body["status"]
+    assert api.ask("PATCH", path, body, type=APPLY).code == 404

@@ -191,3 +191,34 @@ def test_the_options_of_an_eviction_are_judged(api: MemoryAPI) -> None:
         "Non-matching dry-run options in request and content: [All] and [x]",
     )
     assert api.ask("GET", f"{PODS}/p").code == 200
+
+
+def test_an_eviction_into_another_namespace_is_refused(api: MemoryAPI) -> None:
+    pod(api, "p")
+    body = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": "p", "namespace": "other"}}
+    answer = api.ask("POST", f"{PODS}/p/eviction", body)
+    why = "the namespace of the provided object does not match the namespace sent on the request"
+    assert (answer.code, answer.json["message"]) == (400, why)
+    assert api.ask("GET", f"{PODS}/p").code == 200
+
+
+@pytest.mark.parametrize("sub", ["resize", "ephemeralcontainers"])
+def test_some_views_of_a_pod_have_no_table(api: MemoryAPI, sub: str) -> None:
+    pod(api, "p")
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert api.ask("PATCH", f"{PODS}/p/{sub}", {}, type=MERGE, headers={"Accept": table}).code == 406
+    assert api.ask("GET", f"{PODS}/p/{sub}", headers={"Accept": table}).code == 406
+    both = api.ask("GET", f"{PODS}/p/{sub}", headers={"Accept": f"{table}, application/json"})
+    assert (both.code, both.json["kind"]) == (200, "Pod")
+    assert api.ask("GET", f"{PODS}/p/status", headers={"Accept": table}).json["kind"] == "Table"
+
+
+@pytest.mark.parametrize("field", ["resizePolicy", "ports", "lifecycle", "livenessProbe"])
+def test_an_ephemeral_container_may_not_even_have_empty_forbidden_fields(api: MemoryAPI, field: str) -> None:
+    pod(api, "p")
+    empty: Any = {} if field in ("lifecycle", "livenessProbe") else []
+    patch = {"spec": {"ephemeralContainers": [{"name": "e", "image": "i", field: empty}]}}
+    answer = api.ask("PATCH", f"{PODS}/p/ephemeralcontainers", patch, type=MERGE)
+    causes = [(cause["field"], cause["message"]) for cause in answer.json["details"]["causes"]]
+    why = "Forbidden: cannot be set for an Ephemeral Container"
+    assert (f"spec.ephemeralContainers[0].{field}", why) in causes

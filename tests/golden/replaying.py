@@ -286,6 +286,22 @@ def _manager(entry: Mapping[str, Any]) -> list[str]:
     return [str(entry.get(name, "")) for name in ("operation", "manager", "apiVersion", "subresource")]
 
 
+def without_texts(answer: Answer) -> Answer:
+    """The status code, the reason and the object itself: no messages, no headers, and not who owns the fields."""
+    kept: Answer = {"status": answer["status"]}
+    for root in ("body", "events"):
+        if root in answer:
+            kept[root] = "<text>" if isinstance(answer[root], str) else _without_messages(answer[root])
+    return kept
+
+
+def _without_messages(node: Any) -> Any:
+    if isinstance(node, dict):
+        dropped = ("message", "managedFields")
+        return {name: _without_messages(item) for name, item in node.items() if name not in dropped}
+    return [_without_messages(item) for item in node] if isinstance(node, list) else node
+
+
 def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
     """One line each."""
     if isinstance(wanted, dict) and isinstance(found, dict):

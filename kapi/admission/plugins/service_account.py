@@ -10,6 +10,7 @@ from twisted.internet.task import deferLater
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import secret_names
+from kapi.machinery.names import path_segment
 from kapi.machinery.status import generic
 
 Object = dict[str, Any]
@@ -91,6 +92,10 @@ class ServiceAccount(Plugin):
     async def _account(self, attributes: Attributes, name: str) -> Object:
         """The account, waited for a second or two if it is the default one.  Raises Forbidden."""
         pause = 0.1 + random.random() / 10
+        problems = path_segment(name)
+        if problems:
+            why = f'invalid resource name "{name}": [{", ".join(problems)}]'
+            raise denied(attributes, f"error looking up service account {attributes.namespace}/{name}: {why}")
         for attempt in range(_ATTEMPTS if name == "default" else 1):
             if attempt:
                 if self.initializer.reactor is None:

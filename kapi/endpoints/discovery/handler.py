@@ -75,7 +75,12 @@ class DiscoveryHandler:
             raise status.method_not_allowed()
         if len(parts) == 2 and _wants_aggregated(ctx):
             return self._aggregated(ctx, path)
-        media = output_media_type(ctx, "get")
+        try:
+            media = output_media_type(ctx, "get")
+        except status.NotAcceptable:
+            if parts[1] == "api" or len(parts) == 4:
+                raise
+            raise not_accepted(_SUPPORTED) from None  # the same: no route looks at what is accepted
         if media.as_kind:
             media = _without_transform(ctx)
         return respond_tree(200, self._trees[path], media)

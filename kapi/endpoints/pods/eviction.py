@@ -16,6 +16,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.selectors import from_label_selector
+from kapi.registry import metadata as meta
 from kapi.registry import read
 from kapi.registry.delete import check_preconditions, delete
 from kapi.registry.direct import modify
@@ -54,6 +55,7 @@ class Eviction:
         eviction = _decoded(ctx, data, options.field_validation)
         if (eviction.get("metadata") or {}).get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
+        meta.ensure_namespace(eviction, info.namespace, scope.gvr)
         delete_options: Object = dict(eviction.get("deleteOptions") or {})
         if delete_options.get(_BREAKING):
             cause = invalid(Path("deleteOptions").child(_BREAKING), True, _NOT_HERE)

@@ -81,7 +81,7 @@ async def read_question(ctx: RequestContext, scope: RequestScope, services: Revi
     resource, sub = scope.resource, scope.subresource
     if sub is None and (info.name or (resource.namespaced and not info.namespace)):
         raise status.no_such_resource()
-    media = output_media_type(ctx, "create", transforms=sub is not None)
+    media = output_media_type(ctx, "create", tables=sub is not None)
     data = raw_body(ctx)
     options = write_options(ctx, "CreateOptions")
     type_ = type_of(scope.kind)

@@ -344,7 +344,7 @@ def binding_table(kind: str) -> Any:
             namespace = found.get("namespace")
             return f"{namespace}/{found['name']}" if namespace else f"*/{found['name']}"
         if found.get("selector") is not None:
-            return printing.label_selector(found["selector"])
+            return printing.go_label_selector(found["selector"])
         return printing.UNSET
 
     return printing.table(

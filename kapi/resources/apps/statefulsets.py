@@ -60,8 +60,7 @@ _HISTORY = "spec.revisionHistoryLimit: a negative value retains all historical r
 
 
 def _default_claim(claim: Object) -> None:
-    claim.setdefault("kind", "PersistentVolumeClaim")
-    claim.setdefault("apiVersion", "v1")
+    claim.update(kind="PersistentVolumeClaim", apiVersion="v1")  # whatever the client says they are
     claim.setdefault("metadata", {})
     default_claim_spec(claim.setdefault("spec", {}))
     status = claim.setdefault("status", {})

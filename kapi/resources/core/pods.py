@@ -310,14 +310,18 @@ RESOURCE = Resource(
         Subresource("attach", ("create", "get"), kind="PodAttachOptions", handler="attach"),
         Subresource("binding", ("create",), kind="Binding", handler="binding"),
         Subresource(
-            "ephemeralcontainers", ("get", "patch", "update"), kind="Pod", strategy=EphemeralContainersStrategy()
-        ),
+            "ephemeralcontainers",
+            ("get", "patch", "update"),
+            kind="Pod",
+            strategy=EphemeralContainersStrategy(),
+            tabular=False,
+        ),  # fmt: skip
         Subresource("eviction", ("create",), group="policy", version="v1", kind="Eviction", handler="eviction"),
         Subresource("exec", ("create", "get"), kind="PodExecOptions", handler="exec"),
         Subresource("log", ("get",), kind="Pod", handler="log"),
         Subresource("portforward", ("create", "get"), kind="PodPortForwardOptions", handler="portforward"),
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), kind="PodProxyOptions", handler="proxy"),
-        Subresource("resize", ("get", "patch", "update"), kind="Pod", strategy=ResizeStrategy()),
+        Subresource("resize", ("get", "patch", "update"), kind="Pod", strategy=ResizeStrategy(), tabular=False),
         Subresource("status", ("get", "patch", "update"), kind="Pod", strategy=PodStatusStrategy()),
     ),
     strategy=STRATEGY,

@@ -29,6 +29,8 @@ def default_claim_spec(spec: Object) -> None:
             wish["allocationMode"] = wish.get("allocationMode") or "ExactCount"
             if wish["allocationMode"] == "ExactCount" and not wish.get("count"):
                 wish["count"] = 1
+            for toleration in wish.get("tolerations") or []:
+                toleration["operator"] = toleration.get("operator") or "Equal"
 
 
 def requests_of(spec: Object) -> Requests:

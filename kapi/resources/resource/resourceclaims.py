@@ -228,7 +228,11 @@ RESOURCE = Resource(
     namespaced=True,
     verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="wgAZaHcZxUg=",
-    subresources=(Subresource("status", ("get", "patch", "update"), kind="ResourceClaim", strategy=STATUS_STRATEGY),),
+    subresources=(
+        Subresource(
+            "status", ("get", "patch", "update"), kind="ResourceClaim", strategy=STATUS_STRATEGY, tabular=False
+        ),
+    ),
     returns_deleted=True,
     strategy=_STRATEGY,
     table=printing.table("ResourceClaim", printing.name, _state, printing.age),

@@ -268,7 +268,7 @@ def validate_ephemeral_containers(
             errors.append(field.not_found(here.child("targetContainerName"), target))
         for part in _EPHEMERAL_FORBIDDEN:
             value = container.get(part)
-            if value is not None and value != {}:
+            if value is not None and (value != {} or part != "resources"):
                 errors.append(field.forbidden(here.child(part), text))
         for j, mount in enumerate(container.get("volumeMounts") or ()):
             for part in ("subPath", "subPathExpr"):

@@ -50,9 +50,16 @@ def drop_disabled_fields(spec: Object, old: Object | None, ctx: Any) -> None:
             continue
         if old is not None and any(owner.get(field) is not None for owner in steps(owners(old))):
             continue
+        if field == "stopSignal":
+            _drop_stop_signals(spec)
+            continue
         for owner in steps(owners(spec)):
             owner.pop(field, None)
-        if field == "stopSignal":
-            for container in steps(every_container(spec)):
-                if container.get("lifecycle") == {}:
-                    del container["lifecycle"]
+
+
+def _drop_stop_signals(spec: Object) -> None:
+    """With the lifecycles that held nothing else."""
+    for container in steps(every_container(spec)):
+        lifecycle = container.get("lifecycle")
+        if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+            del container["lifecycle"]

@@ -75,6 +75,20 @@ def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
     return ",".join(f"{key}={values[key]}" for key in sorted(values))
 
 
+def go_label_selector(selector: Mapping[str, Any]) -> str:
+    """A LabelSelector as its generated ``String`` writes it."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    terms = "".join(
+        f"LabelSelectorRequirement{{Key:{term.get('key', '')},Operator:{term.get('operator', '')},"
+        f"Values:[{' '.join(term.get('values') or [])}],}},"
+        for term in selector.get("matchExpressions") or []
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
+    )
+
+
 def label_selector(selector: Mapping[str, Any] | None) -> str:
     """A LabelSelector as upstream's FormatLabelSelector writes it."""
     if selector is None:
