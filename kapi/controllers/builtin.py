@@ -10,6 +10,9 @@ from kapi.controllers.bootstraptokens.cleaner import TokenCleaner
 from kapi.controllers.bootstraptokens.signer import BootstrapSigner
 from kapi.controllers.clusterroleaggregation.controller import MANAGER, ClusterRoleAggregationController
 from kapi.controllers.core_events import CoreEventRecorder
+from kapi.controllers.endpoints.controller import EndpointsController
+from kapi.controllers.endpointslice.controller import EndpointSliceController
+from kapi.controllers.endpointslicemirroring.controller import EndpointSliceMirroringController
 from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
@@ -59,6 +62,9 @@ KNOWN = frozenset(
         TTLAfterFinishedController.name,
         TokenCleaner.name,
         BootstrapSigner.name,
+        EndpointsController.name,
+        EndpointSliceController.name,
+        EndpointSliceMirroringController.name,
     },
 )
 
@@ -102,6 +108,9 @@ def manager_controllers(
         TTLAfterFinishedController(own, reactor, now),
         TokenCleaner(own, reactor, now),
         BootstrapSigner(own, reactor, now),
+        EndpointsController(own, reactor),
+        EndpointSliceController(own, reactor),
+        EndpointSliceMirroringController(own, reactor),
     ]
     if places is not None:
         recorder = CoreEventRecorder(own, GarbageCollector.name, now)

@@ -1,0 +1,1 @@
+"""Keeps the Endpoints of Services with a selector (upstream: ``pkg/controller/endpoint``)."""

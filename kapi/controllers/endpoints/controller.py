@@ -1,0 +1,52 @@
+"""One Service after the other, a few at a time."""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.interface import Client
+from kapi.client.workqueue import WorkQueue
+from kapi.controllers.endpoints.reconcile import wanted
+from kapi.controllers.service_follower import Key, ServiceFollower
+from kapi.controllers.service_pods import selector_of
+from kapi.machinery import status
+
+PAUSE = 0.02  # seconds in which changes of several pods come together
+
+
+class EndpointsController:
+    name = "endpoints-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime) -> None:
+        self._services = client.resource("", "services")
+        self._pods = client.resource("", "pods")
+        self._endpoints = client.resource("", "endpoints")
+        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
+        self._follower = ServiceFollower(client, lambda key: self._queue.add_after(key, PAUSE))
+
+    async def start(self) -> None:
+        self._follower.start()
+
+    def stop(self) -> None:
+        self._follower.stop()
+        self._queue.stop()
+
+    async def _handle(self, key: Key) -> float | None:
+        namespace, name = key
+        service = self._services.lister.get(namespace, name)
+        if service is None or selector_of(service) is None:
+            return None  # with a Service its Endpoints go, too
+        existing = self._endpoints.lister.get(namespace, name)
+        obj = wanted(service, self._pods.lister.list(namespace), existing)
+        if obj is None:
+            return None
+        try:
+            if existing is None:
+                await self._endpoints.create(obj, namespace)
+            else:
+                await self._endpoints.update(obj, namespace)
+        except (status.Forbidden, status.NotFound):
+            return None  # the namespace goes, or the Service has just gone
+        except status.AlreadyExists:
+            return PAUSE
+        return None

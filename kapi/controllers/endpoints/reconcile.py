@@ -1,0 +1,103 @@
+"""The Endpoints of a Service, from its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from kapi.controllers.service_pods import (
+    HEADLESS,
+    addresses,
+    has_ended,
+    hostname_for,
+    is_going,
+    is_headless,
+    is_ready,
+    ports_of,
+    reference_to,
+    selected,
+)
+
+Object = dict[str, Any]
+MAX_ADDRESSES = 1000  # of one object; more are left out and an annotation says so
+MANAGED_BY, CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+
+
+def wanted(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
+    """The object to create or update; None when it is as it should be."""
+    metadata = service["metadata"]
+    labels = {name: value for name, value in (metadata.get("labels") or {}).items() if name != HEADLESS}
+    labels[MANAGED_BY] = CONTROLLER
+    if is_headless(service):
+        labels[HEADLESS] = ""
+    found = subsets(service, pods)
+    kept, left_out = truncated(found)
+    old = {} if existing is None else existing["metadata"]
+    annotations = {name: value for name, value in (old.get("annotations") or {}).items() if name != OVER_CAPACITY}
+    if left_out:
+        annotations[OVER_CAPACITY] = "truncated"
+    if existing is not None:
+        same = (existing.get("subsets") or []) == kept and (old.get("labels") or {}) == labels
+        if same and (old.get("annotations") or {}) == annotations:
+            return None
+        return {**existing, "metadata": {**old, "labels": labels, "annotations": annotations or None}, "subsets": kept}
+    made = {"name": metadata["name"], "labels": labels, **({"annotations": annotations} if annotations else {})}
+    return {"metadata": made, "subsets": kept}
+
+
+def subsets(service: Object, pods: Iterable[Object]) -> list[Object]:
+    """Addresses with the same ports together, those that are ready apart from the others."""
+    spec = service.get("spec") or {}
+    family = (spec.get("ipFamilies") or ["IPv6" if ":" in (spec.get("clusterIP") or "") else "IPv4"])[0]
+    tolerant = bool(spec.get("publishNotReadyAddresses"))
+    groups: dict[bytes, Object] = {}
+    for pod in selected(service, pods):
+        found = addresses(pod, family)
+        if not found or has_ended(pod) or (is_going(pod) and not tolerant):
+            continue
+        address: Object = {"ip": found[0], "targetRef": reference_to(pod)}
+        if (pod.get("spec") or {}).get("nodeName"):
+            address["nodeName"] = pod["spec"]["nodeName"]
+        hostname = hostname_for(pod, service)
+        if hostname:
+            address["hostname"] = hostname
+        ports = ports_of(service, pod)
+        if not ports and spec.get("ports"):
+            continue  # nothing of what the Service offers is there
+        ports.sort(key=lambda port: (str(port["name"]), int(port["port"]), str(port["protocol"])))
+        group = groups.setdefault(orjson.dumps(ports), {"ports": ports})
+        group.setdefault("addresses" if tolerant or is_ready(pod) else "notReadyAddresses", []).append(address)
+    return [_subset(groups[key]) for key in sorted(groups)]
+
+
+def _subset(group: Object) -> Object:
+    made = {}
+    for name in ("addresses", "notReadyAddresses"):
+        if group.get(name):
+            made[name] = sorted(group[name], key=lambda address: (str(address["ip"]), str(address["targetRef"]["uid"])))
+    if group["ports"]:
+        made["ports"] = [_named(port) for port in group["ports"]]
+    return made
+
+
+def _named(port: Object) -> Object:
+    return {name: value for name, value in port.items() if name != "name" or value}
+
+
+def truncated(found: list[Object]) -> tuple[list[Object], bool]:
+    """The first of all addresses, ready ones before others; and whether some were left out."""
+    left = MAX_ADDRESSES
+    count = sum(len(subset.get(part, ())) for subset in found for part in ("addresses", "notReadyAddresses"))
+    if count <= left:
+        return found, False
+    kept = [{name: value for name, value in subset.items() if name == "ports"} for subset in found]
+    for part in ("addresses", "notReadyAddresses"):
+        for subset, short in zip(found, kept, strict=True):
+            some = subset.get(part, [])[:left]
+            if some:
+                short[part] = some
+                left -= len(some)
+    return [subset for subset in kept if len(subset) > ("ports" in subset)], True

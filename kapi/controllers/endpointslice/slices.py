@@ -1,0 +1,130 @@
+"""Endpoints over slices: what has to be created, updated and deleted so that slices hold the endpoints that are wanted.
+
+What is in a slice stays there, so that as little as possible is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+Object = dict[str, Any]
+MAX_ENDPOINTS = 100  # of a slice
+SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
+HEADLESS = "service.kubernetes.io/headless"
+_RESERVED = (SERVICE_NAME, MANAGED_BY, HEADLESS)
+
+
+class Group(NamedTuple):
+    """What endpoints of one slice have in common."""
+
+    family: str
+    ports: bytes  # JSON, in order
+
+    @classmethod
+    def of(cls, family: str, ports: Iterable[Object]) -> Group:
+        listed = sorted(ports, key=lambda port: (str(port.get("name") or ""), int(port.get("port") or 0)))
+        plain = [{name: value for name, value in port.items() if value is not None} for port in listed]
+        return cls(family, orjson.dumps(plain, option=orjson.OPT_SORT_KEYS))
+
+
+@dataclass(slots=True)
+class Plan:
+    create: list[Object] = field(default_factory=list)
+    update: list[Object] = field(default_factory=list)
+    delete: list[Object] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Owner:
+    """Whose slices they are.  ``identity`` tells which endpoint of a slice is the same as a wanted one."""
+
+    name: str
+    reference: Object
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    manager: str
+    headless: bool
+    identity: Callable[[Object], str]
+    limit: int = MAX_ENDPOINTS
+
+    def slice_labels(self) -> dict[str, str]:
+        labels = {name: value for name, value in self.labels.items() if name not in _RESERVED}
+        if self.headless:
+            labels[HEADLESS] = ""
+        return {**labels, SERVICE_NAME: self.name, MANAGED_BY: self.manager}
+
+
+def plan(owner: Owner, wanted: Mapping[Group, Sequence[Object]], existing: Iterable[Object]) -> Plan:
+    """``existing`` are the slices that the manager keeps for the owner."""
+    made = Plan()
+    kept: dict[Group, list[Object]] = {}
+    for one in existing:
+        group = Group.of(one["addressType"], one.get("ports") or [])
+        if group in wanted:
+            kept.setdefault(group, []).append(one)
+        else:
+            made.delete.append(one)
+    for group, endpoints in wanted.items():
+        _fill(owner, group, endpoints, kept.get(group, []), made)
+    return made
+
+
+def _fill(owner: Owner, group: Group, endpoints: Sequence[Object], slices: list[Object], made: Plan) -> None:
+    missing = {owner.identity(endpoint): endpoint for endpoint in endpoints}
+    contents: list[list[Object]] = []
+    for one in slices:
+        names = [owner.identity(endpoint) for endpoint in one.get("endpoints") or []]
+        contents.append([missing.pop(name) for name in names if name in missing])
+    left = list(missing.values())
+    # fuller slices first, so that few are changed; those that lose something are changed anyhow
+    changed = [len(now) != len(one.get("endpoints") or []) for one, now in zip(slices, contents, strict=True)]
+    for at in sorted(range(len(slices)), key=lambda at: (not changed[at], -len(contents[at]))):
+        room = owner.limit - len(contents[at])
+        contents[at], left = contents[at] + left[: max(0, room)], left[max(0, room) :]
+    remaining = sum(1 for content in contents if content)
+    for one, content in zip(slices, contents, strict=True):
+        if not content and (remaining or left or one is not slices[0]):
+            made.delete.append(one)
+            continue
+        better = _corrected(owner, one, content)
+        if better is not None:
+            made.update.append(better)
+    if not slices and not left:
+        made.create.append(_new(owner, group, []))
+    for start in range(0, len(left), owner.limit):
+        made.create.append(_new(owner, group, left[start : start + owner.limit]))
+
+
+def _new(owner: Owner, group: Group, endpoints: list[Object]) -> Object:
+    metadata: Object = {
+        "generateName": f"{owner.name[:57]}-",
+        "labels": owner.slice_labels(),
+        "ownerReferences": [owner.reference],
+    }
+    if owner.annotations:
+        metadata["annotations"] = dict(owner.annotations)
+    return {
+        "metadata": metadata,
+        "addressType": group.family,
+        "endpoints": endpoints,
+        "ports": orjson.loads(group.ports),
+    }
+
+
+def _corrected(owner: Owner, one: Object, endpoints: list[Object]) -> Object | None:
+    metadata, labels = one["metadata"], owner.slice_labels()
+    annotations = metadata.get("annotations") or {}
+    if (
+        (one.get("endpoints") or []) == endpoints
+        and (metadata.get("labels") or {}) == labels
+        and all(annotations.get(name) == value for name, value in owner.annotations.items())
+    ):
+        return None
+    better: Object = {**metadata, "labels": labels}
+    if owner.annotations:
+        better["annotations"] = {**annotations, **owner.annotations}
+    return {**one, "metadata": better, "endpoints": endpoints}

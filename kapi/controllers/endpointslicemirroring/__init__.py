@@ -1,0 +1,4 @@
+"""Mirrors Endpoints that people write themselves into EndpointSlices.
+
+Upstream: ``pkg/controller/endpointslicemirroring``.
+"""

@@ -1,0 +1,108 @@
+"""Which pods stand behind a Service, and how they are told of (upstream: ``endpointslice/util``, ``pkg/api/v1/pod``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+Object = dict[str, Any]
+HEADLESS = "service.kubernetes.io/headless"
+
+
+def selector_of(service: Object) -> Object | None:
+    """None for a Service whose endpoints are somebody else's affair."""
+    spec = service.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return None
+    selector: Object | None = spec.get("selector")
+    return selector or None
+
+
+def selects(selector: Object, pod: Object) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    return all(labels.get(name) == value for name, value in selector.items())
+
+
+def selected(service: Object, pods: Iterable[Object]) -> list[Object]:
+    """By name, so that results are the same each time."""
+    selector = selector_of(service)
+    if selector is None:
+        return []
+    return sorted((pod for pod in pods if selects(selector, pod)), key=lambda pod: str(pod["metadata"]["name"]))
+
+
+def is_going(pod: Object) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def has_ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def addresses(pod: Object, family: str) -> list[str]:
+    """``family`` is IPv4 or IPv6."""
+    state = pod.get("status") or {}
+    ips = [one.get("ip") for one in state.get("podIPs") or []] or [state.get("podIP")]
+    return [ip for ip in ips if ip and (":" in ip) == (family == "IPv6")]
+
+
+def is_headless(service: Object) -> bool:
+    return (service.get("spec") or {}).get("clusterIP") in ("None", "", None)
+
+
+def hostname_for(pod: Object, service: Object) -> str:
+    """The name under which the Service's DNS knows the pod; "" for none."""
+    spec = pod.get("spec") or {}
+    if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:
+        return str(spec["hostname"])
+    return ""
+
+
+def reference_to(pod: Object) -> Object:
+    metadata = pod["metadata"]
+    return {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def ports_of(service: Object, pod: Object) -> list[Object]:
+    """The Service's ports as this pod has them; one whose name no container knows is left out."""
+    found = []
+    for port in (service.get("spec") or {}).get("ports") or []:
+        number = _target(port, pod)
+        if number is None:
+            continue
+        made = {"name": port.get("name") or "", "port": number, "protocol": port.get("protocol") or "TCP"}
+        if port.get("appProtocol") is not None:
+            made["appProtocol"] = port["appProtocol"]
+        found.append(made)
+    return found
+
+
+def _target(port: Object, pod: Object) -> int | None:
+    target = port.get("targetPort")
+    if not isinstance(target, str):
+        return int(target or port["port"])
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or [] if one.get("restartPolicy") == "Always"]
+    for container in (*(spec.get("containers") or []), *sidecars):
+        for known in container.get("ports") or []:
+            if known.get("name") == target and (known.get("protocol") or "TCP") == (port.get("protocol") or "TCP"):
+                return int(known["containerPort"])
+    return None
+
+
+def matters(pod: Object, old: Object | None) -> bool:
+    """Whether a change of a pod may change what is told of it."""
+    return old is None or _shown(pod) != _shown(old)
+
+
+def _shown(pod: Object) -> tuple[Any, ...]:
+    metadata, spec, state = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    return (
+        metadata.get("labels"), is_going(pod), spec.get("nodeName"), spec.get("hostname"), spec.get("subdomain"),
+        state.get("podIP"), state.get("podIPs"), state.get("phase"), is_ready(pod),
+    )  # fmt: skip
