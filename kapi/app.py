@@ -100,6 +100,7 @@ class App(Service):
             self.assembly.chain, self.reactor, gather=True, rounds=self.assembly.rounds, slices=self.assembly.slices
         )
         self.runner = runner
+        self.assembly.caches.pending = runner.pending
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self._memory = MemoryReturn(self.reactor)
         self.stalls = StallMonitor()

@@ -13,6 +13,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.request.context import RequestContext
+from kapi.request.pending import REFUSAL, RETRY
 from kapi.schema import protobuf
 from kapi.schema.decode import decode
 from kapi.schema.types import Type
@@ -29,6 +30,8 @@ def raw_body(ctx: RequestContext) -> bytes:
     """
     if getattr(ctx.http, "body_too_large", False):
         raise status.RequestTooLarge(f"Request entity too large: limit is {BODY_LIMIT}", details={})
+    if getattr(ctx.http, "body_refused", False):
+        raise status.too_many_requests(REFUSAL, RETRY)
     if ctx.http.gone:
         raise CancelledError
     content = ctx.http.content

@@ -13,10 +13,12 @@ from kapi.endpoints.encoding import go_type, message_of_entry, respond_tree
 from kapi.endpoints.options import ListOptions, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
+from kapi.endpoints.writer import LARGE
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices, steps
 from kapi.registry import read
 from kapi.request.context import RequestContext
+from kapi.request.pending import REFUSAL, RETRY, Pending
 from kapi.request.response import Response
 from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
@@ -79,6 +81,7 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
         meta = {"continue": "", **meta}
     if media.plain and (scope.same_version or resource.typed_items):
         return Response(200, joined(scope, page, meta), media.content_type)
+    _check_room(ctx, page)
     if media.protobuf and not media.as_kind:
         return Response(200, list_message(scope, page, meta), media.content_type)
     objects = [scope.from_storage(entry.object) for entry in steps(page.entries, 1)]
@@ -101,6 +104,13 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
             "items": items,
         }
     return respond_tree(200, tree, media)
+
+
+def _check_room(ctx: RequestContext, page: read.Page) -> None:
+    """Raises TooManyRequests for a large list that could not be made again while its client reads."""
+    pending: Pending | None = ctx.extra.get("pending")
+    if pending is not None and pending.full and sum(len(entry.data) for entry in steps(page.entries)) >= LARGE:
+        raise status.too_many_requests(REFUSAL, RETRY)
 
 
 def strip_type(obj: Object) -> Object:

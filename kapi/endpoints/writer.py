@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.request.context import RequestContext
+from kapi.request.pending import Pending, Share
 from kapi.request.response import SLICE, HijackedResponse, Response, StreamResponse, leaves_whole
 
 GZIP_FROM = 128 * 1024  # bytes
@@ -64,7 +65,9 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
     if size >= GZIP_FROM and _wants_gzip(ctx):
         return _write_compressed(ctx, slices)
     headers.setRawHeaders(b"content-length", [b"%d" % size])
-    return _produce(http, slices, ctx.extra["reactor"] if size >= LARGE else None)
+    if size < LARGE:
+        return _produce(http, slices)
+    return _produce(http, slices, ctx.extra["reactor"], ctx.extra.get("pending"))
 
 
 def _warning_headers(warnings: list[str]) -> list[bytes]:
@@ -92,7 +95,7 @@ async def _write_compressed(ctx: RequestContext, slices: list[bytes]) -> None:
     packed = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
     http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % sum(map(len, packed))])
     if not http.gone:
-        await _produce(http, packed)
+        await _produce(http, packed, pending=ctx.extra.get("pending"))
 
 
 def compress(slices: list[bytes]) -> list[bytes]:
@@ -108,10 +111,12 @@ def _slices(body: bytes) -> list[bytes]:
     return [bytes(view[start : start + SLICE]) for start in range(0, len(body), SLICE)] or [b""]
 
 
-def _produce(http: Any, slices: list[bytes], reactor: Any = None) -> Deferred[None]:
+def _produce(http: Any, slices: list[bytes], reactor: Any = None, pending: Pending | None = None) -> Deferred[None]:
     producer = SliceProducer(http, slices)
-    if reactor is not None and isinstance(slices, Remade):
-        producer.spare(slices, reactor)
+    if reactor is not None:
+        producer.spare_later(reactor)
+    if pending is not None:
+        producer.count(pending)
     http.registerProducer(producer, False)
     return producer.done
 
@@ -126,17 +131,38 @@ class SliceProducer:
         self._next = 0
         self._remade: Remade | None = None
         self._timer: Any = None
+        self._pending: Pending | None = None
+        self._share: Share | None = None
         self.done: Deferred[None] = Deferred()
 
-    def spare(self, slices: Remade, reactor: Any) -> None:
+    def spare_later(self, reactor: Any) -> None:
         """A client that does not read holds nothing but what the cache has anyway."""
+        if isinstance(self._slices, Remade):
+            self._timer = reactor.callLater(PATIENCE, self.spare)
 
-        def give_up() -> None:
+    def count(self, pending: Pending) -> None:
+        """What waits for this client counts among what waits for all."""
+        self._pending = pending
+        self._share = Share(pending, sum(map(len, self._slices)))
+        pending.progress(self)
+
+    def spare(self) -> None:
+        """Lets the slices go that can be made again."""
+        slices = self._slices
+        if self._timer is not None:
+            if self._timer.active():
+                self._timer.cancel()
             self._timer = None
+        if self._remade is None and isinstance(slices, Remade):
             self._remade = slices
             slices.give_up(self._next)
+            if self._share is not None:
+                self._share.set(sum(map(len, slices)))
 
-        self._timer = reactor.callLater(PATIENCE, give_up)
+    def cut_off(self) -> None:
+        """Others need the memory."""
+        self._http.abort()
+        self.stopProducing()
 
     def resumeProducing(self) -> None:
         if self._next >= len(self._slices):
@@ -152,6 +178,9 @@ class SliceProducer:
         chunk = self._slices[start] if self._next == start + 1 else b"".join(self._slices[start : self._next])
         if self._remade is not None:
             self._slices[start : self._next] = [b""] * (self._next - start)
+        if self._pending is not None and self._share is not None:
+            self._share.set(max(0, self._share.size - size))
+            self._pending.progress(self)
         self._http.write(chunk)
         if self._next >= len(self._slices):
             self._finish()
@@ -167,8 +196,12 @@ class SliceProducer:
     def _forget(self) -> None:
         self._slices = []
         self._remade = None
+        if self._pending is not None:
+            self._pending.leave(self)
+            self._pending = self._share = None
         if self._timer is not None:
-            self._timer.cancel()
+            if self._timer.active():
+                self._timer.cancel()
             self._timer = None
 
     def stopProducing(self) -> None:

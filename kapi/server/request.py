@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 from twisted.web import http
 from twisted.web.http_headers import Headers
 
+from kapi.request.pending import COUNTED, Share
 from kapi.server.runner import RequestRunner
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
@@ -28,6 +29,8 @@ class APIRequest(http.Request):
 
     runner: RequestRunner
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
+    body_refused = False  # too much waits already
+    _share: Share | None = None  # of a large body
 
     @property
     def body_too_large(self) -> bool:
@@ -67,13 +70,46 @@ class APIRequest(http.Request):
 
     def handleContentChunk(self, data: bytes) -> None:
         self.body_size += len(data)
+        if self.body_size > COUNTED and not self._count(len(data)):
+            return
         if self.body_size <= MAX_BODY:
             self.content.write(data)  # type: ignore[union-attr]
         elif self.body_size > _DRAIN:
             self.abort()
 
+    def _count(self, size: int) -> bool:
+        """Whether there is room for more of a large body; else none of it is kept, and it is answered with 429."""
+        pending = self.runner.pending
+        if self._share is None:
+            self._share = Share(pending, self.body_size - size)
+        if not self.body_refused and pending.full:
+            pending.shrink()
+            if pending.full:
+                self.body_refused = True
+                self.content = io.BytesIO()
+        if self.body_refused:
+            self._share.set(0)
+            if self.body_size > _DRAIN:
+                self.abort()
+            return False
+        if self.body_size <= MAX_BODY:
+            self._share.set(self.body_size)
+        pending.progress(self)
+        return True
+
+    def spare(self) -> None:
+        """A body cannot be had again."""
+
+    def cut_off(self) -> None:
+        """Nothing more has come of the body for long, and others need the memory."""
+        self._share = None
+        self.content = io.BytesIO()
+        self.abort()
+
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """Unlike the base class: no query arguments, no cookies and no forms are parsed."""
+        if self._share is not None:
+            self.runner.pending.leave(self)
         self.method, self.uri, self.clientproto = command, path, version
         self.path = path.partition(b"?")[0]
         self.args = _NO_ARGUMENTS  # the query is parsed once, by the runner
@@ -90,7 +126,7 @@ class APIRequest(http.Request):
             if values:
                 kept.setRawHeaders(name, values)
         self.requestHeaders, self.responseHeaders = kept, Headers()
-        self.content = None
+        self.content = self._share = None
 
     @property
     def gone(self) -> bool:
@@ -101,6 +137,8 @@ class APIRequest(http.Request):
         """The client has left: what writes the answer is stopped here, since HTTP/2 stops nobody."""
         channel, producer = getattr(self, "channel", None), self.producer
         self.producer = None
+        if self._share is not None:
+            self.runner.pending.leave(self)
         super().connectionLost(reason)
         if producer is not None:
             if channel is not None:

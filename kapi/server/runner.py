@@ -25,6 +25,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.uid import new_uid
 from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
+from kapi.request.pending import Pending
 from kapi.request.response import Response, leaves_whole
 from kapi.server.outgoing import Answer, Outgoing
 from kapi.server.slices import Slices, Suspended
@@ -77,6 +78,7 @@ class RequestRunner:
         self._rounds = rounds
         self._slices = slices
         self._outgoing = Outgoing(reactor, self._leave) if gather else None
+        self.pending = Pending(reactor.seconds)
         self.watches: set[Any] = set()  # streams to be ended when the server stops
 
     def serve(self, http: Any) -> None:
@@ -91,6 +93,7 @@ class RequestRunner:
         ctx = RequestContext(http, http.method.decode("latin-1"), "", {})
         ctx.extra["reactor"] = self.reactor
         ctx.extra["watches"] = self.watches
+        ctx.extra["pending"] = self.pending
         self._identify(ctx)
         slices = self._slices
         outcome: Any

@@ -6,7 +6,9 @@ for it, so that a selection that fits little does not hold the thread.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 
 from kapi.store.errors import Compacted
 from kapi.watchcache.entry import Entry
@@ -14,40 +16,80 @@ from kapi.watchcache.event import ADDED, BOOKMARK, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.selection import Group, Matches
 from kapi.watchcache.unreadable import Unreadable
 
+_key = attrgetter("key")
 BATCH_SEEN = 2_000  # entries that are looked at for a batch
 _BATCH_EVENTS = 500
 _BATCH_LOOKED = 1_000_000  # bytes of entries that a selection looks into for a batch
 _BATCH_BYTES = 64_000
 
 
-def initial(
-    entries: list[Entry], group: Group, matches: Matches | None, revision: int, initial_end: bool
-) -> Iterator[Batch]:
-    """The objects there are, and at the end the bookmark of ``revision`` if it is wanted.
+class Initial:
+    """The objects there are at ``revision``, and at the end its bookmark if it is wanted.
 
-    An empty batch says that many were looked at in vain.
+    An empty batch says that many were looked at in vain.  While the client does not read nothing of the objects is held:
+    ``again`` answers them once more, as they were (it raises Compacted when the history does not go back so far).
     """
-    events: list[WatchEvent] = []
-    size = seen = looked = 0
-    for entry in entries:
-        seen += 1
-        if matches is not None:
-            looked += len(entry.data)
-        try:
-            if group.covers(entry) and (matches is None or matches(entry)):
-                events.append(WatchEvent(ADDED, entry.revision, entry))
-                size += len(entry.data)
-        except Unreadable:
-            continue  # it is set aside now
-        finally:
-            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or seen >= BATCH_SEEN or looked >= _BATCH_LOOKED:
-                batch, events = Batch(events), []
-                size = seen = looked = 0
-                yield batch
-    if events:
-        yield Batch(events)
-    if initial_end:
-        yield Batch([WatchEvent(BOOKMARK, revision, None, None, True)])
+
+    __slots__ = ("_again", "_end", "_entries", "_group", "_last", "_matches", "_position", "_revision")
+
+    def __init__(
+        self,
+        again: Callable[[], list[Entry]],
+        group: Group,
+        matches: Matches | None,
+        revision: int,
+        initial_end: bool,
+    ) -> None:
+        self._again = again
+        self._entries: list[Entry] | None = again()
+        self._position = 0  # of the next entry
+        self._last = ""  # the key of the one before
+        self._group, self._matches = group, matches
+        self._revision = revision
+        self._end = initial_end  # the bookmark is still to come
+
+    def release(self) -> None:
+        """The client does not read."""
+        if self._entries is not None and self._position < len(self._entries):
+            self._last = self._entries[self._position - 1].key if self._position else ""
+            self._entries = None
+
+    def __iter__(self) -> Initial:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._entries is None:
+            self._entries = self._again()
+            self._position = bisect_right(self._entries, self._last, key=_key)
+        entries, group, matches = self._entries, self._group, self._matches
+        events: list[WatchEvent] = []
+        size = looked = 0
+        position = start = self._position
+        while position < len(entries):
+            entry = entries[position]
+            position += 1
+            if matches is not None:
+                looked += len(entry.data)
+            try:
+                if group.covers(entry) and (matches is None or matches(entry)):
+                    events.append(WatchEvent(ADDED, entry.revision, entry))
+                    size += len(entry.data)
+            except Unreadable:
+                pass  # it is set aside now
+            if (
+                size >= _BATCH_BYTES
+                or len(events) >= _BATCH_EVENTS
+                or position - start >= BATCH_SEEN
+                or looked >= _BATCH_LOOKED
+            ):
+                break
+        self._position = position
+        if position > start:
+            return Batch(events)
+        if not self._end:
+            raise StopIteration
+        self._end = False
+        return Batch([WatchEvent(BOOKMARK, self._revision, None, None, True)])
 
 
 def past(after: Callable[[int], list[CacheEvent]], since: int, group: Group) -> Iterator[Batch]:

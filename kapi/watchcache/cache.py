@@ -14,8 +14,9 @@ from twisted.logger import Logger
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
+from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
-from kapi.watchcache.backlog import initial, past
+from kapi.watchcache.backlog import Initial, past
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Object, Scope
@@ -42,6 +43,7 @@ class Feed(Protocol):
     floor: int
     dirty: builtins.list[Group]
     bookmarks: BookmarkWheel
+    pending: Pending | None
 
     def wait_for(self, revision: int) -> Deferred[None] | None: ...
 
@@ -77,6 +79,11 @@ class Cache:
         self.received = 0  # changes so far
         self.dispatched = 0  # changes that some watcher was told of
         self.terminated = 0  # watches cut off because they were slow
+
+    @property
+    def pending(self) -> Pending | None:
+        """What waits for clients counts there."""
+        return self._feed.pending
 
     @property
     def revision(self) -> int:
@@ -210,7 +217,7 @@ class Cache:
             after = max(since, now)
         group = self._groups.group(selection, predicate)
         if initial_events:
-            backlog = initial(within(self._entries.borrow(), namespace), group, matcher(predicate), now, initial_end)
+            backlog = Initial(partial(self.list_at, now, namespace), group, matcher(predicate), now, initial_end)
         elif since is not None and self._history.newest > since:
             backlog = past(partial(self._after, until=now), since, group)
         deadline = self._feed.seconds() + timeout if timeout else 0.0

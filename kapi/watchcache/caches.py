@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from kapi.machinery.checkpoint import Call, in_one_piece, steps
 from kapi.machinery.gvk import GroupResource
+from kapi.request.pending import Pending
 from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
 from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
@@ -58,6 +59,7 @@ class Caches:
         call: Call = execute,
     ) -> None:
         self._call = call
+        self.pending: Pending | None = None  # what waits for all clients of the server
         self.store = store
         self.ready = False
         self.revision = 0

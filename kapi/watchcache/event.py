@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kapi.request.pending import Share
 from kapi.watchcache.entry import Entry
 
 ADDED = "ADDED"
@@ -60,10 +61,11 @@ class WatchEvent:
 class Batch:
     """Events of one turn, in order; shared by all watchers with the same selection."""
 
-    __slots__ = ("events", "_encoded", "_size")
+    __slots__ = ("events", "share", "_encoded", "_size")
 
     def __init__(self, events: list[WatchEvent]) -> None:
         self.events = events
+        self.share: Share | None = None  # while it waits for a slow client
         self._encoded: dict[Hashable, bytes] | None = None
         self._size = -1
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from itertools import islice
 from operator import attrgetter
@@ -16,6 +16,7 @@ from kapi.watchcache.event import CacheEvent
 
 _key = attrgetter("key")
 _revision = attrgetter("revision")
+_FEW_CHANGES = 500  # that are undone one by one
 _MAX_STATES = 8  # former states kept for the pages of lists that are being read
 
 
@@ -78,6 +79,8 @@ class History:
             if event.revision <= revision:
                 break
             former[event.entry.key] = event.previous
+        if len(former) <= _FEW_CHANGES:
+            return _changed_back(now, former)
         state = [entry for entry in now if entry.key not in former]
         state.extend(entry for entry in former.values() if entry is not None)
         state.sort(key=_key)
@@ -98,3 +101,13 @@ class History:
     def drop_states(self) -> None:
         """Former states that nobody reads any more."""
         self._states.clear()
+
+
+def _changed_back(now: list[Entry], former: dict[str, Entry | None]) -> list[Entry]:
+    """A copy with some entries as they were."""
+    state = now.copy()
+    for key, entry in former.items():
+        place = bisect_left(state, key, key=_key)
+        end = place + (place < len(state) and state[place].key == key)
+        state[place:end] = () if entry is None else (entry,)
+    return state

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from twisted.logger import Logger
 
+from kapi.request.pending import Pending, Share
 from kapi.store.errors import Compacted
+from kapi.watchcache.backlog import Initial
 from kapi.watchcache.event import Batch
 from kapi.watchcache.selection import Group
 
@@ -26,6 +28,9 @@ class Source(Protocol):
 
     longest_queue: int
     largest_queue: int
+
+    @property
+    def pending(self) -> Pending | None: ...
 
     def bookmark(self) -> Batch | None: ...
 
@@ -90,6 +95,8 @@ class Watch:
         self._paused = True
         if self._queue is None:
             self._queue = deque()
+        elif isinstance(self._backlog, Initial):
+            self._backlog.release()
 
     def resume(self) -> None:
         """The client reads again (``resumeProducing``)."""
@@ -116,6 +123,12 @@ class Watch:
         self._queue.append(batch)
         self._queued += len(batch.events)
         self._queued_bytes += batch.size
+        pending = self.source.pending
+        if pending is not None:
+            if batch.share is None:  # it is shared by all that wait for it, and goes with the last
+                batch.share = Share(pending, batch.size)
+            if len(self._queue) == 1 or pending.full:
+                pending.wait(self)
         if self._queued > self.source.longest_queue or self._queued_bytes > self.source.largest_queue:
             self.source.count_terminated()
             self.end(None)
@@ -135,8 +148,19 @@ class Watch:
         except Exception:
             log.failure("the end of a watch failed")
 
+    def spare(self) -> None:
+        """Events cannot be had again."""
+
+    def cut_off(self) -> None:
+        """Others need the memory."""
+        if not self.ended:
+            self.source.count_terminated()
+            self.end(None)
+
     def _leave(self) -> None:
         self.ended = True
+        if self._queue and self.source.pending is not None:
+            self.source.pending.leave(self)
         self._queue = self._backlog = None
         self.source.forget(self, self._group)
 
@@ -177,6 +201,11 @@ class Watch:
                 batch = self._queue.popleft()
                 self._queued -= len(batch.events)
                 self._queued_bytes -= batch.size
+                if self.source.pending is not None:
+                    if self._queue:
+                        self.source.pending.progress(self)
+                    else:
+                        self.source.pending.leave(self)
             if not batch.events:
                 continue
             self._pumping = True  # a resume from inside on_batch must not recurse

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.machinery.status import Timeout
+from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.store.memory import MemoryStore
 from kapi.watchcache.caches import Caches
@@ -431,6 +432,84 @@ class Watching(CacheTest):
         self.turn()
         self.assertEqual([type(end) for end in client.ends], [Compacted])
         self.assertEqual(client.told[-1][2], last)
+
+    def reader_of_all(self, labels: str = "") -> Client:
+        """A watcher that begins with all objects and pauses after each batch."""
+        client = Client()
+
+        def slow(batch: Batch) -> None:
+            client.batches.append(batch)
+            client.watch.pause()
+
+        predicate = Predicate(parse_labels(labels), parse_fields(""))
+        client.watch = self.pods.watch(
+            None, slow, client.ends.append, predicate=predicate, initial_events=True, initial_end=True
+        )
+        self.turn()
+        return client
+
+    def test_what_a_slow_reader_begins_with_is_as_it_was(self) -> None:
+        for n in range(1200):
+            self.create(f"p{n:04}")
+        client = self.reader_of_all()
+        changed = self.update("p1199", 1200)
+        self.delete("p1100", 1101)
+        self.create("new")
+        self.turn()
+        for _ in range(10):
+            client.watch.resume()
+            self.turn()
+        keys = [key for _, key, _ in client.told]
+        self.assertEqual(keys[:1201], [*(f"ns/p{n:04}" for n in range(1200)), "END"])
+        self.assertEqual(client.told[1199], ("ADDED", "ns/p1199", 1200))
+        self.assertEqual(client.told[1201:3 + 1201], [
+            ("MODIFIED", "ns/p1199", changed), ("DELETED", "ns/p1100", changed + 1), ("ADDED", "ns/new", changed + 2),
+        ])  # fmt: skip
+
+    def test_who_does_not_read_holds_none_of_the_objects_and_begins_anew_without_history(self) -> None:
+        self.open(history_bytes=200_000)
+        for n in range(1200):
+            self.create(f"p{n:04}", app="other" if n == 1199 else "web")
+        client = self.reader_of_all("app!=other")
+        replaced = self.pods.get("ns", "p1199")
+        self.update("p1199", 1200, app="other")
+        for n in range(1200, 4000):
+            self.create(f"p{n:04}")
+            if not n % 100:
+                self.turn()
+                self.caches.trim()
+        self.assertEqual(sys.getrefcount(replaced), 2)  # this name and the argument
+        client.watch.resume()
+        self.turn()
+        self.assertEqual([type(end) for end in client.ends], [Compacted])
+
+    def test_all_queues_together_have_a_bound_and_the_slowest_goes(self) -> None:
+        self.create("probe")
+        probe = self.pods.get("ns", "probe")
+        assert probe is not None
+        self.caches.pending = Pending(self.clock.seconds, 10 * len(probe.data))
+        slowest, slow, quick = self.watch(labels="a!=1"), self.watch(labels="a!=2"), self.watch()
+        slowest.watch.pause()
+        self.create("p0")
+        self.turn()
+        self.clock.advance(1)
+        slow.watch.pause()
+        for n in range(1, 4):
+            self.create(f"p{n}")
+            self.turn()
+        self.assertEqual((slowest.ends, slow.ends), ([], []))
+        self.clock.advance(1.5)
+        for n in range(4, 7):
+            self.create(f"p{n}")
+            self.turn()
+        self.assertEqual((slowest.ends, slow.ends, quick.ends), ([None], [], []))
+        self.assertEqual((self.pods.terminated, len(quick.told)), (1, 7))
+        slow.watch.resume()
+        self.turn()
+        slow.batches.clear()
+        quick.batches.clear()
+        gc.collect()
+        self.assertEqual(self.caches.pending.size, 0)
 
     def test_slow_watch_is_cut_off_and_counted_and_others_do_not_notice(self) -> None:
         self.pods.longest_queue = 10

@@ -1,0 +1,96 @@
+"""What clients have sent and not finished, or not taken yet: a bound for all of them together.
+
+A client may let an answer lie, send a body slowly, or watch without reading; each of that is bounded by itself, and a
+thousand clients could still fill the memory.  What waits is counted here.  Beyond the bound, first what can be made again is
+let go (lists of stored objects), then those are cut off who have not taken or sent anything for longest; as long as that does
+not suffice, what would make it worse is refused (429).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+MAX_PENDING = 256 * 1024 * 1024  # bytes
+COUNTED = 64 * 1024  # bytes of a body from which it counts
+PATIENCE = 2.0  # seconds without progress after which a client may be cut off
+RETRY = 1  # seconds that a refused client is asked to wait
+REFUSAL = "too much is waiting for clients that are slow, please try again later"
+
+
+class Holder(Protocol):
+    """For whose client something waits."""
+
+    def spare(self) -> None:
+        """Lets go what can be made again when it is asked for."""
+
+    def cut_off(self) -> None:
+        """Ends it, and lets everything go."""
+
+
+class Share:
+    """Bytes that wait, as long as somebody has this."""
+
+    __slots__ = ("_pending", "size")
+
+    def __init__(self, pending: Pending, size: int = 0) -> None:
+        self._pending = pending
+        self.size = 0
+        self.set(size)
+
+    def set(self, size: int) -> None:
+        self._pending.size += size - self.size
+        self.size = size
+
+    def __del__(self) -> None:
+        self._pending.size -= self.size
+
+
+class Pending:
+    """Of one server.  ``seconds`` is its clock."""
+
+    def __init__(self, seconds: Callable[[], float], limit: int = MAX_PENDING) -> None:
+        self.size = 0  # bytes
+        self.cut_off = 0  # clients so far
+        self.limit = limit
+        self._seconds = seconds
+        self._holders: dict[Holder, float] = {}  # since when there was no progress: the longest is first
+        self._spared: set[Holder] = set()
+
+    @property
+    def full(self) -> bool:
+        return self.size > self.limit
+
+    def progress(self, holder: Holder) -> None:
+        """Its client has taken or sent something, or begins; more may wait for it now."""
+        self._holders.pop(holder, None)
+        self._holders[holder] = self._seconds()
+        if self.size > self.limit:
+            self.shrink()
+
+    def wait(self, holder: Holder) -> None:
+        """More waits for its client, who has not taken anything."""
+        self._holders.setdefault(holder, self._seconds())
+        if self.size > self.limit:
+            self.shrink()
+
+    def leave(self, holder: Holder) -> None:
+        """Nothing waits for it any more."""
+        self._holders.pop(holder, None)
+        self._spared.discard(holder)
+
+    def shrink(self) -> None:
+        """Makes room, as far as there is any to make."""
+        for holder in [holder for holder in self._holders if holder not in self._spared]:
+            self._spared.add(holder)
+            holder.spare()
+            if self.size <= self.limit:
+                return
+        late = self._seconds() - PATIENCE
+        while self.size > self.limit and self._holders:
+            holder, since = next(iter(self._holders.items()))
+            if since > late:
+                return
+            self.leave(holder)
+            self.cut_off += 1
+            holder.cut_off()

@@ -1,0 +1,150 @@
+"""What clients do not take, or send slowly, has a bound for all of them together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.testing import StringTransport
+
+from kapi.endpoints.writer import LARGE, SliceProducer
+from kapi.request.pending import COUNTED, PATIENCE, Pending
+from kapi.server.request import APIRequest
+from kapi.testing.http import MemoryRequest
+from kapi.testing.memory_api import MemoryAPI
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+PROTOBUF = {"Accept": "application/vnd.kubernetes.protobuf"}
+
+
+class Unread(MemoryRequest):
+    """A client that takes a slice only when it is told to."""
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self._producer = producer
+
+
+def filled(api: MemoryAPI) -> None:
+    for number in range(8):
+        body = {"metadata": {"name": f"m{number}"}, "data": {"a": "x" * (LARGE // 6)}}
+        assert api.ask("POST", MAPS, body).code == 201
+
+
+def unread(api: MemoryAPI, headers: dict[str, str] | None = None) -> Unread:
+    request = Unread("GET", MAPS, headers)
+    api.runner.serve(request)
+    api.clock.advance(0)
+    return request
+
+
+@pytest.mark.parametrize("headers", [{}, PROTOBUF], ids=["JSON", "protobuf"])
+def test_an_answer_counts_until_it_is_taken(api: MemoryAPI, headers: dict[str, str]) -> None:
+    filled(api)
+    whole = api.ask("GET", MAPS, headers=headers).written
+    request = unread(api, headers)
+    pending = api.runner.pending
+    assert abs(pending.size - len(whole)) < 100
+    producer = request._producer
+    producer.resumeProducing()
+    assert pending.size < len(whole)
+    while not request.finished:
+        producer.resumeProducing()
+    assert request.written == whole
+    assert pending.size == 0
+
+
+def test_lists_of_stored_objects_are_let_go_and_made_again(api: MemoryAPI) -> None:
+    filled(api)
+    whole = api.ask("GET", MAPS).written
+    api.runner.pending.limit = 3 * len(whole)
+    requests = [unread(api) for _ in range(20)]
+    assert api.runner.pending.size <= 3 * len(whole)
+    for request in requests:
+        producer = request._producer
+        while not request.finished:
+            producer.resumeProducing()
+        assert request.written == whole
+    assert (api.runner.pending.size, api.runner.pending.cut_off) == (0, 0)
+
+
+def test_other_lists_are_refused_and_the_slowest_cut_off(api: MemoryAPI) -> None:
+    filled(api)
+    size = len(api.ask("GET", MAPS, headers=PROTOBUF).written)
+    api.runner.pending.limit = 2 * size + size // 5
+    requests = [unread(api, PROTOBUF) for _ in range(3)]
+    assert api.runner.pending.full
+    refused = api.ask("GET", MAPS, headers={"Accept": "application/yaml"})
+    assert (refused.code, refused.responseHeaders.getRawHeaders("retry-after")) == (429, ["1"])
+    assert api.ask("GET", f"{MAPS}?limit=1", headers=PROTOBUF).code == 200
+    assert api.ask("GET", MAPS).code == 200
+    api.clock.advance(PATIENCE)
+    assert unread(api).code == 200
+    assert [request.gone for request in requests] == [True, False, False]
+    assert not api.runner.pending.full
+
+
+def test_a_client_that_leaves_leaves_nothing(api: MemoryAPI) -> None:
+    filled(api)
+    request = unread(api)
+    assert isinstance(request._producer, SliceProducer)
+    request.disconnect()
+    assert api.runner.pending.size == 0
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.transport = StringTransport()
+        self.transport.abortConnection = self.abort  # type: ignore[method-assign]
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Runner:
+    def __init__(self, pending: Pending) -> None:
+        self.pending = pending
+        self.served: list[APIRequest] = []
+
+    def serve(self, request: APIRequest) -> None:
+        self.served.append(request)
+
+
+def sending(runner: Runner) -> APIRequest:
+    request = type("Request", (APIRequest,), {"runner": runner})(Channel())
+    request.gotLength(None)
+    return request  # type: ignore[no-any-return]
+
+
+def test_bodies_count_while_they_are_kept(api: MemoryAPI) -> None:
+    runner = Runner(Pending(api.clock.seconds, 10 * COUNTED))
+    small, large = sending(runner), sending(runner)
+    small.handleContentChunk(b"x" * COUNTED)
+    large.handleContentChunk(b"x" * COUNTED)
+    large.handleContentChunk(b"x")
+    assert runner.pending.size == COUNTED + 1
+    large.requestReceived(b"POST", b"/", b"HTTP/1.1")
+    assert runner.pending.size == COUNTED + 1
+    runner.served.clear()
+    del large
+    assert runner.pending.size == 0
+
+
+def test_a_body_that_does_not_come_on_is_cut_off_and_more_of_them_are_refused(api: MemoryAPI) -> None:
+    runner = Runner(Pending(api.clock.seconds, 3 * COUNTED))
+    slow, quick, last = (sending(runner) for _ in range(3))
+    slow.handleContentChunk(b"x" * 2 * COUNTED)
+    api.clock.advance(PATIENCE)
+    quick.handleContentChunk(b"x" * 2 * COUNTED)
+    assert (slow.channel.aborted, quick.channel.aborted) == (True, False)
+    quick.handleContentChunk(b"x" * 2 * COUNTED)
+    last.handleContentChunk(b"x" * 2 * COUNTED)
+    assert (quick.body_refused, last.body_refused) == (False, True)
+    assert last.content.read() == b""  # type: ignore[union-attr]
+
+
+def test_a_refused_body_is_answered_with_429(api: MemoryAPI) -> None:
+    request = MemoryRequest("POST", MAPS, {"Content-Type": "application/json"}, b"")
+    request.body_refused = True  # type: ignore[attr-defined]
+    api.runner.serve(request)
+    assert (request.code, request.responseHeaders.getRawHeaders("retry-after")) == (429, ["1"])

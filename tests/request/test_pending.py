@@ -1,0 +1,71 @@
+"""What waits for all clients together has a bound: first goes what can be made again, then who is slow."""
+
+from __future__ import annotations
+
+from twisted.internet.task import Clock
+
+from kapi.request.pending import PATIENCE, Pending, Share
+
+
+class Answer:
+    """Waits for a client; half of it can be made again."""
+
+    def __init__(self, pending: Pending, size: int, remade: int = 0) -> None:
+        self.pending = pending
+        self.share: Share | None = Share(pending, size)
+        self.remade = remade
+        self.ended = False
+        pending.progress(self)
+
+    def spare(self) -> None:
+        assert self.share is not None
+        self.share.set(self.share.size - self.remade)
+
+    def cut_off(self) -> None:
+        self.ended = True
+        self.share = None
+
+
+def test_what_can_be_made_again_goes_first() -> None:
+    clock = Clock()
+    pending = Pending(clock.seconds, 100)
+    first, second = Answer(pending, 60, 50), Answer(pending, 30)
+    assert (pending.size, pending.full) == (90, False)
+    clock.advance(10 * PATIENCE)
+    third = Answer(pending, 40)
+    assert (pending.size, pending.cut_off) == (80, 0)
+    assert not (first.ended or second.ended or third.ended)
+
+
+def test_who_took_nothing_for_longest_is_cut_off_and_who_reads_is_not() -> None:
+    clock = Clock()
+    pending = Pending(clock.seconds, 100)
+    slow, slower, quick = Answer(pending, 30), Answer(pending, 30), Answer(pending, 30)
+    clock.advance(PATIENCE)
+    pending.progress(slow)
+    clock.advance(PATIENCE)
+    pending.progress(quick)
+    last = Answer(pending, 30)
+    assert [each.ended for each in (slow, slower, quick, last)] == [False, True, False, False]
+    assert (pending.size, pending.cut_off) == (90, 1)
+
+
+def test_while_all_read_more_is_refused() -> None:
+    clock = Clock()
+    pending = Pending(clock.seconds, 100)
+    answers = [Answer(pending, 60), Answer(pending, 60)]
+    assert pending.full
+    assert not any(each.ended for each in answers)
+    pending.leave(answers[0])
+    answers.pop(0)
+    assert (pending.size, pending.full) == (60, False)
+
+
+def test_one_that_has_left_is_not_cut_off() -> None:
+    clock = Clock()
+    pending = Pending(clock.seconds, 100)
+    gone, here = Answer(pending, 60), Answer(pending, 30)
+    pending.leave(gone)
+    clock.advance(2 * PATIENCE)
+    Answer(pending, 60)
+    assert (gone.ended, here.ended) == (False, True)
