@@ -59,20 +59,22 @@ class Process:
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep())
 
-    async def _spawn(self) -> None:
+    async def _spawn(self) -> bool:
+        """False when somebody else has done it meanwhile."""
         async with self._one:
-            if not self.alive:
-                self.started_at.append(asyncio.get_running_loop().time())
-                self.pid, self._ended = await self.spawn()
+            if self.alive:
+                return False
+            self.started_at.append(asyncio.get_running_loop().time())
+            self.pid, self._ended = await self.spawn()
+            return True
 
     async def _keep(self) -> None:
         while True:
             if self._ended is not None:
                 await asyncio.wait([self._ended])
             await asyncio.sleep(_AGAIN)
-            if self._wanted and not self.alive:
+            if self._wanted and not self.alive and await self._spawn():
                 self.counts[f"{self.kind} ended by itself"] += 1
-                await self._spawn()
 
     @property
     def kind(self) -> str:
