@@ -24,15 +24,17 @@ from kapi.assembly.parts import Assembly
 from kapi.assembly.server import assemble
 from kapi.foundation import Foundation
 from kapi.machinery.feature_gates import without_effect
+from kapi.machinery.field import quote
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.server import pki
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
 from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
-from kapi.server.listening import ListenError, Port, bind, default_address, raise_file_limit
+from kapi.server.listening import ListenError, Port, bind, default_address, raise_file_limit, socket_name
 from kapi.server.memory import MemoryReturn
 from kapi.server.notify import notify
+from kapi.server.routes import VERSION
 from kapi.server.runner import RequestRunner
 from kapi.server.stalls import StallMonitor
 from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
@@ -135,6 +137,7 @@ class App(Service):
                     sni=[KeyPair(*pair) for pair in serving.tls_sni_cert_key],
                     minimum_version=serving.minimum_version,
                     ciphers=serving.ciphers,
+                    curves=serving.tls_curve_preferences,
                     protocols=(b"http/1.1",) if serving.disable_http2_serving else (b"h2", b"http/1.1"),
                 )
             )
@@ -148,14 +151,26 @@ class App(Service):
         self._starting = Deferred.fromCoroutine(self._start())
         self._starting.addErrback(self._failed)
 
-    async def _start(self) -> None:
+    def _tell_settings(self) -> None:
+        """As upstream begins its log; what was asked for in vain is told at any verbosity."""
+        log.info("Version: {version}", version=VERSION["gitVersion"])
+        log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
+        for name, value in self.options.settings():
+            log.info("FLAG: --{name}={value}", name=name, value=quote(value))
+        for name, why in self.options.inert():
+            log.warn("--{name} has no effect: {why}", name=name, why=why)
         for gate in without_effect(self.options.generic.feature_gates):
             log.warn("--feature-gates: {gate} has no effect", gate=gate)
+
+    async def _start(self) -> None:
+        self._tell_settings()
         await self.assembly.caches.start()
         if not self.running:
             return
         assert self._socket is not None
+        where = socket_name(self._socket)
         self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.assembly.rounds)
+        log.info("Serving securely on {where}", where=where)
         self._write_kubeconfig()
         self._hooks = self.assembly.hooks
         self._reloader = LoopingCall(self.reload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shlex
 import signal
@@ -62,11 +63,9 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, st
     if any(argument in ("--help", "-h") for argument in arguments):
         print("Usage: kapi [flags]\n\n" + help_text())
         raise SystemExit(0)
-    if "--version" in arguments:
-        from kapi.server.routes import VERSION
-
-        print(f"Kubernetes {VERSION['gitVersion']}")
-        raise SystemExit(0)
+    version = next((argument for argument in arguments if argument.partition("=")[0] == "--version"), "")
+    if version and version != "--version=false":
+        _show_version(version.partition("=")[2])
     if reactor is None:
         from twisted.internet import reactor
     use_monotonic_clock(reactor)
@@ -82,6 +81,17 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, st
         raise SystemExit(1) from None
     app.on_failure = complain
     return app
+
+
+def _show_version(what: str) -> None:
+    """Ends the process."""
+    from kapi.server.routes import VERSION
+
+    if what not in ("", "true", "raw"):
+        complain(ConfigError(f'invalid argument "{what}" for "--version" flag: true, false or raw'))
+        raise SystemExit(1)
+    print(json.dumps(VERSION) if what == "raw" else f"Kubernetes {VERSION['gitVersion']}")
+    raise SystemExit(0)
 
 
 def _prepared(options: Flags, arguments: Sequence[str], reactor: Any, foundation: Foundation) -> App | Supervisor:
@@ -147,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from kapi.server.logging import observer
 
     app = make_service_from_flags(sys.argv[1:] if arguments is None else arguments, reactor, stays=True)
-    globalLogBeginner.beginLoggingTo([observer(app.options.logs.v, sys.stderr)], redirectStandardIO=False)
+    globalLogBeginner.beginLoggingTo([observer(app.options.logs)], redirectStandardIO=False)
     app.privilegedStartService()
     app.startService()
     running: Any = reactor

@@ -41,10 +41,18 @@ def unavailable() -> Response:
 class ReverseProxy:
     """Passes requests on.  ``backends`` knows where each APIService's server is, under its name.
 
-    ``failed`` is told the name of one that could not be asked.
+    ``failed`` is told the name of one that could not be asked; ``rejects_redirects``: a server's redirect is an error, and no
+    answer.
     """
 
-    def __init__(self, reactor: Any, backends: Backends, failed: Callable[[str], None] = lambda key: None) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        backends: Backends,
+        failed: Callable[[str], None] = lambda key: None,
+        rejects_redirects: bool = True,
+    ) -> None:
+        self._rejects_redirects = rejects_redirects
         self._reactor = reactor
         self._failed = failed
         self.backends = backends
@@ -90,7 +98,7 @@ class ReverseProxy:
             self._failed(key)
             return _bad_gateway(error)
         location = answer.headers.getRawHeaders(b"location")
-        if 300 <= answer.code < 400 and location:
+        if self._rejects_redirects and 300 <= answer.code < 400 and location:
             answer.deliverBody(_Discard())
             return _redirected()
         kept = [
@@ -126,7 +134,7 @@ class ReverseProxy:
         if status == 101:
             return HijackedResponse()
         ctx.response_headers.append((b"Connection", b"close"))
-        if 300 <= status < 400 and any(name.lower() == b"location" for name, _ in headers):
+        if self._rejects_redirects and 300 <= status < 400 and any(name.lower() == b"location" for name, _ in headers):
             return _redirected()
         kind = next((value for name, value in headers if name.lower() == b"content-type"), _PLAIN)
         return Response(status, start, kind)

@@ -45,6 +45,7 @@ class AggregatorServer(GenericServer):
         address: Callable[[], str],
         now: Callable[[], str],
         identity: Callable[[], PrivateCertificate | None] = lambda: None,
+        rejects_redirects: bool = True,
     ) -> APIServiceController:
         """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
 
@@ -92,7 +93,7 @@ class AggregatorServer(GenericServer):
             remote=remote,
             openapi=openapi.remote,
         )
-        self._proxy = ReverseProxy(reactor, backends, controller.failed)
+        self._proxy = ReverseProxy(reactor, backends, controller.failed, rejects_redirects)
         for table in tables:
             table.on_change.append(group_changed)
         custom.on_change.append(controller.custom_changed)

@@ -40,6 +40,7 @@ def install_controllers(
     """
     registry = made.registry
     now = registry.environment.now
+    publishes = options.misc.endpoint_reconciler_type != "none"
     bootstrap = BootstrapController(
         registry.client.named("kube-apiserver"),
         reactor,
@@ -48,7 +49,8 @@ def install_controllers(
         port=port,
         node_port=options.misc.kubernetes_service_node_port,
         now=now,
-        leases=None if registry.store.exclusive else _leases(registry),
+        leases=_leases(registry) if publishes and not registry.store.exclusive else None,
+        publishes=publishes,
         ranges_client=registry.client.named("kubernetes-service-cidr-controller"),
     )
     core.add_post_start_hook("bootstrap-controller", bootstrap.start)

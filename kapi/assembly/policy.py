@@ -41,7 +41,12 @@ def admission(
         registry.client.named("kube-apiserver"),
         authorizer=environment.authorizer,
         features=options.generic.features,
-        settings={**settings, "meter": meter, "service_addresses": options.admission.service_addresses},
+        settings={
+            **settings,
+            "meter": meter,
+            "service_addresses": options.admission.service_addresses,
+            "routes_to_endpoints": options.misc.enable_aggregator_routing,
+        },
         reactor=reactor,
         serves=functools.cache(options.api_enablement.enabled),
     )

@@ -35,8 +35,9 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer, NotFound
-from kapi.server.health import HealthChecks
+from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
+from kapi.server.metrics_shape import Shape
 from kapi.server.pki import Files
 from kapi.server.routes import below, install_health, install_index, install_metrics, install_version
 from kapi.server.slices import Slices
@@ -49,6 +50,8 @@ from kapi.watchcache.metrics import families
 def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, advertise: str, port: int) -> Assembly:
     """Raises ConfigError."""
     made = Assembly()
+    if options.metrics.disabled_metrics or options.metrics.labels:
+        made.metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
     made.slices = Slices(reactor)
     call = store.call = made.slices.call
     made.caches = Caches(
@@ -124,6 +127,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
         identity=proxy_identity(options, made),
+        rejects_redirects=options.aggregator.aggregator_reject_forwarding_redirect,
     )
     install_controllers(options, reactor, made, core, files, advertise, port, node_ports, tables)
 
@@ -144,7 +148,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
     made.auditor = auditor(options, reactor, made)
     flow = flow_control(options, reactor, made, core)
-    _routes(made, store)
+    install_routes(made, store, reactor, options.generic.livez_grace_period)
     chain = filters(options, reactor, made, identity, policy.authorizer, flow)
     made.chain = FilterChain(chain, _handler(made))
     return made
@@ -160,8 +164,13 @@ def _observe_store(made: Assembly) -> Callable[[str, str, float], None]:
     return on_request
 
 
-def _routes(made: Assembly, store: Any) -> None:
+def install_routes(made: Assembly, store: Any, reactor: Any, grace: float) -> None:
     server = made.server
+    patient_until = reactor.seconds() + grace  # so long /livez does not ask what runs at the start
+
+    def patient(check: Check) -> Check:
+        return lambda: "" if reactor.seconds() < patient_until else check()
+
     hooks = made.hooks = Hooks(server.post_start_hooks())
     endpoints = [HealthChecks("/healthz"), HealthChecks("/livez"), HealthChecks("/readyz")]
     for checks in endpoints:
@@ -176,7 +185,8 @@ def _routes(made: Assembly, store: Any) -> None:
             checks.add("watch-cache", made.caches.failing)
             checks.note("store-entries", made.caches.oddities)
         for name in hooks.pending:
-            checks.add(f"poststarthook/{name}", _hook_check(hooks, name))
+            check = _hook_check(hooks, name)
+            checks.add(f"poststarthook/{name}", patient(check) if checks.path == "/livez" else check)
         for name, check in server.health_checks().items():
             checks.add(name, check)
     endpoints[2].add("shutdown", lambda: "process is shutting down" if made.stopping else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from kapi.options.flags import FlagSet, integer, string
 
@@ -11,23 +12,43 @@ _SERVICE_ADDRESS = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+(:[0-9]+)?=.+:[0-9]+")
 
 class AdmissionOptions(FlagSet):
     title = "Admission"
+    enable_admission_plugins: list[str]
+    disable_admission_plugins: list[str]
 
     def add(self) -> None:
         self.strings("enable-admission-plugins", (), "Plugins to run beside the default ones.")
+        self.strings(
+            "admission-control", (), "Deprecated: all plugins to run; use --enable- and --disable-admission-plugins."
+        )
         self.strings("disable-admission-plugins", (), "Default plugins not to run.")
         self.value("admission-control-config-file", string, "", "AdmissionConfiguration file.")
         self.strings(
             "service-address",
             (),
-            "Where webhooks' Services are reached, namespace/name[:port]=host:port; not upstream's.",
+            "Where webhooks' Services are reached, namespace/name[:port]=host:port.",
+            group="Kapi",
         )
         self.value(
             "default-not-ready-toleration-seconds", integer, 300, "Of the toleration every pod gets for not-ready."
         )
         self.value("default-unreachable-toleration-seconds", integer, 300, "Of the one for unreachable.")
 
+    def complete(self, options: Any) -> None:
+        self.conflict = bool(
+            self.admission_control and (self.enable_admission_plugins or self.disable_admission_plugins)
+        )
+        if self.admission_control:
+            from kapi.admission.catalogue import PLUGINS  # many modules: not for those who do not use the flag
+
+            self.enable_admission_plugins = list(self.admission_control)
+            self.disable_admission_plugins = sorted(set(PLUGINS) - set(self.admission_control))
+
     def validate(self) -> list[str]:
         wrong = [pair for pair in self.service_address if not _SERVICE_ADDRESS.fullmatch(pair)]
+        if self.conflict:
+            return [
+                "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"
+            ]
         both = sorted(set(self.enable_admission_plugins) & set(self.disable_admission_plugins))
         return [f'--service-address: "{pair}" is not namespace/name[:port]=host:port' for pair in wrong] + [
             f"{name} in enable-admission-plugins and disable-admission-plugins overlapped" for name in both

@@ -11,13 +11,18 @@ from kapi.options.flags import FlagSet, string
 
 
 class AggregatorOptions(FlagSet):
-    title = "API server aggregation"
+    title = "Misc"
 
     def add(self) -> None:
         self.value(
             "proxy-client-cert-file", string, "", "Certificate file shown to aggregated API servers and webhooks."
         )
         self.value("proxy-client-key-file", string, "", "Key file of that certificate.")
+        self.switch("aggregator-reject-forwarding-redirect", True, "Refuse redirects of aggregated API servers.")
+        alone = "a server asks no other server of the cluster"
+        self.value("peer-ca-file", string, "", "CA file of the other servers.", inert=alone)
+        self.value("peer-advertise-ip", string, "", "Address at which other servers reach this one.", inert=alone)
+        self.value("peer-advertise-port", string, "", "Port at which other servers reach this one.", inert=alone)
 
     def validate(self) -> list[str]:
         if bool(self.proxy_client_cert_file) != bool(self.proxy_client_key_file):

@@ -31,7 +31,7 @@ class AuditOptions(FlagSet):
         self.value("audit-webhook-batch-buffer-size", integer, 10000, "Events kept before they are sent.")
         self.value("audit-webhook-batch-max-size", integer, 400, "Most events of a batch.")
         self.value("audit-webhook-batch-max-wait", duration, 30.0, "Longest wait for a full batch.")
-        self.value("audit-webhook-batch-throttle-qps", number, 10.0, "Batches a second.")
+        self.value("audit-webhook-batch-throttle-qps", number, 10.0, "Batches a second.", type="float32")
         self.value("audit-webhook-batch-throttle-burst", integer, 15, "Batches at once.")
 
         for name, buffered in (("log", 1), ("webhook", 400)):
@@ -43,7 +43,7 @@ class AuditOptions(FlagSet):
                 self.value("audit-log-batch-buffer-size", integer, 10000, "Events kept before they are written.")
                 self.value("audit-log-batch-max-size", integer, buffered, "Most events of a batch.")
                 self.value("audit-log-batch-max-wait", duration, 0.0, "Longest wait for a full batch.")
-                self.value("audit-log-batch-throttle-qps", number, 0.0, "Batches a second.")
+                self.value("audit-log-batch-throttle-qps", number, 0.0, "Batches a second.", type="float32")
                 self.value("audit-log-batch-throttle-burst", integer, 0, "Batches at once.")
             self.switch(f"audit-{name}-batch-throttle-enable", name == "webhook", "Throttle batches.")
 

@@ -29,8 +29,18 @@ class AuthenticationOptions(FlagSet):
         self.array("service-account-issuer", "Issuer of service account tokens; the first one signs.")
         self.value("service-account-jwks-uri", string, "", "URI of the key set in the discovery document.")
         self.array("service-account-key-file", "PEM file with keys that verify service account tokens.")
-        self.value("service-account-signing-key-file", string, "", "PEM file with the key that signs them.")
+        self.value(
+            "service-account-signing-key-file", string, "", "PEM file with the key that signs them.", group="Misc"
+        )
         self.value("service-account-max-token-expiration", duration, 0.0, "Longest validity of an issued token.")
+        self.value(
+            "service-account-signing-endpoint",
+            string,
+            "",
+            "Socket of a program that signs service account tokens.",
+            group="Misc",
+            refused="use --service-account-signing-key-file; kapi speaks no gRPC",
+        )
         self.switch("service-account-extend-token-expiration", True, "Extend the expiry of projected tokens.")
         self.switch("service-account-lookup", True, "Check that the account and the bound objects still exist.")
         self.value("requestheader-client-ca-file", string, "", "PEM bundle of the CAs that sign front proxies.")

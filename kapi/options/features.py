@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.options.flags import FlagSet
+from kapi.options.flags import FlagSet, string
 
 
 class FeatureOptions(FlagSet):
@@ -10,3 +10,17 @@ class FeatureOptions(FlagSet):
 
     def add(self) -> None:
         self.switch("enable-priority-and-fairness", True, "Fair queues instead of the in-flight limits alone.")
+        self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.", inert="there are no profiles")
+        self.switch(
+            "contention-profiling",
+            False,
+            "Profile what waits for locks.",
+            inert="one thread does the work, and waits for no lock",
+        )
+        self.value(
+            "debug-socket-path",
+            string,
+            "",
+            "Unix socket on which to serve /debug/pprof/ without credentials.",
+            refused="ask /debug/pprof/ with credentials",
+        )

@@ -102,7 +102,11 @@ def pairs(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """``kind``: "value" (the last one counts), "list" (comma-separated, adds up), "array" (adds up) or "map" (adds up)."""
+    """``kind``: "value" (the last one counts), "list" (comma-separated, adds up), "array" (adds up) or "map" (adds up).
+
+    ``type`` is what the help text calls its values, ``group`` the heading it stands under when that is not its set's.
+    ``inert`` is why it changes nothing here, ``refused`` what to use instead of it.
+    """
 
     name: str
     parse: Callable[[str], Any]
@@ -110,6 +114,10 @@ class Flag:
     help: str
     kind: str = "value"
     short: str = ""
+    type: str = ""
+    group: str = ""
+    inert: str = ""
+    refused: str = ""
 
     @property
     def attribute(self) -> str:
@@ -149,20 +157,20 @@ class FlagSet:
         empty = flag.default
         setattr(self, flag.attribute, type(empty)(empty) if isinstance(empty, (list, dict)) else empty)
 
-    def value(self, name: str, parse: Callable[[str], Any], default: Any, help: str, short: str = "") -> None:
-        self.declare(Flag(name, parse, default, help, short=short))
+    def value(self, name: str, parse: Callable[[str], Any], default: Any, help: str, **more: str) -> None:
+        self.declare(Flag(name, parse, default, help, **more))
 
-    def switch(self, name: str, default: bool, help: str) -> None:
-        self.declare(Flag(name, boolean, default, help, "bool"))
+    def switch(self, name: str, default: bool, help: str, **more: str) -> None:
+        self.declare(Flag(name, boolean, default, help, "bool", **more))
 
-    def strings(self, name: str, default: Sequence[str], help: str) -> None:
-        self.declare(Flag(name, string, list(default), help, "list"))
+    def strings(self, name: str, default: Sequence[str], help: str, **more: str) -> None:
+        self.declare(Flag(name, string, list(default), help, "list", **more))
 
-    def array(self, name: str, help: str) -> None:
-        self.declare(Flag(name, string, [], help, "array"))
+    def array(self, name: str, help: str, **more: str) -> None:
+        self.declare(Flag(name, string, [], help, "array", **more))
 
-    def mapping(self, name: str, parse: Callable[[str], dict[str, Any]], help: str) -> None:
-        self.declare(Flag(name, parse, {}, help, "map"))
+    def mapping(self, name: str, parse: Callable[[str], dict[str, Any]], help: str, **more: str) -> None:
+        self.declare(Flag(name, parse, {}, help, "map", **more))
 
     def set(self, flag: Flag, text: str) -> None:
         """Takes one occurrence on the command line.  Raises FlagError."""
@@ -208,6 +216,11 @@ def parse(groups: Iterable[FlagSet], arguments: Sequence[str]) -> list[str]:
                 rest.pop(0)
             continue
         group, flag = found
+        if flag.refused:
+            errors.append(f"{shown} is not for kapi: {flag.refused}")
+            if not mark and rest and not rest[0].startswith("-"):
+                rest.pop(0)
+            continue
         if not mark:
             if flag.kind == "bool":
                 text = "true"
@@ -221,29 +234,3 @@ def parse(groups: Iterable[FlagSet], arguments: Sequence[str]) -> list[str]:
         except FlagError as error:
             errors.append(f'invalid argument "{text}" for "{shown}" flag: {error}')
     return errors
-
-
-def usage(groups: Iterable[FlagSet]) -> str:
-    """The help text, group by group."""
-    lines: list[str] = []
-    for group in groups:
-        if not group.flags:
-            continue
-        lines.append(f"{group.title} flags:")
-        for flag in sorted(group.flags.values(), key=lambda flag: flag.name):
-            default = flag.default
-            shown = "" if default in ("", None, [], {}, False) else f" (default {_show(default)})"
-            lines.append(f"  --{flag.name}" + ("" if flag.kind == "bool" else " <value>"))
-            lines.append(f"        {flag.help}{shown}")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return "-".join(map(str, value)) if isinstance(value, tuple) else ",".join(map(str, value))
-    if isinstance(value, float):
-        return f"{value:g}s"
-    return str(value)

@@ -6,8 +6,12 @@ import re
 from typing import Any
 
 from kapi.machinery import feature_gates
+from kapi.machinery.feature_gates import WITH_EFFECT
 from kapi.options.flags import FlagError, FlagSet, boolean, duration, integer, ip_address, number, pairs, string
 
+_EMULATED = "there is one version to emulate"
+#: what versions these flags may name
+_VERSIONS = {"emulated-version": ("1.36",), "min-compatibility-version": ("1.35", "1.36")}
 _DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
 
 
@@ -31,7 +35,37 @@ class GenericOptions(FlagSet):
         )
         self.value("external-hostname", string, "", "Host name to use in generated URLs and certificates.")
         self.strings("cors-allowed-origins", (), "Regular expressions of origins allowed for CORS, comma separated.")
-        self.mapping("feature-gates", gates, "key=value pairs that switch alpha, beta and stable features.")
+        self.mapping(
+            "feature-gates",
+            gates,
+            f"key=value pairs that switch features; what changes something here: {', '.join(sorted(WITH_EFFECT))}.",
+            type="colonSeparatedMultimapStringString",
+        )
+        self.strings("emulated-version", (), "Version whose behaviour to show, kube=1.36 only.")
+        self.strings(
+            "min-compatibility-version", (), "Least version to work together with, kube=1.36 or kube=1.35 only."
+        )
+        self.switch(
+            "emulation-forward-compatible",
+            False,
+            "Serve the newer versions of what an emulated version serves.",
+            inert=_EMULATED,
+        )
+        self.switch(
+            "runtime-config-emulation-forward-compatible",
+            False,
+            "The same for what --runtime-config names.",
+            inert=_EMULATED,
+        )
+        self.value(
+            "livez-grace-period", duration, 0.0, "How long /livez does not count the hooks that run at the start."
+        )
+        self.switch(
+            "send-retry-after-while-not-ready-once",
+            False,
+            "Answer 429 until the server has been ready once.",
+            inert="the port opens when everything is loaded",
+        )
         self.value(
             "goaway-chance", number, 0.0, "Probability (0 to 0.02) of closing an HTTP/2 connection after a request."
         )
@@ -75,6 +109,12 @@ class GenericOptions(FlagSet):
             errors.append("shutdown-watch-termination-grace-period, if provided, can not be a negative value")
         if self.storage_initialization_timeout < 0:
             errors.append("--storage-initialization-timeout can not be negative value")
+        if self.livez_grace_period < 0:
+            errors.append("--livez-grace-period can not be a negative value")
+        for flag, known in _VERSIONS.items():
+            for text in getattr(self, flag.replace("-", "_")):
+                if text.removeprefix("kube=").removeprefix("v") not in known:
+                    errors.append(f"--{flag}: {text} is not possible: kapi is {' or '.join(known)}")
         for directive in self.strict_transport_security_directives:
             if not _DIRECTIVE.fullmatch(directive):
                 errors.append(f"--strict-transport-security-directives invalid, unknown directive {directive!r}")

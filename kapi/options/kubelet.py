@@ -9,7 +9,7 @@ from kapi.options.flags import FlagSet, duration, integer, string
 
 
 class KubeletOptions(FlagSet):
-    title = "Kubelet"
+    title = "Misc"
 
     def add(self) -> None:
         self.value(
@@ -17,9 +17,8 @@ class KubeletOptions(FlagSet):
         )
         self.value("kubelet-client-certificate", string, "", "Certificate file shown to kubelets.")
         self.value("kubelet-client-key", string, "", "Key file of that certificate.")
-        self.value("kubelet-port", integer, 10250, "Port of kubelets that do not tell theirs.")
-        types = ",".join(ADDRESS_TYPES)
-        self.value("kubelet-preferred-address-types", string, types, "Node address types, the preferred first.")
+        self.value("kubelet-port", integer, 10250, "Port of kubelets that do not tell theirs.", group="Kapi")
+        self.strings("kubelet-preferred-address-types", ADDRESS_TYPES, "Node address types, the preferred first.")
         self.value("kubelet-timeout", duration, 5.0, "How long connecting to a kubelet may take.")
 
     def validate(self) -> list[str]:
@@ -34,8 +33,9 @@ class KubeletOptions(FlagSet):
 
     def settings(self) -> KubeletSettings:
         """Reads the files.  Raises ConfigError."""
-        types = [part.strip() for part in self.kubelet_preferred_address_types.strip("[]").split(",") if part.strip()]
-        return KubeletSettings(self.tls(), self.kubelet_port, types, self.kubelet_timeout)
+        return KubeletSettings(
+            self.tls(), self.kubelet_port, self.kubelet_preferred_address_types, self.kubelet_timeout
+        )
 
     def tls(self) -> TLS:
         """As the files are now.  Raises ConfigError."""

@@ -1,15 +1,60 @@
-"""Log flags (upstream: component-base ``logs``)."""
+"""Log flags (upstream: component-base ``logs/api/v1``)."""
 
 from __future__ import annotations
 
-from kapi.options.flags import FlagSet, integer
+from fnmatch import fnmatchcase
+
+from kapi.options.flags import FlagError, FlagSet, duration, integer, string
+
+_STDERR = "lines are written at once"
+_FORMATS = ("text", "json")
+
+
+def module_levels(text: str) -> list[tuple[str, int]]:
+    """``pattern=N,...`` of module names; raises FlagError."""
+    found = []
+    for item in filter(None, text.split(",")):
+        pattern, mark, level = item.partition("=")
+        if not mark or not pattern or not level.isdigit():
+            raise FlagError(f"syntax error: expect comma-separated list of filename=N, got {item}")
+        found.append((pattern, int(level)))
+    return found
 
 
 class LogOptions(FlagSet):
     title = "Logs"
 
     def add(self) -> None:
-        self.value("v", integer, 0, "Number for the log level verbosity: 0 warnings, 2 info, 4 debug.", short="v")
+        self.value(
+            "v", integer, 0, "Number for the log level verbosity: 0 warnings, 2 info, 4 debug.", short="v", type="Level"
+        )
+        self.value(
+            "vmodule",
+            module_levels,
+            [],
+            "Verbosity of single modules, by the last part of their names, as in reload*=4.",
+            type="pattern=N,...",
+        )
+        self.value("logging-format", string, "text", "text, or json with the keys of klog.")
+        self.value("log-flush-frequency", duration, 5.0, "Longest time until lines are written.", inert=_STDERR)
+        for name in _FORMATS:
+            self.value(
+                f"log-{name}-info-buffer-size", string, "", "Bytes of buffered lines.", type="quantity", inert=_STDERR
+            )
+            self.switch(f"log-{name}-split-stream", False, "Write errors to stderr and the rest to stdout.")
 
     def validate(self) -> list[str]:
-        return [] if self.v >= 0 else ["-v must not be negative"]
+        errors = [] if self.v >= 0 else ["-v must not be negative"]
+        if self.logging_format not in _FORMATS:
+            errors.append(f'--logging-format: Invalid value: "{self.logging_format}": Unsupported log format')
+        return errors
+
+    @property
+    def split(self) -> bool:
+        return bool(self.log_json_split_stream if self.logging_format == "json" else self.log_text_split_stream)
+
+    def verbosity(self, module: str) -> int:
+        """Of a logger; the first pattern that fits wins."""
+        name = module.rpartition(".")[2]
+        found: int = next((level for pattern, level in self.vmodule if fnmatchcase(name, pattern)), self.v)
+        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from kapi.options.flags import FlagSet, integer, port_range, string
+from kapi.options.flags import FlagSet, duration, integer, port_range, string
 
 
 class MiscOptions(FlagSet):
@@ -14,6 +14,35 @@ class MiscOptions(FlagSet):
     def add(self) -> None:
         self.switch("allow-privileged", False, "Allow privileged containers.")
         self.value("service-cluster-ip-range", string, "10.0.0.0/24", "CIDR of service addresses; two for dual stack.")
+        self.value(
+            "endpoint-reconciler-type",
+            string,
+            "lease",
+            "How this server publishes its address as the kubernetes service's: lease, or none; master-count is lease.",
+        )
+        self.switch(
+            "enable-aggregator-routing",
+            False,
+            "Reach services of webhooks by the addresses of their endpoints instead of the cluster IP; aggregated servers are.",
+        )
+        self.switch(
+            "enable-logs-handler", False, "Serve the files in /var/log under /logs.", refused="read them on the machine"
+        )
+        self.value(
+            "max-connection-bytes-per-sec",
+            integer,
+            0,
+            "Most bytes a second of a connection to a container; 0 for no limit.",
+            inert="connections share by priority and fairness",
+        )
+        for name, seconds in (("lease-duration", 15.0), ("renew-deadline", 10.0), ("retry-period", 2.0)):
+            self.value(
+                f"coordinated-leadership-{name}",
+                duration,
+                seconds,
+                "Of leaders that are chosen by this server.",
+                inert="they choose among themselves",
+            )
         self.value("service-node-port-range", port_range, (30000, 32767), "Ports reserved for NodePort services.")
         self.value("kubernetes-service-node-port", integer, 0, "Node port of the kubernetes service; 0: ClusterIP.")
 
@@ -28,6 +57,10 @@ class MiscOptions(FlagSet):
 
     def validate(self) -> list[str]:
         errors = list(self.range_errors)
+        if self.endpoint_reconciler_type not in ("lease", "none", "master-count"):
+            errors.append(
+                f"--endpoint-reconciler-type {self.endpoint_reconciler_type!r}: one of lease, none, master-count"
+            )
         ranges = self.service_ranges
         if len(ranges) > 2:
             errors.append("--service-cluster-ip-range must not contain more than two entries")

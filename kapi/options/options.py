@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kapi.options.admission import AdmissionOptions
@@ -13,14 +14,19 @@ from kapi.options.authorization import AuthorizationOptions
 from kapi.options.controllers import ControllerOptions
 from kapi.options.errors import ConfigError
 from kapi.options.features import FeatureOptions
-from kapi.options.flags import FlagSet, parse, usage
+from kapi.options.flags import FlagSet, parse
 from kapi.options.generic import GenericOptions
+from kapi.options.help import usage, value_text
 from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
+from kapi.options.metrics import MetricsOptions
 from kapi.options.misc import MiscOptions
+from kapi.options.outside import EgressOptions, GlobalOptions, TracingOptions
 from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
 from kapi.options.storage import StorageOptions
+
+_PASSWORD = re.compile(r"(://[^/:@]*):[^/@]*@")
 
 
 class Options:
@@ -36,12 +42,16 @@ class Options:
         self.authentication = AuthenticationOptions()
         self.authorization = AuthorizationOptions()
         self.api_enablement = APIEnablementOptions()
+        self.egress = EgressOptions()
         self.admission = AdmissionOptions()
+        self.metrics = MetricsOptions()
         self.aggregator = AggregatorOptions()
         self.controllers = ControllerOptions()
         self.kubelet = KubeletOptions()
         self.misc = MiscOptions()
         self.logs = LogOptions()
+        self.tracing = TracingOptions()
+        self.others = GlobalOptions()
 
     @property
     def groups(self) -> list[FlagSet]:
@@ -59,6 +69,24 @@ class Options:
         if errors:
             raise ConfigError(*errors)
         return options
+
+    def settings(self) -> list[tuple[str, str]]:
+        """Every flag with its value, by name; passwords in URLs are left out."""
+        return sorted(
+            (flag.name, _PASSWORD.sub(r"\1:***@", value_text(flag, getattr(group, flag.attribute))))
+            for group in self.groups
+            for flag in group.flags.values()
+            if not flag.refused
+        )
+
+    def inert(self) -> list[tuple[str, str]]:
+        """Flags on the command line that change nothing here, and why."""
+        return [
+            (name, group.flags[name].inert)
+            for group in self.groups
+            for name in sorted(group.given)
+            if group.flags[name].inert
+        ]
 
 
 def help_text() -> str:

@@ -6,7 +6,7 @@ from kapi.options.flags import FlagSet, integer
 
 
 class ProcessOptions(FlagSet):
-    title = "Processes"
+    title = "Kapi"
 
     def add(self) -> None:
         self.value(

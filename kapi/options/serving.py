@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.options.flags import FlagError, FlagSet, integer, ip_address, string
+from kapi.options.flags import Flag, FlagError, FlagSet, integer, ip_address, string
 
 #: names as Go has them -> OpenSSL's
 CIPHER_SUITES = {
@@ -24,6 +24,18 @@ CIPHER_SUITES = {
 #: of TLS 1.3: always offered, not configurable
 TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 VERSIONS = ("VersionTLS12", "VersionTLS13")
+
+
+#: number in TLS -> OpenSSL's name
+CURVES = {23: "P-256", 24: "P-384", 25: "P-521", 29: "X25519", 4588: "X25519MLKEM768"}
+
+
+def curve(text: str) -> str:
+    """OpenSSL's name of a key exchange."""
+    found = CURVES.get(integer(text))
+    if found is None:
+        raise FlagError(f"curve {text} is not supported: one of {', '.join(map(str, CURVES))}")
+    return found
 
 
 def sni_pair(text: str) -> tuple[str, str, tuple[str, ...]]:
@@ -52,14 +64,24 @@ class ServingOptions(FlagSet):
         self.value("tls-min-version", string, "", "Least TLS version: VersionTLS12 or VersionTLS13.")
         self.switch("disable-http2-serving", False, "Serve HTTP/1.1 only.")
         self.value("http2-max-streams-per-connection", integer, 0, "Most concurrent streams of a client; 0: 100.")
+        self.switch(
+            "permit-address-sharing", False, "Listen with SO_REUSEADDR.", inert="it is always done, as Go does it"
+        )
+        self.declare(
+            Flag(
+                "tls-curve-preferences",
+                curve,
+                [],
+                f"Key exchanges in the order of preference: {', '.join(f'{number} {name}' for number, name in CURVES.items())}.",
+                "list",
+                type="int32Slice",
+            )
+        )
         self.switch("permit-port-sharing", False, "Listen with SO_REUSEPORT, so that several processes share the port.")
 
     def declare_sni(self) -> None:
-        from kapi.options.flags import Flag
-
-        self.declare(
-            Flag("tls-sni-cert-key", sni_pair, [], "cert,key[:hosts] for a server name; may be repeated.", "array")
-        )
+        text = "cert,key[:hosts] for a server name; may be repeated."
+        self.declare(Flag("tls-sni-cert-key", sni_pair, [], text, "array", type="namedCertKey"))
 
     def complete(self, options: Any) -> None:
         self.minimum_version = self.tls_min_version or VERSIONS[0]

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kapi.options.flags import FlagSet, duration, integer, string
+
+_WATCHED = "the connection to the store is watched all the time"
+_SCRAPED = "figures are made when somebody asks for them"
+#: flag, default, type, what to use instead
+_NOT_ETCD = (
+    ("etcd-servers", "", "strings", "use --redis-servers, or nothing for an embedded store in --data-dir"),
+    ("etcd-servers-overrides", "", "strings", "all resources are in the store of --redis-servers"),
+    ("etcd-cafile", "", "string", "use ca= in the URL of --redis-servers"),
+    ("etcd-certfile", "", "string", "use cert= in the URL of --redis-servers"),
+    ("etcd-keyfile", "", "string", "use key= in the URL of --redis-servers"),
+    ("etcd-prefix", "/registry", "string", "use --redis-prefix"),
+    ("storage-backend", "", "string", "the store is Redis or Valkey"),
+    ("storage-media-type", "application/vnd.kubernetes.protobuf", "string", "objects are stored as JSON"),
+    ("lease-reuse-duration-seconds", "60", "int", "use --event-ttl; there are no leases in the store"),
+)
 
 
 class StorageOptions(FlagSet):
@@ -30,11 +45,67 @@ class StorageOptions(FlagSet):
             "0 turns this off, -1 means 1 with Sentinels and 0 without.",
         )
         self.value("redis-prefix", string, "kapi", "Prefix of all keys in the store.")
-        self.value("event-ttl", duration, 3600.0, "How long events are kept.")
+        self.value("event-ttl", duration, 3600.0, "How long events are kept.", group="Misc")
         self.value("redis-compaction-interval", duration, 300.0, "How long history stays readable; 0 never compacts.")
-        self.switch("enable-garbage-collector", True, "Collect objects whose owners are gone.")
+        self.switch("enable-garbage-collector", True, "Collect objects whose owners are gone.", group="Etcd")
+        self._etcd()
+
+    def _etcd(self) -> None:
+        """Upstream's flags for etcd: what they say goes for the store here, or how to say it."""
+
+        def value(name: str, parse: Callable[[str], Any], default: Any, text: str, **more: str) -> None:
+            self.value(name, parse, default, text, group="Etcd", **more)
+
+        one_by_one = "objects of a collection are deleted one after the other"
+        value(
+            "delete-collection-workers",
+            integer,
+            1,
+            "How many objects of a collection are deleted at once.",
+            inert=one_by_one,
+        )
+        value("etcd-compaction-interval", duration, 300.0, "The same as --redis-compaction-interval, which wins.")
+        value("etcd-healthcheck-timeout", duration, 2.0, "How long a health check may take.", inert=_WATCHED)
+        value("etcd-readycheck-timeout", duration, 2.0, "How long a readiness check may take.", inert=_WATCHED)
+        value(
+            "etcd-count-metric-poll-period",
+            duration,
+            60.0,
+            "How often objects are counted; 0 does not.",
+            inert=_SCRAPED,
+        )
+        value(
+            "etcd-db-metric-poll-interval", duration, 30.0, "How often the store's size is asked for.", inert=_SCRAPED
+        )
+        self.switch(
+            "watch-cache",
+            True,
+            "Answer from memory.",
+            group="Etcd",
+            inert="all reads and watches do, as fresh as the store",
+        )
+        self.strings(
+            "watch-cache-sizes",
+            (),
+            "Sizes of watch caches, resource[.group]#size.",
+            group="Etcd",
+            inert="caches hold what there is, and history by age",
+        )
+        later = "objects are stored as they are; keep the store on an encrypted disk"
+        value("encryption-provider-config", string, "", "EncryptionConfiguration file.", refused=later)
+        self.switch(
+            "encryption-provider-config-automatic-reload", False, "Read that file again.", group="Etcd", refused=later
+        )
+        for name, default, kind, use in _NOT_ETCD:
+            parse, parsed = (integer, int(default)) if kind == "int" else (string, default)
+            if kind == "strings":
+                self.strings(name, (), "Of etcd.", group="Etcd", refused=use)
+            else:
+                value(name, parse, parsed, "Of etcd.", refused=use)
 
     def complete(self, options: Any) -> None:
+        if self.is_set("etcd-compaction-interval") and not self.is_set("redis-compaction-interval"):
+            self.redis_compaction_interval = self.etcd_compaction_interval
         self.redis_servers = whole_urls(self.redis_servers)
         self.embedded = not self.redis_servers
         self.min_replicas: int | None = None if self.redis_min_replicas < 0 else self.redis_min_replicas
@@ -45,6 +116,11 @@ class StorageOptions(FlagSet):
             errors.append("--data-dir must not be empty")
         if self.event_ttl <= 0:
             errors.append("--event-ttl must be positive")
+        for name, resource, size in (each.partition("#") for each in self.watch_cache_sizes):
+            if not resource or not size.isdigit():
+                errors.append(f"--watch-cache-sizes: invalid value of watch cache size: {name}{resource}{size}")
+        if self.delete_collection_workers < 1:
+            errors.append("--delete-collection-workers must be positive")
         if self.redis_compaction_interval < 0:
             errors.append("--redis-compaction-interval can not be negative value")
         if self.redis_min_replicas < -1:

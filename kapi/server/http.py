@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 
 from kapi.machinery.meters import Counter
 from kapi.server.connection_errors import ConnectionErrors
@@ -20,6 +21,7 @@ from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
+log = Logger()
 _SWEEP = 1.0  # seconds
 _HELD_UP = 5 * _SWEEP  # seconds between two sweeps, of which it can be told that the reactor was busy
 _LAST_REQUEST = 1.0  # seconds for the next request of a connection that is used when the server stops; at least a sweep
@@ -72,6 +74,11 @@ class Negotiator(protocol.Protocol):
         elif not getattr(self.transport, "established", True):
             self.owner.handshake_errors.add()
             problem = getattr(self.transport, "problem", None)
+            log.debug(
+                "http: TLS handshake error from {peer}: {error}",
+                peer=getattr(self.transport.getPeer(), "host", ""),  # type: ignore[union-attr]
+                error="EOF" if problem is None else str(problem),
+            )
             if problem is not None:
                 self.owner.errors.add("handshake", self.transport.getPeer(), problem, self.owner.now)  # type: ignore[union-attr]
 

@@ -60,6 +60,12 @@ def bind(address: str, port: int, share: bool) -> socket.socket:
     return listener
 
 
+def socket_name(listener: socket.socket) -> str:
+    """Address and port of a bound socket."""
+    host, port, *_ = listener.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def default_address(bind_address: str) -> str:
     """The address to advertise: the bound one, or for a wildcard or loopback that of the default route's interface."""
     bound = ipaddress.ip_address(bind_address)

@@ -1,21 +1,84 @@
-"""The log of the console script: one line an event on stderr, as verbose as ``-v`` says."""
+"""The log of the console script: one line an event, as verbose as ``-v`` and ``--vmodule`` say.
+
+Upstream: klog, component-base ``logs/json`` (whose keys are used).
+"""
 
 from __future__ import annotations
 
-from typing import IO, Any
+import json
+import sys
+from typing import IO, Any, Protocol
 
-from twisted.logger import (
-    FilteringLogObserver,
-    ILogObserver,
-    LogLevel,
-    LogLevelFilterPredicate,
-    textFileLogObserver,
-)
+from twisted.logger import ILogObserver, LogLevel, formatEvent, textFileLogObserver
+
+_ORDER = [LogLevel.debug, LogLevel.info, LogLevel.warn, LogLevel.error, LogLevel.critical]
+_ERROR = 3  # the place of errors in this order
+#: what an event has beside its fields
+_OURS = ("log_", "format", "message", "time", "system", "isError", "failure")
 
 
-def observer(verbosity: int, stream: IO[Any]) -> ILogObserver:
-    """0 and 1: warnings and errors; 2 and 3: information; from 4 on everything."""
-    level = LogLevel.warn if verbosity < 2 else LogLevel.info if verbosity < 4 else LogLevel.debug
-    predicate = LogLevelFilterPredicate(defaultLogLevel=level)
-    filtered: ILogObserver = FilteringLogObserver(textFileLogObserver(stream), (predicate,))
-    return filtered
+class Settings(Protocol):
+    """The log flags."""
+
+    logging_format: str
+
+    @property
+    def split(self) -> bool: ...
+
+    def verbosity(self, module: str) -> int: ...
+
+
+def observer(settings: Settings, out: IO[Any] | None = None, err: IO[Any] | None = None) -> ILogObserver:
+    """0 and 1: warnings and errors; 2 and 3: information; from 4 on everything.
+
+    To stderr, or split: errors there and the rest to stdout.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    make = _json_observer if settings.logging_format == "json" else textFileLogObserver
+    to_err = make(err)
+    to_out = make(out) if settings.split else to_err
+    known: dict[str, int] = {}
+
+    def observe(event: Any) -> None:
+        module = event.get("log_namespace") or ""
+        least = known.get(module)
+        if least is None:
+            least = known[module] = _least(settings.verbosity(module))
+        level = event.get("log_level")
+        rank = _ORDER.index(level) if level is not None else _ERROR
+        if rank >= least:
+            (to_err if rank >= _ERROR else to_out)(event)
+
+    found: ILogObserver = observe  # type: ignore[assignment]
+    return found
+
+
+def _least(verbosity: int) -> int:
+    return 2 if verbosity < 2 else 1 if verbosity < 4 else 0
+
+
+def _json_observer(stream: IO[Any]) -> ILogObserver:
+    """``{"ts":...,"caller":...,"msg":...,"v":0}``; errors have no ``v`` and may have ``err``."""
+
+    def write(event: Any) -> None:
+        level = event.get("log_level", LogLevel.info)
+        line: dict[str, Any] = {
+            "ts": round(event["log_time"] * 1000, 3),  # milliseconds
+            "caller": event.get("log_namespace", ""),
+            "msg": formatEvent(event),
+        }
+        if level in (LogLevel.error, LogLevel.critical):
+            failure = event.get("log_failure")
+            if failure is not None:
+                line["err"] = failure.getErrorMessage()
+                line["stacktrace"] = failure.getTraceback()
+        else:
+            line["v"] = {LogLevel.warn: 0, LogLevel.info: 2}.get(level, 4)
+        for key, value in event.items():
+            if not key.startswith(_OURS) and key not in line:
+                line[key] = value if isinstance(value, (str, int, float, bool)) else str(value)
+        stream.write(json.dumps(line) + "\n")
+        stream.flush()
+
+    found: ILogObserver = write  # type: ignore[assignment]
+    return found

@@ -17,6 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from kapi.machinery.meters import Histogram as LabelledHistogram
 from kapi.machinery.meters import cumulative
+from kapi.server.metrics_shape import Shape
 
 LATENCY = (
     0.005,
@@ -168,6 +169,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
+        self.shape: Shape | None = None  # what of it is shown; None: everything
         self.requests = RequestMetrics()
         self.store = LabelledHistogram(
             "etcd_request_duration_seconds",
@@ -220,7 +222,8 @@ class Metrics:
 
     def exposition(self) -> tuple[bytes, bytes]:
         """Content type and body of /metrics."""
-        return CONTENT_TYPE_LATEST.encode(), generate_latest(self.registry)
+        shown: Any = self.registry if self.shape is None else self.shape.of(self.registry)
+        return CONTENT_TYPE_LATEST.encode(), generate_latest(shown)
 
 
 class _Sink:

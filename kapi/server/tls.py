@@ -16,7 +16,7 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from OpenSSL import SSL, crypto
+from OpenSSL import SSL, _util, crypto
 from twisted.logger import Logger
 
 log = Logger()
@@ -26,6 +26,9 @@ _DEFAULT_CIPHERS = (
     "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 )
 _TLS13_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+
+
+_SET_CURVES = _util.lib.SSL_CTX_set1_curves_list  # pyOpenSSL itself can set but one
 
 
 class CertificateError(ValueError):
@@ -48,6 +51,7 @@ class TLSSettings:
     minimum_version: str = "VersionTLS12"
     ciphers: Sequence[str] = ()
     protocols: Sequence[bytes] = (b"h2", b"http/1.1")
+    curves: Sequence[str] = ()
 
 
 def _read(path: str) -> bytes:
@@ -137,6 +141,10 @@ class ServerContexts:
         context.set_session_id(b"kapi")
         context.set_tls13_ciphersuites(_TLS13_CIPHERS)
         context.set_cipher_list((":".join(settings.ciphers) or _DEFAULT_CIPHERS).encode())
+        if settings.curves and not _SET_CURVES(context._context, ":".join(settings.curves).encode()):
+            raise CertificateError(
+                f"--tls-curve-preferences: OpenSSL does not know all of {', '.join(settings.curves)}"
+            )
         context.use_certificate(crypto.X509.from_cryptography(chain[0]))
         for extra in chain[1:]:
             context.add_extra_chain_cert(crypto.X509.from_cryptography(extra))

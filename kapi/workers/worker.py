@@ -74,7 +74,7 @@ def main() -> None:
         sys.exit(1)
     app.on_failure = complain
     app.announce = lambda: os.write(1, READY + b"\n")
-    globalLogBeginner.beginLoggingTo([observer(options.logs.v, sys.stderr)], redirectStandardIO=False)
+    globalLogBeginner.beginLoggingTo([observer(options.logs, out=sys.stderr)], redirectStandardIO=False)
     Lifeline(reactor, reactor.stop)
     app.startService()
     reactor.addSystemEventTrigger("before", "shutdown", app.stopService)

@@ -493,6 +493,26 @@ class ServiceResolverCase(TestCase):
         external = self.resolver(type="ExternalName", externalName="hooks.example.com")
         self.assertEqual(external.resolve("n", "s", 99), ("hooks.example.com", 99))
 
+    def test_endpoints_instead_of_the_cluster_ip(self) -> None:
+        client = FakeClient()
+        spec = {"clusterIP": "None", "ports": [{"name": "a", "port": 443}, {"name": "b", "port": 444}]}
+        client.put("", "services", {"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
+        slices = client.resource("discovery.k8s.io", "endpointslices").lister
+        resolver = ServiceResolver(client.resource("", "services").lister, {}, slices)
+        with self.assertRaises(ServiceError) as caught:
+            resolver.resolve("n", "s", 443)
+        self.assertEqual(str(caught.exception), 'no endpoints available for service "s"')
+        endpoints = [
+            {"addresses": ["192.0.2.1"]},
+            {"addresses": ["192.0.2.2"], "conditions": {"ready": True}},
+            {"addresses": ["192.0.2.3"], "conditions": {"ready": False}},
+        ]
+        ports = [{"name": "a", "port": 8443}, {"name": "b", "port": 8444}]
+        metadata = {"name": "s-1", "namespace": "n", "labels": {"kubernetes.io/service-name": "s"}}
+        client.put("discovery.k8s.io", "endpointslices", {"metadata": metadata, "endpoints": endpoints, "ports": ports})
+        found = {resolver.resolve("n", "s", 443) for _ in range(100)}
+        self.assertEqual(found, {("192.0.2.1", 8443), ("192.0.2.2", 8443)})
+
     def test_what_leads_nowhere(self) -> None:
         for spec, port, said in (
             ({"clusterIP": "10.0.0.9", "ports": [{"port": 443}]}, 444, 'no service port 444 found for service "s"'),

@@ -174,6 +174,15 @@ class ProxyTests(TestCase):
             self.assertEqual([name for name, _ in response.headers if name.lower() == b"location"], [])
 
     @inlineCallbacks
+    def test_redirects_are_handed_on_where_that_is_asked_for(self) -> Any:
+        self.proxy = ReverseProxy(reactor, self.backends, rejects_redirects=False)
+        self.addCleanup(self.proxy.close)
+        self.answer(b"HTTP/1.1 302 Found\r\nLocation: https://other.example.com/\r\nContent-Length: 0\r\n\r\n")
+        response = yield self.request(Http(b"GET", b"/", {}))
+        self.assertEqual(response.status, 302)
+        self.assertIn((b"Location", b"https://other.example.com/"), list(response.headers))
+
+    @inlineCallbacks
     def test_a_server_with_another_name_is_not_believed(self) -> Any:
         self.trust("other.ns.svc")
         self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")

@@ -25,7 +25,7 @@ class Bootstrap(TestCase):
         self.api = api
         return api
 
-    def server(self, address: str, port: int = 6443) -> BootstrapController:
+    def server(self, address: str, port: int = 6443, publishes: bool = True) -> BootstrapController:
         api = self.api
         leases = ServerLeases(api.store, api.caches.cache(LEASES, {}, False), api.clock.seconds)
         made = BootstrapController(
@@ -36,6 +36,7 @@ class Bootstrap(TestCase):
             port=port,
             now=api.environment.now,
             leases=leases,
+            publishes=publishes,
         )
         return made
 
@@ -72,6 +73,12 @@ class Bootstrap(TestCase):
         await self.wait(server.run_once())
         self.assertEqual(client.resource("", "services").lister.get("default", "kubernetes"), service)
         await self.wait(server.stop())
+
+    async def test_a_server_that_does_not_publish_itself_makes_no_endpoints(self) -> None:
+        api = await self.start()
+        await self.wait(self.server("192.0.2.1", publishes=False).start())
+        self.assertIsNotNone(api.registry.client.resource("", "services").lister.get("default", "kubernetes"))
+        self.assertIsNone(api.registry.client.resource("", "endpoints").lister.get("default", "kubernetes"))
 
     async def test_what_somebody_took_away_comes_back(self) -> None:
         api = await self.start()

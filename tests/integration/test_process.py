@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import resource
 import signal
+import socket
 import ssl
 import stat
 import subprocess
@@ -272,3 +274,28 @@ def test_expect_100_continue(running: ServerProcess) -> None:
     connection.send(body)
     assert connection.getresponse().status == 201
     connection.close()
+
+
+def test_the_log_begins_with_version_flags_and_where_it_serves(tmp_path: Path) -> None:
+    server = ServerProcess(
+        "-v=4", "--livez-grace-period=10s", "--log-flush-frequency=1s", "--redis-prefix=x", directory=tmp_path
+    ).start()
+    try:
+        host, _, port = server.url.removeprefix("https://").partition(":")
+        with socket.create_connection((host, int(port))) as plain:
+            plain.sendall(b"\x16\x03\x01\x00\x05hello")
+            plain.recv(100)
+    finally:
+        assert server.stop() == 0
+    lines = [line.partition("] ")[2] or line for line in said(server)]
+    assert lines[0].startswith("Version: v1.36")
+    assert 'FLAG: --redis-prefix="x"' in lines and 'FLAG: --livez-grace-period="10s"' in lines
+    assert f"Serving securely on 127.0.0.1:{port}" in lines
+    assert "--log-flush-frequency has no effect: lines are written at once" in lines
+    assert any(line.startswith("http: TLS handshake error from 127.0.0.1: ") for line in lines)
+
+
+def test_the_version_is_shown_short_and_whole() -> None:
+    assert run("--version").stdout.startswith("Kubernetes v1.36.")
+    assert json.loads(run("--version=raw").stdout)["minor"] == "36"
+    assert run("--version=v1.2.3").returncode == 1

@@ -49,7 +49,7 @@ def test_all_errors_are_told_at_once() -> None:
 
 
 def test_the_value_of_an_unknown_flag_is_no_second_error() -> None:
-    assert errors("--etcd-servers", "http://x") == ["unknown flag: --etcd-servers"]
+    assert errors("--etcd-server", "http://x") == ["unknown flag: --etcd-server"]
 
 
 def test_lists_add_up_and_replace_the_default() -> None:

@@ -7,8 +7,15 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from twisted.internet.task import Clock
 
+from kapi.assembly.parts import Assembly
+from kapi.assembly.server import install_routes
+from kapi.request.context import RequestContext
+from kapi.request.info import RequestInfo
+from kapi.server.generic import GenericServer, NotFound
 from kapi.server.health import HealthChecks
+from kapi.testing.http import MemoryRequest
 
 
 @pytest.fixture
@@ -61,3 +68,25 @@ def test_a_note_tells_and_never_fails() -> None:
     assert ask(checks, "/readyz/store-entries") == (200, b"ok: 2 objects cannot be read")
     assert ask(checks, "/readyz") == (200, b"ok")
     assert checks.failures() == {}
+
+
+def test_livez_can_be_patient_with_hooks_that_run() -> None:
+    clock = Clock()
+    made: Any = Assembly()
+    made.server = GenericServer("test", NotFound())
+
+    async def hook() -> None: ...
+
+    made.server.add_post_start_hook("slow", hook)
+    made.caches = SimpleNamespace(ready=True, failing=lambda: "", oddities=lambda: "")
+    store = SimpleNamespace(available=True, checks=dict)
+    install_routes(made, store, clock, 5.0)
+
+    def code(path: str) -> int:
+        ctx = RequestContext(MemoryRequest("GET", path), "GET", path, {})
+        ctx.info = RequestInfo(False, path, "get")
+        return made.server.handle(ctx).status
+
+    assert (code("/livez"), code("/readyz"), code("/healthz")) == (200, 500, 500)
+    clock.advance(5.1)
+    assert code("/livez") == 500

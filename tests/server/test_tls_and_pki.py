@@ -141,6 +141,14 @@ def test_only_the_configured_suites_are_spoken(files: pki.Files) -> None:
             handshake(ServerContexts(TLSSettings(pair)), ciphers=weak.encode(), maximum=SSL.TLS1_2_VERSION)
 
 
+def test_only_the_configured_key_exchanges_are_spoken(files: pki.Files) -> None:
+    pair = KeyPair(str(files.serving), str(files.serving_key))
+    contexts = ServerContexts(TLSSettings(pair, curves=["P-384"]))
+    assert handshake(contexts).get_group_name() == "secp384r1"
+    with pytest.raises(CertificateError, match="does not know all of"):
+        ServerContexts(TLSSettings(pair, curves=["P-1"]))
+
+
 def test_nobody_renegotiates(files: pki.Files) -> None:
     contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
     client = handshake(contexts, maximum=SSL.TLS1_2_VERSION)

@@ -185,5 +185,8 @@ def shared_client(initializer: Initializer, configuration: Any) -> WebhookClient
     resolver = initializer.resolver
     if resolver is None:
         addresses = initializer.settings.get("service_addresses") or {}
-        resolver = ServiceResolver(initializer.lister("", "services"), addresses)
+        slices = None
+        if initializer.settings.get("routes_to_endpoints"):
+            slices = initializer.lister("discovery.k8s.io", "endpointslices")
+        resolver = ServiceResolver(initializer.lister("", "services"), addresses, slices)
     return WebhookClient(initializer.reactor, resolver, credentials)

@@ -29,7 +29,7 @@ _ATTEMPTS = 20  # of the first run
 class BootstrapController:
     """``client`` writes as ``kube-apiserver``; ``ranges_client`` says, under another name, that ranges are ready.
 
-    ``address`` and ``port`` are what clients are told to connect to.
+    ``address`` and ``port`` are what clients are told to connect to, if this server ``publishes`` them.
     """
 
     name = "bootstrap"
@@ -47,6 +47,7 @@ class BootstrapController:
         now: Callable[[], str],
         leases: ServerLeases | None = None,
         ranges_client: Client | None = None,
+        publishes: bool = True,
     ) -> None:
         self._client = client
         self._statuses = (ranges_client or client).resource("networking.k8s.io", "servicecidrs")
@@ -57,6 +58,7 @@ class BootstrapController:
         self._node_port = node_port
         self._now = now
         self._leases = leases  # None: this server is alone
+        self._publishes = publishes
         self._next: Any = None
         self._running: Deferred[None] | None = None
         self._stopped = False
@@ -147,7 +149,7 @@ class BootstrapController:
         corrected = reconcile.corrected_service(tree.copy(existing), wanted)
         if corrected is not None:
             await services.update(corrected, reconcile.NAMESPACE)
-        if ipaddress.ip_address(self._address).is_loopback:
+        if not self._publishes or ipaddress.ip_address(self._address).is_loopback:
             return  # a machine without network: endpoints may not name a loopback address
         alive: list[str] = []
         if self._leases is not None:

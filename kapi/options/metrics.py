@@ -1,0 +1,75 @@
+"""Metrics flags (upstream: component-base ``metrics/options.go``, ``metrics/opts.go``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.flags import FlagError, FlagSet, string
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_HIDDEN = "1.35"  # metrics that this minor version deprecated can be shown
+
+
+def allowed_labels(text: str) -> dict[str, str]:
+    """``metric,label=value,value`` as one pair; values are separated by commas too."""
+    key, mark, values = text.partition("=")
+    if not mark or key.count(",") != 1:
+        raise FlagError(f"{text} must be formatted as metric,label=values")
+    return {key: values.strip("\"'")}
+
+
+class MetricsOptions(FlagSet):
+    title = "Metrics"
+
+    def add(self) -> None:
+        self.mapping(
+            "allow-metric-labels",
+            allowed_labels,
+            'metric,label=values: any other value of the label is shown as "unexpected"; may be repeated.',
+            type="stringToString",
+        )
+        self.value("allow-metric-labels-manifest", string, "", "YAML file of metric,label: values pairs.")
+        self.strings("disabled-metrics", (), "Names of metrics that are not shown.")
+        self.value(
+            "show-hidden-metrics-for-version",
+            string,
+            "",
+            f"The previous minor version, {_HIDDEN}, whose hidden metrics to show.",
+            inert="none are hidden",
+        )
+
+    def complete(self, options: Any) -> None:
+        pairs: Mapping[str, str] = self.allow_metric_labels
+        if self.allow_metric_labels_manifest:
+            pairs = {**self._manifest(), **pairs}
+        #: metric -> label -> values
+        self.labels: dict[str, dict[str, frozenset[str]]] = {}
+        for key, values in pairs.items():
+            metric, _, label = key.partition(",")
+            self.labels.setdefault(metric, {})[label] = frozenset(value.strip() for value in values.split(","))
+
+    def _manifest(self) -> dict[str, str]:
+        path = self.allow_metric_labels_manifest
+        try:
+            found = yaml.safe_load(read_file(path, "allow-metric-labels-manifest"))
+        except yaml.YAMLError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
+            raise ConfigError(f"--allow-metric-labels-manifest: {path}: want a mapping of metric,label to values")
+        return found
+
+    def validate(self) -> list[str]:
+        errors = [
+            f"--disabled-metrics: invalid metric name {name!r}"
+            for name in self.disabled_metrics
+            if not _NAME.fullmatch(name)
+        ]
+        version = self.show_hidden_metrics_for_version
+        if version and version != _HIDDEN:
+            errors.append(f"--show-hidden-metrics-for-version must be omitted or have the value '{_HIDDEN}'")
+        return errors

@@ -1,0 +1,47 @@
+"""Flags of what kapi does not do: shown in the help text, refused with a reason.
+
+Upstream: apiserver ``server/options/egress_selector.go``, ``tracing.go``.
+"""
+
+from __future__ import annotations
+
+from kapi.options.flags import FlagSet, string
+
+
+class EgressOptions(FlagSet):
+    title = "Egress selector"
+
+    def add(self) -> None:
+        self.value(
+            "egress-selector-config-file",
+            string,
+            "",
+            "EgressSelectorConfiguration file.",
+            refused="kapi connects to nodes, webhooks and the store directly",
+        )
+
+
+class TracingOptions(FlagSet):
+    title = "Traces"
+
+    def add(self) -> None:
+        self.value("tracing-config-file", string, "", "TracingConfiguration file.", refused="kapi sends no traces")
+
+
+class GlobalOptions(FlagSet):
+    """Answered or replaced before the others are read (see ``kapi.tap``)."""
+
+    title = "Global"
+
+    def add(self) -> None:
+        self.switch("help", False, "Show this text.", short="h")
+        self.value(
+            "version",
+            string,
+            "",
+            "Print the version, or all about it with --version=raw, and end.",
+            type="version[=true]",
+        )
+        self.value(
+            "config-file", string, "", "File with flags, one or more a line; the command line wins.", group="Kapi"
+        )

@@ -1,0 +1,68 @@
+"""The log: verbosity by module, klog's keys in JSON, errors apart from the rest."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from twisted.logger import Logger, LogPublisher
+
+from kapi.options.options import Options
+from kapi.server.logging import observer
+
+
+class Streams:
+    """Loggers over two streams, as the flags say."""
+
+    def __init__(self, *flags: str) -> None:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        logs = Options.from_command_line(flags).logs
+        self.publisher = LogPublisher(observer(logs, self.out, self.err))
+
+    def logger(self, name: str = "kapi.app") -> Logger:
+        return Logger(namespace=name, observer=self.publisher)
+
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.err.getvalue().splitlines()]
+
+
+def test_a_pattern_of_modules_has_a_verbosity_of_its_own() -> None:
+    streams = Streams("--vmodule=reload*=4,store=2")
+    for name in ("kapi.options.reloads", "kapi.store", "kapi.app"):
+        log = streams.logger(name)
+        log.debug("debug of {name}", name=name)
+        log.info("info of {name}", name=name)
+        log.warn("warning of {name}", name=name)
+    said = [line.partition("] ")[2] for line in streams.err.getvalue().splitlines()]
+    assert said == [
+        "debug of kapi.options.reloads",
+        "info of kapi.options.reloads",
+        "warning of kapi.options.reloads",
+        "info of kapi.store",
+        "warning of kapi.store",
+        "warning of kapi.app",
+    ]
+
+
+def test_lines_in_json_have_the_keys_of_klog() -> None:
+    streams = Streams("--logging-format=json", "-v=2")
+    log = streams.logger()
+    log.info("Serving securely on {where}", where="[::]:6443")
+    try:
+        raise ValueError("no such thing")
+    except ValueError:
+        log.failure("it failed")
+    first, second = streams.lines()
+    assert first.pop("ts") > 1e12
+    assert first == {"caller": "kapi.app", "msg": "Serving securely on [::]:6443", "v": 2, "where": "[::]:6443"}
+    assert second["err"] == "no such thing" and "Traceback" in second["stacktrace"] and "v" not in second
+
+
+def test_errors_can_stand_apart() -> None:
+    streams = Streams("--log-text-split-stream")
+    log = streams.logger()
+    log.warn("a warning")
+    log.error("an error")
+    assert "a warning" in streams.out.getvalue() and "an error" not in streams.out.getvalue()
+    assert "an error" in streams.err.getvalue() and "a warning" not in streams.err.getvalue()
