@@ -6,15 +6,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Protocol, connectionDone
-from twisted.python.failure import Failure
-from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
-from twisted.web.http import PotentialDataLoss
+from twisted.web.client import Agent, HTTPConnectionPool
 from twisted.web.http_headers import Headers
 
 from kapi.aggregator.backend import Backends
+from kapi.client.collected import Collected
 from kapi.client.head import identity_headers
-from kapi.client.https import abort
 from kapi.request.user import LOOPBACK_USER
 
 MAX_ANSWER = 16 * 1024 * 1024  # bytes of a discovery or OpenAPI document
@@ -38,38 +35,9 @@ class Questions:
         for name, value in identity_headers(LOOPBACK_USER):
             headers.addRawHeader(name, value)
         answer: Any = await self._agent.request(b"GET", f"https://{key}{path}".encode(), headers)
-        done: Deferred[bytes] = Deferred()
-        bounded = _Bounded(done)
-        answer.deliverBody(bounded)
+        collected = Collected(MAX_ANSWER, until_close=True)
+        answer.deliverBody(collected)
         try:
-            return answer.code, await done
+            return answer.code, await collected.done
         finally:
-            bounded.close()
-
-
-class _Bounded(Protocol):
-    """The body of an answer, unless it is too long."""
-
-    def __init__(self, done: Deferred[bytes]) -> None:
-        self._done = done
-        self._body = bytearray()
-        self._over = False
-
-    def close(self) -> None:
-        """Ends the connection of a body that nobody waits for any more."""
-        if not self._over and self.transport is not None:
-            abort(self.transport)
-
-    def dataReceived(self, data: bytes) -> None:
-        self._body += data
-        if len(self._body) > MAX_ANSWER and not self._done.called:
-            self._done.errback(ValueError("the answer is too long"))
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._over = True
-        if self._done.called:
-            return
-        if reason.check(ResponseDone, PotentialDataLoss):
-            self._done.callback(bytes(self._body))
-        else:
-            self._done.errback(reason)
+            collected.close()

@@ -8,34 +8,17 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from OpenSSL import SSL, crypto
 from twisted.internet import ssl
 from twisted.internet.endpoints import wrapClientTLS
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
+from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from kapi.aggregator.availability import Target
 from kapi.client.dialer import Dialer
+from kapi.client.tls_trust import NoCertificates, authorities, unverified_options, verified_options
 
 Object = dict[str, Any]
-_PEM = b"-----BEGIN CERTIFICATE-----"
-
-
-@implementer(IOpenSSLClientConnectionCreator)
-class _Unverified:
-    """TLS to a server whose certificate is not looked at (``insecureSkipTLSVerify``)."""
-
-    def __init__(self, name: str, identity: ssl.PrivateCertificate | None) -> None:
-        self._name = name.encode("idna")
-        options = identity.options() if identity is not None else ssl.CertificateOptions()
-        self._context = options.getContext()
-
-    def clientConnectionForTLS(self, protocol: Any) -> SSL.Connection:
-        connection = SSL.Connection(self._context, None)
-        connection.set_app_data(protocol)
-        connection.set_tlsext_host_name(self._name)
-        return connection
 
 
 class Backend:
@@ -54,19 +37,16 @@ class Backend:
 def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -> Any:
     """Raises ValueError for a CA bundle that is none."""
     if spec.get("insecureSkipTLSVerify"):
-        return _Unverified(name, identity)
+        return unverified_options(name, identity)
     trust: Any = None
     if spec.get("caBundle"):
-        blocks = base64.b64decode(spec["caBundle"]).split(_PEM)[1:]
         try:
-            authorities = [ssl.Certificate.loadPEM(_PEM + block) for block in blocks]
-        except crypto.Error as error:
+            trust = authorities(base64.b64decode(spec["caBundle"]))
+        except NoCertificates:
+            raise ValueError("unable to load root certificates: no certificate in caBundle") from None
+        except ValueError as error:
             raise ValueError(f"unable to load root certificates: {error}") from None
-        if not authorities:
-            raise ValueError("unable to load root certificates: no certificate in caBundle")
-        trust = ssl.trustRootFromCertificates(authorities)
-    more = {} if trust is None else {"trustRoot": trust}
-    return ssl.optionsForClientTLS(name, clientCertificate=identity, **more)
+    return verified_options(name, trust, identity)
 
 
 @implementer(IAgentEndpointFactory)

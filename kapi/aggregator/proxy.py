@@ -18,7 +18,7 @@ from twisted.web.http_headers import Headers
 
 from kapi.aggregator.backend import Backends
 from kapi.client.head import BadHead, checked, identity_headers, request_head
-from kapi.endpoints.passing import body_to_pass, check_code, passed_on, pipe
+from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
@@ -160,13 +160,9 @@ def _bad_gateway(error: Exception) -> Response:
 
 def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     """The client's headers as far as they concern the backend, and who the client is.  Raises BadHead."""
-    found = passed_on(ctx.http)
+    found = forwarded(ctx)
     assert ctx.user is not None
     found.extend(identity_headers(ctx.user))
-    client = getattr(ctx.http, "getClientAddress", lambda: None)()
-    host = getattr(client, "host", None)
-    if host:
-        found.append((b"X-Forwarded-For", host.encode()))
     found.append((b"X-Forwarded-Proto", b"https"))
     found.append((b"X-Forwarded-Uri", ctx.http.uri))
     found.append((b"Audit-ID", ctx.audit_id.encode()))

@@ -50,25 +50,22 @@ def connector(reactor: Any, config: Config) -> Connect:
 
 
 def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> Any:
-    from OpenSSL import SSL, crypto
-    from twisted.internet import ssl
-
-    from kapi.client.tls_trust import trust_root, unverified_options
+    from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
 
     certificate, key = own or (config.certificate, config.key)
-    pair = None
-    if certificate:
-        try:
-            pair = ssl.PrivateCertificate.fromCertificateAndKeyPair(
-                ssl.Certificate.loadPEM(certificate), ssl.KeyPair.load(key, crypto.FILETYPE_PEM)
-            )
-        except (SSL.Error, crypto.Error, ValueError):
-            raise ConfigError("no PEM certificate and key that belong together", field="client-certificate") from None
+    try:
+        pair = identity(certificate, key)
+    except ValueError:
+        raise ConfigError("no PEM certificate and key that belong together", field="client-certificate") from None
     name = config.server_name or host
     if config.insecure:
         return unverified_options(name, pair)
-    more = {"trustRoot": trust_root(config.ca)} if config.ca else {}
-    return ssl.optionsForClientTLS(name, clientCertificate=pair, **more)
+    try:
+        trust = authorities(config.ca) if config.ca else None
+    except ValueError:
+        why = "unable to load root certificates: no PEM certificate in it"
+        raise ConfigError(why, field="certificate-authority") from None
+    return verified_options(name, trust, pair)
 
 
 async def _through(reactor: Any, proxy: str, host: str, port: int, factory: Factory, options: Any) -> Any:

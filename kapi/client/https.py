@@ -10,27 +10,23 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from OpenSSL import crypto
 from treq.client import HTTPClient
-from twisted.internet import ssl
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.endpoints import wrapClientTLS
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
-from twisted.internet.protocol import Protocol
-from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.client import Agent, HTTPConnectionPool
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
 from zope.interface import implementer
 
+from kapi.client.answer import AnswerTooLarge as AnswerTooLarge
+from kapi.client.collected import Collected
 from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
 from kapi.client.head import checked
 from kapi.client.kubeconfig import Endpoint
+from kapi.client.tls_trust import authorities, identity, verified_options
 
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
-
-
-class AnswerTooLarge(Exception):
-    """The server sent more than is read."""
 
 
 class Answer(NamedTuple):
@@ -45,24 +41,12 @@ class _Policy:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        trust: Any = None
-        if endpoint.ca:
-            blocks = endpoint.ca.split(b"-----BEGIN CERTIFICATE-----")[1:]
-            trust = ssl.trustRootFromCertificates(
-                [ssl.Certificate.loadPEM(b"-----BEGIN CERTIFICATE-----" + block) for block in blocks]
-            )
-        own = None
-        if endpoint.certificate:
-            own = ssl.PrivateCertificate.fromCertificateAndKeyPair(
-                ssl.Certificate.loadPEM(endpoint.certificate),
-                ssl.KeyPair.load(endpoint.key, crypto.FILETYPE_PEM),
-            )
-        self._trust, self._own = trust, own
+        self._trust = authorities(endpoint.ca, required=False) if endpoint.ca else None
+        self._own = identity(endpoint.certificate, endpoint.key)
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
         name = self.endpoint.server_name or hostname.decode("ascii")
-        more = {} if self._trust is None else {"trustRoot": self._trust}
-        return ssl.optionsForClientTLS(name, clientCertificate=self._own, **more)
+        return verified_options(name, self._trust, self._own)
 
 
 @implementer(IAgentEndpointFactory)
@@ -77,37 +61,6 @@ class _Endpoints:
         creator = self._policy.creatorForNetloc(host, uri.port)
         wrapped: IStreamClientEndpoint = wrapClientTLS(creator, self._dialer.endpoint(host.decode("ascii"), uri.port))
         return wrapped
-
-
-def abort(transport: Any) -> None:
-    """Ends the connection under an Agent's answer at once; its own way waits for the server to agree."""
-    inner = getattr(transport, "_producer", None) or transport
-    (getattr(inner, "abortConnection", None) or inner.loseConnection)()
-
-
-class _Bounded(Protocol):
-    def __init__(self, limit: int, done: Deferred[bytes]) -> None:
-        self.limit, self.done, self.pieces, self.size = limit, done, [], 0  # type: ignore[var-annotated]
-
-    def dataReceived(self, data: bytes) -> None:
-        self.size += len(data)
-        if self.size > self.limit:
-            if (
-                not self.done.called
-            ):  # first: what comes with the end of the connection must not pass for a whole answer
-                self.pieces.clear()
-                self.done.errback(AnswerTooLarge(f"the answer is longer than {self.limit} bytes"))
-                abort(self.transport)
-            return
-        self.pieces.append(data)
-
-    def connectionLost(self, reason: Any = None) -> None:
-        if self.done.called:
-            return
-        if reason is None or reason.check(ResponseDone):
-            self.done.callback(b"".join(self.pieces))
-        else:
-            self.done.errback(reason)
 
 
 def _timed_out(result: Any, timeout: float) -> Any:
@@ -159,6 +112,6 @@ class HTTPSClient:
         response: Any = await self._http.request(
             method, url, data=body, headers=self._headers(headers), allow_redirects=False
         )
-        done: Deferred[bytes] = Deferred()
-        response.original.deliverBody(_Bounded(MAX_ANSWER, done))
-        return Answer(response.code, response.headers, await done)
+        collected = Collected(MAX_ANSWER)
+        response.original.deliverBody(collected)
+        return Answer(response.code, response.headers, await collected.done)

@@ -1,29 +1,60 @@
-"""Whom an outgoing TLS connection trusts: the authorities of a PEM bundle, or anybody."""
+"""Whom an outgoing TLS connection trusts and what it shows: one policy for webhooks, providers, extension servers, kubelets,
+pods, services and API servers.
+
+Names are verified in the handshake (service-identity) against the authorities of a bundle, without one against the system's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any
 
-from OpenSSL import SSL
+from OpenSSL import SSL, crypto
 from twisted.internet import ssl
+from twisted.internet.error import VerifyError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from zope.interface import implementer
-
-from kapi.client.config import ConfigError
 
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
 
 
-def trust_root(bundle: bytes) -> Any:
-    """Raises ConfigError."""
+class NoCertificates(ValueError):
+    """There is none in the bundle."""
+
+
+def authorities(bundle: bytes, *, required: bool = True) -> Any:
+    """The certificates of a PEM bundle as Twisted's trust root.
+
+    Raises ValueError for one that cannot be read; NoCertificates for a bundle without any, unless that is to mean that
+    nobody is trusted (``required`` False).
+    """
     try:
         found = [ssl.Certificate.loadPEM(_BEGIN + block) for block in bundle.split(_BEGIN)[1:]]
-    except (SSL.Error, ValueError):
-        found = []
-    if not found:
-        raise ConfigError("unable to load root certificates: no PEM certificate in it", field="certificate-authority")
+    except (SSL.Error, crypto.Error) as error:
+        raise ValueError(str(error)) from None
+    if required and not found:
+        raise NoCertificates("no PEM certificate in it")
     return ssl.trustRootFromCertificates(found)
+
+
+def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
+    """What the server is shown; None without a certificate.  Raises ValueError for PEM that does not belong together."""
+    if not certificate:
+        return None
+    try:
+        pair: ssl.PrivateCertificate = ssl.PrivateCertificate.fromCertificateAndKeyPair(
+            ssl.Certificate.loadPEM(certificate), ssl.KeyPair.load(key, crypto.FILETYPE_PEM)
+        )
+    except (SSL.Error, crypto.Error, VerifyError) as error:
+        raise ValueError(str(error)) from None
+    return pair
+
+
+def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) -> Any:
+    """What Twisted makes connections with; ``trust`` None is the system's authorities."""
+    more = {} if trust is None else {"trustRoot": trust}
+    return ssl.optionsForClientTLS(name, clientCertificate=own, **more)
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -32,8 +63,13 @@ class _Unverified:
 
     def __init__(self, context: SSL.Context, name: str) -> None:
         self._context = context
-        self._name = None if not name or name.replace(".", "").isdigit() or ":" in name else name.encode("idna")
-        self._createConnection: Callable[[Any], SSL.Connection] = lambda transport: SSL.Connection(self._context, None)
+        self._name = None if not name or _is_address(name) else name.encode("idna")
+        self._createConnection: Callable[[Any], SSL.Connection] = self._create
+
+    def _create(self, transport: Any) -> SSL.Connection:
+        connection = SSL.Connection(self._context, None)
+        connection.set_app_data(transport)
+        return connection
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
         connection: SSL.Connection = self._createConnection(tlsProtocol)
@@ -42,8 +78,16 @@ class _Unverified:
         return connection
 
 
-def unverified_options(name: str, own: Any) -> Any:
-    """As ``optionsForClientTLS``, without its verification of the server."""
+def unverified_options(name: str, own: ssl.PrivateCertificate | None) -> Any:
+    """As ``verified_options``, with whoever answers."""
     pair = {} if own is None else {"privateKey": own.privateKey.original, "certificate": own.original}
     made: Any = ssl.CertificateOptions
-    return _Unverified(made(verify=False, **pair).getContext(), name)
+    return _Unverified(made(verify=False, raiseMinimumTo=ssl.TLSVersion.TLSv1_2, **pair).getContext(), name)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -48,6 +48,18 @@ def passed_on(http: Any) -> list[tuple[bytes, bytes]]:
     return found
 
 
+def forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
+    """What is ``passed_on``, the client's address appended to where the request came from."""
+    headers = passed_on(ctx.http)
+    client = getattr(ctx.http, "getClientAddress", lambda: None)()
+    address = getattr(client, "host", None)
+    if not address:
+        return headers
+    before = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
+    came = b", ".join([*before, address.encode()])
+    return [pair for pair in headers if pair[0].lower() != b"x-forwarded-for"] + [(b"X-Forwarded-For", came)]
+
+
 def check_code(code: int) -> None:
     """Raises ValueError for a status that is none: no client could read the line it would make."""
     if not 200 <= code <= 599:

@@ -15,6 +15,7 @@ from kapi.aggregator import asking
 from kapi.aggregator.asking import Questions
 from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backend, Backends
+from kapi.client.answer import AnswerTooLarge
 from tests.aggregator.test_proxy import certificate
 
 NAME, KEY = "svc.ns.svc", "v1.example.com"
@@ -75,7 +76,7 @@ class AskingTests(TestCase):
     def test_too_long_an_answer_is_not_read_on(self) -> Any:
         self.patch(asking, "MAX_ANSWER", 100_000)
         self.factory.answer = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 3_000_000
-        yield self.assertFailure(self.get(), ValueError)
+        yield self.assertFailure(self.get(), AnswerTooLarge)
         yield self.closed()
 
     @inlineCallbacks

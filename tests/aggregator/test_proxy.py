@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from twisted.internet import reactor, ssl
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
@@ -162,6 +163,15 @@ class ProxyTests(TestCase):
         self.assertIn(b"host: svc.ns.svc\r\n", head)
         for word in (b"secret", b"system:masters", b"root", b"x-hop"):
             self.assertNotIn(word, head)
+
+    @inlineCallbacks
+    def test_the_backend_learns_the_way_of_the_request_in_one_header(self) -> Any:
+        self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        http = Http(b"GET", b"/apis/example.com/v1/a", {b"x-forwarded-for": [b"192.0.2.1", b"192.0.2.2"]})
+        http.getClientAddress = lambda: IPv4Address("TCP", "192.0.2.9", 1)  # type: ignore[attr-defined]
+        yield self.request(http)
+        found = [line for line in self.received.lower().split(b"\r\n") if line.startswith(b"x-forwarded-for")]
+        self.assertEqual(found, [b"x-forwarded-for: 192.0.2.1, 192.0.2.2, 192.0.2.9"])
 
     @inlineCallbacks
     def test_redirects_are_neither_followed_nor_handed_to_the_client(self) -> Any:

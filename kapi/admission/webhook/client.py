@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 from treq.client import HTTPClient
-from twisted.internet import defer, error, ssl
+from twisted.internet import defer, error
 from twisted.internet.protocol import Protocol
 
 from kapi.admission.webhook.credentials import CredentialStore
@@ -27,8 +27,8 @@ from kapi.client.answer import AnswerTooLarge, BadAnswer
 from kapi.client.kept import ServerAgent
 from kapi.client.kubeconfig import Credentials
 from kapi.client.prepared import Body, no_cookies, prepared_url
+from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
 from kapi.codecs import json_reading
-from kapi.machinery.pem import certificates
 
 Object = dict[str, Any]
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
@@ -201,17 +201,12 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
     trust = None
     if bundle:
         try:
-            pem = base64.b64decode(bundle)
-            roots = [ssl.Certificate.loadPEM(found) for found in certificates(pem)]
-        except Exception as problem:
+            trust = authorities(base64.b64decode(bundle))
+        except NoCertificates:
+            raise NoClient("unable to load root certificates: unable to parse bytes as PEM block") from None
+        except ValueError as problem:
             raise NoClient(f"unable to load root certificates: {problem}") from None
-        if not roots:
-            raise NoClient("unable to load root certificates: unable to parse bytes as PEM block")
-        trust = ssl.trustRootFromCertificates(roots)
-    own = None
-    if credentials.certificate:
-        own = ssl.PrivateCertificate.loadPEM(credentials.key + b"\n" + credentials.certificate)
-    return ssl.optionsForClientTLS(name, trustRoot=trust, clientCertificate=own)
+    return verified_options(name, trust, identity(credentials.certificate, credentials.key))
 
 
 def _deadline(result: Any, timeout: float) -> Any:

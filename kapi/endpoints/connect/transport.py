@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from OpenSSL import SSL, crypto
-from twisted.internet import ssl
+from OpenSSL import SSL
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import wrapClientTLS
 from twisted.internet.error import (
@@ -22,9 +20,8 @@ from twisted.internet.error import (
     DNSLookupError,
     NoRouteError,
     TimeoutError,
-    VerifyError,
 )
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
+from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -35,7 +32,8 @@ from zope.interface import implementer
 
 from kapi.client.dialer import Dialer
 from kapi.client.head import BadHead, checked, request_head
-from kapi.endpoints.passing import body_to_pass, check_code, passed_on, pipe
+from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
+from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
@@ -43,7 +41,6 @@ from kapi.request.response import HijackedResponse, Response, StreamResponse
 
 log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds
-_PEM = b"-----BEGIN CERTIFICATE-----"
 _NOT_PASSED_BACK = frozenset(
     [b"access-control-allow-" + name for name in (b"credentials", b"headers", b"methods", b"origin")] +
     [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
@@ -61,51 +58,17 @@ class TLS:
 
     def creator(self, name: str) -> Any:
         """What Twisted makes connections with.  Raises ValueError for PEM that is none."""
-        own = None
         try:
-            if self.certificate:
-                own = ssl.PrivateCertificate.fromCertificateAndKeyPair(
-                    ssl.Certificate.loadPEM(self.certificate), ssl.KeyPair.load(self.key, crypto.FILETYPE_PEM)
-                )
+            own = identity(self.certificate, self.key)
             if not self.ca:
-                return _Unverified(name, own)
-            authorities = [ssl.Certificate.loadPEM(_PEM + block) for block in self.ca.split(_PEM)[1:]]
-        except (SSL.Error, crypto.Error, VerifyError) as error:
+                return unverified_options(name, own)
+            trust = authorities(self.ca, required=False)
+        except ValueError as error:
             raise ValueError(f"cannot read certificates: {error}") from None
-        trust = ssl.trustRootFromCertificates(authorities)
-        return ssl.optionsForClientTLS(name, trustRoot=trust, clientCertificate=own)
+        return verified_options(name, trust, own)
 
 
 UNVERIFIED = TLS()
-
-
-@implementer(IOpenSSLClientConnectionCreator)
-class _Unverified:
-    """TLS to whoever answers: pods and services have no names that a certificate could carry."""
-
-    def __init__(self, name: str, identity: ssl.PrivateCertificate | None) -> None:
-        self._name = name
-        self._context = ssl.CertificateOptions(
-            privateKey=identity.privateKey.original if identity else None,
-            certificate=identity.original if identity else None,
-            verify=False,
-            raiseMinimumTo=ssl.TLSVersion.TLSv1_2,
-        ).getContext()
-
-    def clientConnectionForTLS(self, tls: Any) -> SSL.Connection:
-        connection = SSL.Connection(self._context, None)
-        connection.set_app_data(tls)
-        if not _is_address(self._name):
-            connection.set_tlsext_host_name(self._name.encode("idna"))
-        return connection
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +157,7 @@ class Transport:
 
     async def upgrade(self, ctx: RequestContext, target: Target) -> Response:
         """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
-        headers = [(b"Host", _host(ctx, target)), *_forwarded(ctx)]
+        headers = [(b"Host", _host(ctx, target)), *forwarded(ctx)]
         headers += [(b"Connection", b"Upgrade"), (b"Upgrade", (ctx.header("upgrade") or "").encode())]
         if ctx.method != "GET":
             headers.append((b"Content-Length", b"0"))
@@ -222,7 +185,7 @@ class Transport:
         """The backend's answer.  A redirect goes back to the client, with ``prefix`` in front of its path."""
         headers = Headers({b"Host": [_host(ctx, target)]})
         try:
-            for name, value in checked(_forwarded(ctx)):
+            for name, value in checked(forwarded(ctx)):
                 headers.addRawHeader(name, value)
         except BadHead as error:
             raise status.ServiceUnavailable(f"error trying to reach service: {error}") from None
@@ -272,18 +235,6 @@ def _content_type(headers: list[tuple[bytes, bytes]], default: bytes = b"text/pl
 def _host(ctx: RequestContext, target: Target) -> bytes:
     """The client's, which backends that serve several names go by."""
     return (ctx.header("host") or "").encode() or target.netloc
-
-
-def _forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
-    """What is passed on, the client's address appended to where the request came from."""
-    headers = passed_on(ctx.http)
-    client = getattr(ctx.http, "getClientAddress", lambda: None)()
-    address = getattr(client, "host", None)
-    if not address:
-        return headers
-    before = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
-    came = b", ".join([*before, address.encode()])
-    return [pair for pair in headers if pair[0].lower() != b"x-forwarded-for"] + [(b"X-Forwarded-For", came)]
 
 
 def _relocated(location: bytes, target: Target, prefix: bytes, asked: bytes) -> bytes:

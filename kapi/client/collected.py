@@ -1,0 +1,57 @@
+"""The body of an Agent's answer as a whole, bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone
+from twisted.web.http import PotentialDataLoss
+
+from kapi.client.answer import AnswerTooLarge
+
+
+def abort(transport: Any) -> None:
+    """Ends the connection under an Agent's answer at once; its own way waits for the server to agree."""
+    inner = getattr(transport, "_producer", None) or transport
+    (getattr(inner, "abortConnection", None) or inner.loseConnection)()
+
+
+class Collected(Protocol):
+    """For ``deliverBody``: ``done`` fires with the body, or with AnswerTooLarge beyond ``limit`` bytes.
+
+    ``until_close``: a body that only the end of its connection ends counts as well.
+    """
+
+    def __init__(self, limit: int, *, until_close: bool = False) -> None:
+        self.done: Deferred[bytes] = Deferred()
+        self._limit = limit
+        self._ends = (ResponseDone, PotentialDataLoss) if until_close else (ResponseDone,)
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._over = False
+
+    def close(self) -> None:
+        """Ends the connection of a body that nobody waits for any more."""
+        if not self._over and self.transport is not None:
+            abort(self.transport)
+
+    def dataReceived(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= self._limit:
+            self._parts.append(data)
+        elif not self.done.called:  # first: what comes with the end of the connection must not pass for a whole answer
+            self._parts.clear()
+            self.done.errback(AnswerTooLarge(f"the answer is longer than {self._limit} bytes"))
+            abort(self.transport)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._over = True
+        if self.done.called:
+            return
+        if reason.check(*self._ends):
+            self.done.callback(b"".join(self._parts))
+        else:
+            self.done.errback(reason)
