@@ -18,3 +18,5 @@ class ConnectionOwner(Protocol):
     watched: set[Any]
     errors: ConnectionErrors
     runner: RequestRunner
+    #: makes the request of an HTTP/2 stream
+    stream_request_class: Any

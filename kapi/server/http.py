@@ -16,7 +16,7 @@ from kapi.machinery.meters import Counter
 from kapi.server.connection_errors import ConnectionErrors
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
-from kapi.server.http2_sending import Sending
+from kapi.server.http2_stream import StreamRequest
 from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
@@ -49,21 +49,20 @@ class Negotiator(protocol.Protocol):
         owner = self.owner
         channel: Any
         if chosen == b"h2":
-            channel = Http2(Sending(owner.runner.reactor, self.transport))
+            channel = Http2(owner, self.transport)
+            self.transport.registerProducer(channel, True)  # type: ignore[union-attr]
         else:
             channel = Channel()
-        channel.owner = owner
-        channel.requestFactory = owner.request_class
-        channel.factory = owner
-        channel.site = None
-        channel.callLater = owner.runner.reactor.callLater
-        channel.timeOut = IDLE_TIMEOUT
+            channel.owner = owner
+            channel.requestFactory = owner.request_class
+            channel.factory = owner
+            channel.site = None
+            channel.callLater = owner.runner.reactor.callLater
+            channel.timeOut = IDLE_TIMEOUT
+            channel.makeConnection(self.transport)
         self.channel = channel
         owner.watched.discard(self)
         owner.watched.add(channel)
-        channel.makeConnection(self.transport)
-        if chosen == b"h2":
-            self.transport.registerProducer(channel, True)  # type: ignore[union-attr]
         self.dataReceived = channel.dataReceived  # type: ignore[method-assign]
         channel.dataReceived(data)
 
@@ -128,6 +127,7 @@ class Connections(protocol.ServerFactory):
         self._sweeper = LoopingCall(self._sweep)
         self._sweeper.clock = runner.reactor
         self.request_class = type("BoundRequest", (APIRequest,), {"runner": runner})
+        self.stream_request_class = type("BoundStreamRequest", (StreamRequest, self.request_class), {})
 
     def startFactory(self) -> None:
         self._sweeper.start(_SWEEP)

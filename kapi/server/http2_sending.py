@@ -1,44 +1,231 @@
-"""When an HTTP/2 connection sends what its streams have: in its flow's turn, and several frames at a time.
+"""What an HTTP/2 connection sends: frames that leave together, windows, and turns for what is long.
 
-The stock loop sends one frame and comes back with the next turn of the reactor, so that an answer took two turns at least and
-all answers of a connection took them one after the other: beside a hundred busy connections it had hardly any.
+What fits is sent at once, in one write with all else that is said in the same turn.  What does not fit (into the windows of the
+client, or into its socket) waits in its stream, and leaves in the turns of the connection's flow, several frames at a time and
+one stream after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 from twisted.logger import Logger
 
 from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.server import http2_frames as wire
+from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
+from kapi.server.http2_heads import NO_TABLE
+from kapi.server.http2_stream import Stream
+
+if TYPE_CHECKING:
+    from kapi.server.http2 import Http2
 
 log = Logger()
 _LEAST = 8  # frames that are sent in a turn, if there are so many
 _MOST = 64
+_TOGETHER = 64 * 1024  # bytes after which frames that come together are written
+_LARGE = 128 * 1024  # bytes that do not leave in one piece
+_CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the client to take them
 
 
 class Sending:
-    """Stands for the reactor towards the loop.  ``transport`` is the connection's: its flows are what is sent for."""
+    """One connection's.  ``transport`` is its, and its flows are what is sent for."""
 
-    def __init__(self, reactor: Any, transport: Any) -> None:
+    def __init__(self, reactor: Any, transport: Any, connection: Http2) -> None:
         self._reactor = reactor
         self._transport = transport
+        self._connection = connection
         self._rounds: Rounds | None = getattr(transport, "rounds", None)
-        self._step: Callable[[], None] | None = None  # the next frame
-        self._scheduled = False
         self.flow: Flow | None = None
-        self.seconds = reactor.seconds
+        self.window = wire.DEFAULT_WINDOW  # bytes, of all streams together
+        self.initial_window = wire.DEFAULT_WINDOW  # bytes, of a stream
+        self._frame = wire.DEFAULT_FRAME  # bytes; larger ones gain nothing
+        self._begun = False  # a header block was sent
+        self.blocked = False  # the transport has enough
+        self._unread = 0  # bytes of control frames while it has
+        self._frames: list[bytes] = []  # of this turn
+        self._size = 0  # bytes of them
+        self._held = 0  # what is sent comes together until this is 0
+        self._listed = False  # the runner will flush
+        self._ready: deque[Stream] = deque()  # streams with something to send, or with a producer to ask
+        self._starved: list[Stream] = []  # those that need the connection's window opened
+        self._scheduled = False
 
-    def callLater(self, delay: float, function: Callable[[], None]) -> None:
-        """The loop has more to send, or will see that it has not; it never has a delay."""
-        self._step = function
-        if not self._scheduled:
-            self._scheduled = True
-            self._schedule()
+    # -- frames that leave together
+
+    def hold(self) -> None:
+        """Until ``release`` frames are collected."""
+        self._held += 1
+
+    def release(self) -> None:
+        self._held -= 1
+        if not self._held:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what has come together."""
+        self._listed = False
+        if self._frames:
+            frames, self._frames, self._size = self._frames, [], 0
+            self._transport.write(b"".join(frames))
+
+    def depart(self) -> None:
+        """The same, for the connection's flow."""
+        rounds = self._rounds
+        measured = rounds is not None and rounds.shared()
+        before = rounds.begin(self._transport.flows[0]) if measured else None  # type: ignore[union-attr]
+        try:
+            self.flush()
+        except Exception:
+            log.failure("a connection was lost by a fault of the server's")
+            self._transport.abortConnection()
+        if measured:
+            rounds.end(before)  # type: ignore[union-attr]
+
+    def _leave(self) -> None:
+        """What was added leaves with all else of its turn."""
+        if self._held:
+            if self._size > _TOGETHER:
+                self.flush()
+        elif not self._listed:
+            departing = self._connection.owner.runner.departing
+            if departing is None:
+                self.flush()
+            else:
+                self._listed = True
+                departing.append(self)
+
+    def control(self, frames: bytes) -> None:
+        """Frames that no window holds back.  Raises ConnectionFault when the client does not take the answers to its own."""
+        if self.blocked:
+            self._unread += len(frames)
+            if self._unread > _CONTROL_BYTES:
+                raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers to control frames are not taken", "flood")
+        self._frames.append(frames)
+        self._size += len(frames)
+        self._leave()
+
+    # -- answers
+
+    def head(self, stream: Stream, block: bytes) -> None:
+        """A header block; more follows."""
+        if self.blocked:
+            stream.block = block
+            self._make_ready(stream)
+            return
+        self.interim(stream, block)
+
+    def interim(self, stream: Stream, block: bytes) -> None:
+        """A header block that waits for nothing."""
+        self._add_head(stream, block, 0)
+        self._leave()
+
+    def data(self, stream: Stream, data: bytes) -> None:
+        if (
+            self.blocked
+            or stream.waiting
+            or stream.block
+            or len(data) > self.window
+            or len(data) > stream.window
+            or len(data) > _LARGE
+        ):
+            self._wait(stream, data)
+            return
+        self._add_data(stream, data, False)
+        self._leave()
+
+    def end(self, stream: Stream) -> None:
+        """All of the answer was given."""
+        if self.blocked or stream.waiting or stream.block:
+            stream.ends = True
+            self._make_ready(stream)
+            return
+        self._add_data(stream, b"", True)
+        self._leave()
+        self._connection.sent(stream)
+
+    def whole(self, stream: Stream, block: bytes, body: bytes) -> None:
+        """An answer from its beginning to its end."""
+        size = len(body)
+        if self.blocked or size > self.window or size > stream.window or size > _LARGE:
+            self.head(stream, block)
+            if body:
+                self.data(stream, body)
+            return
+        if body:
+            self._add_head(stream, block, 0)
+            self._add_data(stream, body, True)
+        else:
+            self._add_head(stream, block, wire.END_STREAM)
+            stream.ended = True
+        self._leave()
+        self._connection.sent(stream)
+
+    def _add_head(self, stream: Stream, block: bytes, flags: int) -> None:
+        if not self._begun:
+            self._begun = True
+            block = NO_TABLE + block
+        self._frames.append(wire.header_block(stream.number, block, flags, self._frame))
+        self._size += len(block)
+
+    def _add_data(self, stream: Stream, data: bytes | memoryview, ends: bool) -> None:
+        """What the windows have room for."""
+        size, largest, number = len(data), self._frame, stream.number
+        stream.window -= size
+        self.window -= size
+        self._size += size
+        add = self._frames.append
+        if size <= largest:
+            add(wire.head(size, wire.DATA, wire.END_STREAM if ends else 0, number))
+            add(data)  # type: ignore[arg-type]
+        else:
+            view = memoryview(data)
+            for at in range(0, size, largest):
+                part = view[at : at + largest]
+                last = ends and at + largest >= size
+                add(wire.head(len(part), wire.DATA, wire.END_STREAM if last else 0, number))
+                add(part)  # type: ignore[arg-type]
+        if ends:
+            stream.ended = True
+
+    # -- what waits
+
+    def registered(self, stream: Stream) -> None:
+        """There is a producer."""
+        if stream.streaming:
+            if stream.waiting or stream.block:
+                self._pause(stream)
+        elif self.blocked:
+            self._make_ready(stream)
+        else:
+            self.hold()
+            self._ask(stream)
+            self.release()
+
+    def _wait(self, stream: Stream, data: bytes) -> None:
+        stream.waiting.append(memoryview(data))
+        self._pause(stream)
+        self._make_ready(stream)
+
+    @staticmethod
+    def _pause(stream: Stream) -> None:
+        if stream.streaming and not stream.paused and stream.producer is not None:
+            stream.paused = True
+            stream.producer.pauseProducing()
+
+    def _make_ready(self, stream: Stream) -> None:
+        if stream.ready or (stream.waiting and not stream.block and stream.window <= 0):
+            return
+        stream.ready = True
+        self._ready.append(stream)
+        self._schedule()
 
     def _schedule(self) -> None:
+        if self._scheduled or self.blocked or not self._ready:
+            return
+        self._scheduled = True
         rounds = self._rounds
         if rounds is not None and rounds.shared():
             self.flow = self._transport.flows[0]
@@ -47,23 +234,137 @@ class Sending:
             self._reactor.callLater(0, self.take_turn)
 
     def take_turn(self) -> None:
+        """Sends several frames of what waits."""
         over = self._rounds.over if self._rounds is not None else _never
+        frames = 0
+        self.hold()
         try:
-            for count in range(_MOST):
-                step, self._step = self._step, None
-                if step is None:
+            while self._ready and not self.blocked and frames < _MOST:
+                stream = self._ready.popleft()
+                stream.ready = False
+                before = self.window
+                self._send_some(stream)
+                frames += max(1, (before - self.window) // self._frame)
+                if self._size >= _TOGETHER:
+                    self.flush()
+                if frames >= _LEAST and over():
                     break
-                step()
-                if count >= _LEAST and over():
-                    break
-        except Exception:  # the loop has ended: nothing more would leave on this connection
+        except Exception:
             log.failure("a connection was lost by a fault of the server's")
             self._transport.abortConnection()
             return
-        if self._step is None:
+        finally:
             self._scheduled = False
-        else:
-            self._schedule()
+            self.release()
+        self._schedule()
+
+    def _send_some(self, stream: Stream) -> None:
+        if stream.number not in self._connection.streams:
+            return
+        if stream.block:
+            block, stream.block = stream.block, b""
+            self._add_head(stream, block, 0)
+        waiting = stream.waiting
+        room = min(stream.window, _TOGETHER)
+        while waiting and room > 0:
+            if self.window <= 0:
+                stream.ready = True
+                self._starved.append(stream)
+                return
+            piece = waiting[0]
+            size = min(len(piece), room, self.window)
+            room -= size
+            if size < len(piece):
+                waiting[0] = piece[size:]
+                self._add_data(stream, piece[:size], False)
+            else:
+                waiting.popleft()
+                self._add_data(stream, piece, stream.ends and not waiting)
+        if waiting:
+            self._make_ready(stream)
+        elif stream.ended or stream.ends:
+            if not stream.ended:
+                self._add_data(stream, b"", True)
+            self._connection.sent(stream)
+        elif stream.producer is not None:
+            self._ask(stream)
+
+    def _ask(self, stream: Stream) -> None:
+        """All that was there is sent: its producer may go on."""
+        if stream.streaming:
+            if stream.paused:
+                stream.paused = False
+                stream.producer.resumeProducing()
+            return
+        if stream.window <= 0:
+            return  # a WINDOW_UPDATE will ask again
+        try:
+            stream.producer.resumeProducing()
+        except Exception:
+            log.failure("a stream of HTTP/2 was reset for a fault of the server's")
+            self._connection.reset(stream.number)
+            return
+        if stream.producer is not None and not stream.streaming:
+            self._make_ready(stream)
+
+    def forget(self, stream: Stream) -> None:
+        """Nothing more is sent on a stream."""
+        stream.producer = None
+        stream.waiting.clear()
+        if stream.ready and stream in self._starved:
+            self._starved.remove(stream)
+
+    def forget_all(self) -> None:
+        """The connection has ended."""
+        self._frames.clear()
+        self._ready.clear()
+        self._starved.clear()
+
+    # -- what the client takes
+
+    def open_window(self, stream: Stream | None, increment: int) -> None:
+        if stream is None:
+            self.window += increment
+            if self.window > wire.MOST_WINDOW:
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window is too large")
+            self._feed()
+            return
+        stream.window += increment
+        if stream.window > wire.MOST_WINDOW:
+            raise StreamFault(stream.number, Code.FLOW_CONTROL_ERROR, "the stream's window is too large")
+        self._go_on(stream)
+
+    def _feed(self) -> None:
+        starved, self._starved = self._starved, []
+        for stream in starved:
+            stream.ready = False
+            self._go_on(stream)
+
+    def _go_on(self, stream: Stream) -> None:
+        if stream.waiting or stream.block or (stream.producer is not None and not stream.streaming):
+            self._make_ready(stream)
+
+    def settings(self, values: dict[int, int]) -> None:
+        window = values.get(wire.INITIAL_WINDOW_SIZE)
+        if window is None or window == self.initial_window:
+            return
+        more = window - self.initial_window
+        self.initial_window = window
+        for stream in list(self._connection.streams.values()):
+            stream.window += more
+            if stream.window > wire.MOST_WINDOW:
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a stream's window is too large")
+            self._go_on(stream)
+
+    def pause(self) -> None:
+        """The transport has enough."""
+        self.blocked = True
+        self._unread = 0
+
+    def resume(self) -> None:
+        """The transport takes more."""
+        self.blocked = False
+        self._schedule()
 
 
 def _never() -> bool:

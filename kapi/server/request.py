@@ -46,9 +46,7 @@ class APIRequest(http.Request):
         self.cookies = []
         self.queued = False
         self._parsePOSTFormSubmission = False
-        connection = getattr(channel, "_conn", None)
-        # an HTTP/2 stream: the client's certificate is known to the connection's transport only
-        self.transport = channel.transport if connection is None else connection.transport
+        self.transport = channel.transport
 
     @property
     def client(self) -> Any:
@@ -146,14 +144,9 @@ class APIRequest(http.Request):
             producer.stopProducing()
 
     def abort(self) -> None:
-        """Ends an answer in the middle so that nobody takes it for a whole one: the stream, or the connection of HTTP/1.1."""
+        """Ends an answer in the middle so that nobody takes it for a whole one."""
         channel: Any = self.channel
-        if channel is None:
-            return
-        connection = getattr(channel, "_conn", None)
-        if connection is not None:
-            connection.reset(channel.streamID)
-        else:
+        if channel is not None:
             channel.transport.abortConnection()
 
     def chunk_writer(self) -> Callable[[bytes], None] | None:
@@ -167,11 +160,6 @@ class APIRequest(http.Request):
     def write(self, data: bytes) -> None:
         """As the base class does, but headers and first data leave in one piece."""
         channel = self.channel
-        connection = getattr(channel, "_conn", None)
-        if connection is not None and not self.startedWriting and self.responseHeaders.hasHeader(b"connection"):
-            # HTTP/2 has no such header: the same is said with a GOAWAY frame when the answer is out
-            self.responseHeaders.removeHeader(b"connection")
-            connection.leave_soon = True
         if self.startedWriting or self.finished or self._disconnected or not getattr(channel, "single_write", False):
             super().write(data)
             return

@@ -80,6 +80,8 @@ class RequestRunner:
         self._outgoing = Outgoing(reactor, self._leave) if gather else None
         self.pending = Pending(reactor.seconds)
         self.watches: set[Any] = set()  # streams to be ended when the server stops
+        #: connections with frames of answers that leave together; None while none do
+        self.departing: list[Any] | None = None
 
     def serve(self, http: Any) -> None:
         """Answers a twisted.web request whose body has been read, in its connection's turn."""
@@ -211,6 +213,7 @@ class RequestRunner:
             complete(events)
         rounds = self._rounds
         measured = rounds is not None and rounds.shared()
+        departing = self.departing = []
         for ctx, response in answers:
             ctx.resume()
             if measured and ctx.flow is not None:
@@ -219,6 +222,9 @@ class RequestRunner:
                 rounds.end(before)  # type: ignore[union-attr]
             else:
                 self._send_safely(ctx, response)
+        self.departing = None
+        for connection in departing:
+            connection.depart()
 
     def _send_safely(self, ctx: RequestContext, response: Response) -> None:
         try:

@@ -36,23 +36,7 @@ KNOWN: dict[str, set[str]] = {
         "_respondToBadRequestAndDisconnect",
         "_version",
     },
-    "kapi.server.http2": {
-        "_bufferedControlFrameBytes",
-        "_bufferedControlFrames",
-        "_consumerBlocked",
-        "_data",
-        "_handleWindowUpdate",
-        "_headers_buffer",
-        "_outboundStreamQueues",
-        "_requestDone",
-        "_requestReceived",
-        "_respondToBadRequestAndDisconnect",
-        "_sendingDeferred",
-        "_stillProducing",
-        "_tryToWriteControlData",
-        "twisted.web._http2.H2Connection",
-    },
-    "kapi.server.request": {"_conn", "_disconnected", "_parsePOSTFormSubmission"},
+    "kapi.server.request": {"_disconnected", "_parsePOSTFormSubmission"},
     "kapi.server.stalls": {"_poller"},
     "kapi.server.tls": {"OpenSSL._util"},
     "kapi.server.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},
@@ -62,7 +46,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.tap": {"_exitSignal"},
 }
 #: projects whose versions are bounded above, as more than a name or two of theirs is leant on
-BOUNDED = ("Twisted", "h2")
+BOUNDED = ("Twisted",)
 _AT_THE_EDGE = ("server", "client")  # the packages that handle objects of Twisted and h2
 _DOCUMENTED = ("_asdict", "_replace", "_exit", "_current_frames")  # public for all their underscore
 

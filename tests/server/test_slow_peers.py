@@ -186,7 +186,7 @@ class Slow(SocketCase):
         client = Client2(await self.client("h2"))
         stream = client.begin("POST", MAPS, end=False)
         await self.until(lambda: self.channels() and self.channels()[0].streams)
-        request = next(iter(self.channels()[0].streams.values()))._request
+        request = next(iter(self.channels()[0].streams.values())).request
         request.body_size = 64 << 20
         client.sock.sendall(DataFrame(stream, b"more").serialize())
         await client.until(h2.events.StreamReset, stream)

@@ -25,6 +25,7 @@ from kapi.flowcontrol.shares import Flow, Level
 from kapi.request.context import RequestContext
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.server.http2_sending import Sending
+from kapi.server.http2_stream import Stream
 from kapi.server.runner import RequestRunner
 from tests.server.sockets import Client2, SocketCase, answer, ask
 
@@ -229,24 +230,33 @@ class Windows(SocketCase):
 
 
 class Sendings(SynchronousTestCase):
-    """The sending loop of an HTTP/2 connection: a step is a frame."""
+    """What waits on a stream of an HTTP/2 connection; a frame takes half a millisecond."""
 
     def setUp(self) -> None:
         self.clock = Clock()
         self.worked = 0.0
         self.sent = 0
+        self.aborted = False
+        self.flows = (Flow(Level("workload-low")),)
+
+    def write(self, data: bytes) -> None:
+        frames = len(data) // 16_384
+        self.sent += frames
+        self.worked += 0.0005 * frames
+
+    def abortConnection(self) -> None:
+        self.aborted = True
 
     def send(self, frames: int, rounds: Rounds | None = None) -> None:
-        flows = (Flow(Level("workload-low")),)
-        sending = Sending(self.clock, SimpleNamespace(rounds=rounds, flows=flows))
-
-        def step() -> None:
-            self.sent += 1
-            self.worked += 0.0005
-            if self.sent < frames:
-                sending.callLater(0, step)
-
-        sending.callLater(0, step)
+        transport = SimpleNamespace(
+            rounds=rounds, flows=self.flows, write=self.write, abortConnection=self.abortConnection
+        )
+        owner = SimpleNamespace(runner=SimpleNamespace(departing=None))
+        connection: Any = SimpleNamespace(streams={}, owner=owner, transport=transport)
+        connection.sending = sending = Sending(self.clock, transport, connection)
+        sending.window = 1 << 24
+        stream = connection.streams[1] = Stream(connection, 1, 1 << 24, 0)
+        sending.data(stream, b"x" * 16_384 * frames)
 
     def turn(self) -> int:
         """How many were sent in one turn of the reactor."""
@@ -267,15 +277,13 @@ class Sendings(SynchronousTestCase):
         self.assertEqual(self.clock.calls, [])
 
     def test_a_loop_that_fails_ends_its_connection(self) -> None:
-        aborted: list[bool] = []
-        sending = Sending(self.clock, SimpleNamespace(rounds=None, abortConnection=lambda: aborted.append(True)))
-
-        def fail() -> None:
+        def fail(data: bytes) -> None:
             raise RuntimeError("broken")
 
-        sending.callLater(0, fail)
+        self.write = fail  # type: ignore[method-assign]
+        self.send(20)
         self.turn()
-        self.assertEqual(aborted, [True])
+        self.assertTrue(self.aborted)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
     def test_when_several_flows_compete_it_sends_in_its_turns(self) -> None:
@@ -283,4 +291,4 @@ class Sendings(SynchronousTestCase):
         for _ in range(2):
             rounds.met(Flow(Level("system")))
         self.send(20, rounds)
-        self.assertEqual([self.turn() for _ in range(3)], [9, 9, 2], "an answer or a few at a time")
+        self.assertEqual([self.turn() for _ in range(3)], [8, 8, 4], "an answer or a few at a time")

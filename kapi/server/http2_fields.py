@@ -1,0 +1,142 @@
+"""Header blocks are decoded here (RFC 7541): the walk and the table; Huffman codes and the static table are hpack's.
+
+hpack's own walk makes several objects and calls for each field, and costs a fifth of a GET.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from hpack.exceptions import HPACKDecodingError
+from hpack.huffman_table import decode_huffman
+from hpack.table import HeaderTable
+
+Field = tuple[bytes, bytes]
+
+#: by index, of which the first is none
+_STATIC: tuple[Field, ...] = ((b"", b""), *((bytes(name), bytes(value)) for name, value in HeaderTable.STATIC_TABLE))
+_FIRST = len(_STATIC)
+_TABLE = 4096  # bytes; the default, which is never changed
+_ENTRY = 32  # bytes that an entry counts for beside its name and value
+_LONGEST_NUMBER = 4  # bytes behind the prefix
+_LONG = 256  # bytes of a code whose text is not kept
+
+
+class Undecodable(Exception):
+    """The block is none: the table is lost, and the connection with it."""
+
+
+class Oversized(Exception):
+    """The list of fields is larger than what was said to be taken."""
+
+
+class Decoder:
+    """One connection's; ``largest`` is SETTINGS_MAX_HEADER_LIST_SIZE."""
+
+    __slots__ = ("_largest", "_table", "_size", "_most")
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._table: list[Field] = []  # the newest first
+        self._size = 0
+        self._most = _TABLE
+
+    def decode(self, block: bytes) -> list[Field]:
+        """Raises Undecodable and Oversized."""
+        try:
+            return self._walk(block)
+        except (IndexError, HPACKDecodingError) as error:
+            raise Undecodable(str(error)) from None
+
+    def _walk(self, block: bytes) -> list[Field]:
+        fields: list[Field] = []
+        table, largest = self._table, self._largest
+        at, end, total = 0, len(block), 0
+        while at < end:
+            first = block[at]
+            at += 1
+            if first & 0x80:
+                index = first & 0x7F
+                if index == 0x7F:
+                    index, at = _number(block, at, index)
+                if not index:
+                    raise Undecodable("an index of 0")
+                field = _STATIC[index] if index < _FIRST else table[index - _FIRST]
+            elif first & 0xE0 == 0x20:
+                self._limit(block, at, first, bool(fields))
+                at = at if first & 0x1F != 0x1F else _number(block, at, 0x1F)[1]
+                continue
+            else:
+                most = 0x3F if first & 0x40 else 0x0F
+                index = first & most
+                if index == most:
+                    index, at = _number(block, at, index)
+                if index:
+                    name = (_STATIC[index] if index < _FIRST else table[index - _FIRST])[0]
+                else:
+                    name, at = _text(block, at, end)
+                value, at = _text(block, at, end)
+                field = (name, value)
+                if first & 0x40:
+                    self._add(field)
+            total += len(field[0]) + len(field[1]) + _ENTRY
+            if total > largest:
+                raise Oversized(f"more than {largest} bytes of fields")
+            fields.append(field)
+        return fields
+
+    def _limit(self, block: bytes, at: int, first: int, late: bool) -> None:
+        """The client makes the table smaller, or larger again."""
+        size = first & 0x1F
+        if size == 0x1F:
+            size, _ = _number(block, at, size)
+        if late or size > _TABLE:
+            raise Undecodable("the size of the table is changed too late, or to too much")
+        self._most = size
+        self._evict(size)
+
+    def _add(self, field: Field) -> None:
+        size = len(field[0]) + len(field[1]) + _ENTRY
+        self._evict(self._most - size)
+        if size <= self._most:
+            self._table.insert(0, field)
+            self._size += size
+
+    def _evict(self, most: int) -> None:
+        table = self._table
+        while table and self._size > most:
+            name, value = table.pop()
+            self._size -= len(name) + len(value) + _ENTRY
+
+
+def _number(block: bytes, at: int, number: int) -> tuple[int, int]:
+    """The rest of a number behind its prefix, and where it ends."""
+    for shift in range(0, 7 * _LONGEST_NUMBER, 7):
+        byte = block[at]
+        at += 1
+        number += (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+    raise Undecodable("a number that is too long")
+
+
+def _text(block: bytes, at: int, end: int) -> tuple[bytes, int]:
+    first = block[at]
+    at += 1
+    size = first & 0x7F
+    if size == 0x7F:
+        size, at = _number(block, at, size)
+    begin, at = at, at + size
+    if at > end:
+        raise Undecodable("the block ends within a text")
+    data = block[begin:at]
+    if first & 0x80:
+        data = _decoded(data) if size <= _LONG else decode_huffman(data)
+    return data, at
+
+
+@functools.lru_cache(maxsize=512)
+def _decoded(data: bytes) -> bytes:
+    """Of a Huffman code; clients say the same things again and again."""
+    text: bytes = decode_huffman(data)
+    return text

@@ -1,0 +1,169 @@
+"""Header blocks: what a request says before its body, and the block of an answer (RFC 9113, section 8; RFC 7541).
+
+Answers are encoded without a dynamic table: a field has the same bytes on every connection, so that they are made once, and
+a block may wait behind others.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+from kapi.server.http2_fields import Field
+
+_TOKEN = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+_CONTROLS = bytes({*range(32), 127} - {9})
+_METHODS = frozenset({b"GET", b"POST", b"PUT", b"PATCH", b"DELETE", b"HEAD", b"OPTIONS"})
+_IS_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z").match
+#: of a connection, which HTTP/2 says in frames (section 8.2.2)
+_OF_CONNECTIONS = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
+_PARTICULAR = _OF_CONNECTIONS | {b"te", b"content-length", b"host"}
+_EDGES = (b"\n ", b" \n", b"\n\t", b"\t\n")
+_DIGITS = 18  # of a length that can be one
+
+
+class Malformed(Exception):
+    """A request that is none (section 8.1.1); ``str(error)`` says why."""
+
+
+class Head:
+    """``length`` is what the client says of the body, None when it says nothing."""
+
+    __slots__ = ("method", "path", "fields", "length")
+
+    def __init__(self, method: bytes, path: bytes | None, fields: list[Field], length: int | None) -> None:
+        self.method = method
+        self.path = path  # None: there is none, as CONNECT has it
+        self.fields = fields
+        self.length = length
+
+
+def request_head(decoded: list[Field]) -> Head:
+    """Raises Malformed."""
+    pseudo: dict[bytes, bytes] = {}
+    count = 0
+    for name, value in decoded:
+        if not name.startswith(b":"):
+            break
+        if name in pseudo:
+            raise Malformed(f"{name!r} stands there twice")
+        pseudo[name] = value
+        count += 1
+    fields = decoded[count:]
+    length = _checked(fields)
+    method, path, host = pseudo.pop(b":method", b""), pseudo.pop(b":path", None), pseudo.pop(b":authority", None)
+    scheme = pseudo.pop(b":scheme", None)
+    if pseudo:
+        raise Malformed(f"{next(iter(pseudo))!r} is no part of a request")
+    if method not in _METHODS:
+        if not _IS_TOKEN(method):
+            raise Malformed("there is no method")
+        if method == b"CONNECT" and (path is not None or scheme is not None):
+            raise Malformed("CONNECT has neither a path nor a scheme")
+    if method != b"CONNECT" and (not path or not scheme):
+        raise Malformed("there is no path or no scheme")
+    if host is not None:
+        if host.translate(None, _CONTROLS) != host:
+            raise Malformed("a control character stands in the host")
+        fields = _with_host(fields, host)
+    return Head(method, path, fields, length)
+
+
+def _with_host(fields: list[Field], host: bytes) -> list[Field]:
+    for name, value in fields:
+        if name == b"host":
+            if value.lower() != host.lower():
+                raise Malformed("two hosts are named")
+            return fields
+    return [(b"host", host), *fields]
+
+
+def trailers(decoded: list[Field]) -> None:
+    """Raises Malformed; nobody asks for what they say."""
+    _checked(decoded)
+
+
+def _checked(fields: list[Field]) -> int | None:
+    """The content-length among fields that are none of the pseudo ones.  Raises Malformed."""
+    if not fields:
+        return None
+    names = [name for name, _ in fields]
+    together = b"\n".join(names)
+    ends = len(names) - 1
+    if b"" in names or len(together.translate(None, _TOKEN)) != ends or together.count(b"\n") != ends:
+        raise Malformed("a name is none, or not in lower case, or of the part that comes first")
+    values = b"\n".join([b"", *[value for _, value in fields], b""])
+    if len(values) - len(values.translate(None, _CONTROLS)) != ends + 2:
+        raise Malformed("a control character stands in a value")
+    for edge in _EDGES:
+        if edge in values:
+            raise Malformed("a space stands before or behind a value")
+    return None if _PARTICULAR.isdisjoint(names) else _particular(fields)
+
+
+def _particular(fields: list[Field]) -> int | None:
+    length: int | None = None
+    host = False
+    for name, value in fields:
+        if name in _OF_CONNECTIONS or (name == b"te" and value.lower() != b"trailers"):
+            raise Malformed(f"{name!r} is of a connection")
+        if name == b"host":
+            if host:
+                raise Malformed("two hosts are named")
+            host = True
+        elif name == b"content-length":
+            if not (value.isdigit() and len(value) <= _DIGITS) or length not in (None, int(value)):
+                raise Malformed("the length is none")
+            length = int(value)
+    return length
+
+
+# -- answers
+
+#: the first block of a connection begins with this: the dynamic table has no room (RFC 7541, section 6.3)
+NO_TABLE = b"\x20"
+CONTINUE = b"\x08\x03100"
+_STATUSES = {200: b"\x88", 204: b"\x89", 206: b"\x8a", 304: b"\x8b", 400: b"\x8c", 404: b"\x8d", 500: b"\x8e"}
+#: of the static table, those that answers have (RFC 7541, appendix A)
+_NAMES = {
+    b"accept-ranges": 18, b"age": 21, b"allow": 22, b"cache-control": 24, b"content-disposition": 25,
+    b"content-encoding": 26, b"content-language": 27, b"content-length": 28, b"content-location": 29,
+    b"content-range": 30, b"content-type": 31, b"date": 33, b"etag": 34, b"expires": 36, b"last-modified": 44,
+    b"link": 45, b"location": 46, b"retry-after": 53, b"server": 54, b"set-cookie": 55,
+    b"strict-transport-security": 56, b"vary": 59, b"via": 60, b"www-authenticate": 61,
+}  # fmt: skip
+
+
+def answer_block(status: int, fields: Iterable[Field]) -> bytes:
+    """The block of an answer; what is of a connection is left out, and values are made single lines."""
+    parts = [_STATUSES.get(status) or b"\x08\x03%d" % status]
+    parts += [_field(name, value) for name, value in fields]
+    return b"".join(parts)
+
+
+@functools.lru_cache(maxsize=256)
+def _field(name: bytes, value: bytes) -> bytes:
+    """A literal that is not indexed."""
+    name = name.lower()
+    if name in _OF_CONNECTIONS:
+        return b""
+    if value.translate(None, b"\r\n\0") != value:
+        value = b" ".join(value.replace(b"\0", b" ").splitlines())
+    index = _NAMES.get(name)
+    begin = _integer(0, 4, index) if index is not None else b"\x00" + _integer(0, 7, len(name)) + name
+    return begin + _integer(0, 7, len(value)) + value
+
+
+def _integer(first: int, bits: int, number: int) -> bytes:
+    """A number with a prefix of so many bits (RFC 7541, section 5.1)."""
+    most = (1 << bits) - 1
+    if number < most:
+        return bytes((first | number,))
+    out = bytearray((first | most,))
+    number -= most
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,401 @@
+"""What the client of an HTTP/2 connection sends: frames, header blocks, windows and the states of streams (RFC 9113).
+
+No input or output happens here: ``receive`` takes bytes, and calls the methods at the end of the class for what they mean.
+Priorities are checked and not listened to, as RFC 9113 has given them up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.server import http2_frames as wire
+from kapi.server.http2_fields import Decoder, Field, Oversized, Undecodable
+from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
+from kapi.server.http2_heads import Head, Malformed, request_head, trailers
+from kapi.server.http2_stream import Stream
+
+WINDOW = 256 * 1024  # bytes of a stream that may be on their way; upstream's
+CONNECTION_WINDOW = 4 * WINDOW  # of all streams together
+LIST_SIZE = 64 * 1024  # bytes of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts them
+_CONTINUATIONS = 64  # frames of one header block
+_REMEMBERED = 256  # streams that are over of which it is known how they ended
+
+# how a stream has ended
+ENDED, RESET_BY_CLIENT, RESET_BY_SERVER = range(3)
+
+
+class Receiving:
+    """One connection's."""
+
+    def __init__(self, max_streams: int) -> None:
+        self.streams: dict[int, Stream] = {}
+        self.max_streams = max_streams
+        self.highest = 0  # of the client's streams
+        self._over: dict[int, int] = {}
+        self._rest = b""
+        self._begun = False  # the preface was read
+        self._settled = False  # so was the first SETTINGS
+        self._window = CONNECTION_WINDOW
+        self._taken = 0  # bytes of which the client was not told yet that there is room again
+        self._decoder = Decoder(LIST_SIZE)
+        # a header block that is not complete yet
+        self.block_of = 0
+        self._block = bytearray()
+        self._block_flags = 0
+        self._continuations = 0
+
+    # -- bytes
+
+    def receive(self, data: bytes) -> None:
+        """Raises ConnectionFault."""
+        if self._rest:
+            data = self._rest + data
+        at = 0
+        if not self._begun:
+            begin = data[: len(wire.PREFACE)]
+            if begin != wire.PREFACE[: len(begin)]:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "this is no HTTP/2")
+            if len(begin) < len(wire.PREFACE):
+                self._rest = data
+                return
+            self._begun = True
+            at = len(begin)
+        size = len(data)
+        while size - at >= wire.HEAD_SIZE:
+            high, low, kind, flags, number = wire.unpack_head(data, at)
+            length = high << 8 | low
+            if length > wire.DEFAULT_FRAME:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is too long")
+            begins = at + wire.HEAD_SIZE
+            at_next = begins + length
+            if at_next > size:
+                break
+            at = at_next
+            if self.block_of:
+                if kind != wire.CONTINUATION:
+                    raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is interrupted")
+            elif not self._settled and kind != wire.SETTINGS:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+            try:
+                if kind < len(_HANDLERS):
+                    _HANDLERS[kind](self, flags, number & wire.MOST_WINDOW, data[begins:at])
+                else:
+                    self.idle("a frame of an unknown type")
+            except StreamFault as fault:
+                self._refuse(fault)
+        self._rest = data[at:]
+
+    def _refuse(self, fault: StreamFault) -> None:
+        self.idle(str(fault))
+        if fault.stream not in self.streams:
+            self.over(fault.stream, RESET_BY_SERVER)
+        self.refuse(fault.stream, fault.code, str(fault))
+
+    # -- streams that are over
+
+    def over(self, number: int, how: int) -> None:
+        """Nothing more is to come on a stream."""
+        over = self._over
+        over[number] = how
+        if len(over) > _REMEMBERED:
+            del over[next(iter(over))]
+
+    def _is_idle(self, number: int) -> bool:
+        return number > self.highest or not number & 1
+
+    def _late(self, number: int, what: str) -> None:
+        """A frame of a stream that is over; some were on their way when the server ended it.  Raises what it deserves."""
+        how = self._over.get(number)
+        if how == RESET_BY_SERVER:
+            return
+        if how == ENDED:
+            raise ConnectionFault(Code.STREAM_CLOSED, f"{what} of a stream that is over")
+        raise StreamFault(number, Code.STREAM_CLOSED, f"{what} of a stream that is over")
+
+    # -- header blocks
+
+    def _headers(self, flags: int, number: int, payload: bytes) -> None:
+        if not number & 1:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "HEADERS of a stream that is none of the client's")
+        begin, end = 0, len(payload)
+        if flags & wire.PADDED:
+            begin, end = _unpadded(payload)
+        depends = 0
+        if flags & wire.WITH_PRIORITY:
+            if end - begin < 5:
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "HEADERS without room for a priority")
+            depends = int.from_bytes(payload[begin : begin + 4]) & wire.MOST_WINDOW
+            begin += 5
+        if flags & (wire.PADDED | wire.WITH_PRIORITY):
+            payload = payload[begin:end]
+        if not flags & wire.END_HEADERS or depends == number:
+            # one that depends on itself is refused when its block is read, as the table goes on
+            self.block_of, self._block_flags = number, flags
+            self._block = bytearray(payload)
+            self._continuations = 0
+            if flags & wire.END_HEADERS:
+                self._end_block(depends == number)
+            return
+        self._fields(number, flags, payload)
+
+    def _continuation(self, flags: int, number: int, payload: bytes) -> None:
+        if not self.block_of or number != self.block_of:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION of nothing")
+        self._continuations += 1
+        self._block += payload
+        if self._continuations > _CONTINUATIONS or len(self._block) > LIST_SIZE:
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too long")
+        if flags & wire.END_HEADERS:
+            self._end_block()
+
+    def _end_block(self, refused: bool = False) -> None:
+        number, block = self.block_of, bytes(self._block)
+        self.block_of = 0
+        self._block = bytearray()
+        if refused:
+            self._decoded(block)
+            self.highest = max(self.highest, number)
+            raise StreamFault(number, Code.PROTOCOL_ERROR, "a stream depends on itself")
+        self._fields(number, self._block_flags, block)
+
+    def _decoded(self, block: bytes) -> list[Field]:
+        try:
+            return self._decoder.decode(block)
+        except Oversized as error:
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, str(error)) from None
+        except Undecodable as error:
+            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
+
+    def _fields(self, number: int, flags: int, block: bytes) -> None:
+        decoded = self._decoded(block)
+        ends = bool(flags & wire.END_STREAM)
+        if number <= self.highest:
+            self._more_fields(number, decoded, ends)
+            return
+        self.highest = number
+        if len(self.streams) >= self.max_streams:
+            raise StreamFault(number, Code.REFUSED_STREAM, "too many streams")
+        try:
+            head = request_head(decoded)
+        except Malformed as error:
+            raise StreamFault(number, Code.PROTOCOL_ERROR, str(error)) from None
+        if ends and head.length:
+            raise StreamFault(number, Code.PROTOCOL_ERROR, "the body that was announced is missing")
+        self.begin(number, head, ends)
+
+    def _more_fields(self, number: int, decoded: list[Field], ends: bool) -> None:
+        stream = self.streams.get(number)
+        if stream is None:
+            if number not in self._over:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "a stream's number is lower than the one before")
+            self._late(number, "HEADERS")
+            return
+        if stream.complete:
+            raise StreamFault(number, Code.STREAM_CLOSED, "HEADERS after the end")
+        if not ends:
+            raise StreamFault(number, Code.PROTOCOL_ERROR, "trailers without an end")
+        try:
+            trailers(decoded)
+        except Malformed as error:
+            raise StreamFault(number, Code.PROTOCOL_ERROR, str(error)) from None
+        self._end_body(stream)
+
+    # -- bodies
+
+    def _data(self, flags: int, number: int, payload: bytes) -> None:
+        size = len(payload)
+        if self._is_idle(number):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "DATA of no stream")
+        if size > self._window:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
+        self._window -= size
+        stream = self.streams.get(number)
+        if stream is None:
+            self._take(None, size)
+            self.idle("DATA")
+            self._late(number, "DATA")
+            return
+        if stream.complete:
+            self._take(None, size)
+            raise StreamFault(number, Code.STREAM_CLOSED, "DATA after the end")
+        if size > stream.receive_window:
+            self._take(None, size)
+            raise StreamFault(number, Code.FLOW_CONTROL_ERROR, "more than the stream's window")
+        stream.receive_window -= size
+        ends = flags & wire.END_STREAM
+        if flags & wire.PADDED:
+            begin, end = _unpadded(payload)
+            payload = payload[begin:end]
+        if stream.missing is not None:
+            stream.missing -= len(payload)
+            if stream.missing < 0 or (ends and stream.missing):
+                self._take(None, size)
+                raise StreamFault(number, Code.PROTOCOL_ERROR, "the body has another length")
+        if payload:
+            self.body(stream, payload)
+        elif not ends:
+            self.idle("DATA of nothing")
+        self._take(None if ends else stream, size)
+        if ends:
+            self._end_body(stream)
+
+    def _end_body(self, stream: Stream) -> None:
+        if stream.missing:
+            raise StreamFault(stream.number, Code.PROTOCOL_ERROR, "the body has another length")
+        stream.complete = True
+        self.complete(stream)
+
+    def _take(self, stream: Stream | None, size: int) -> None:
+        """So many bytes need no room any more; the client is told when it is worth a frame."""
+        self._taken += size
+        if self._taken >= CONNECTION_WINDOW // 2:
+            self.answer(wire.window_update(0, self._taken))
+            self._window += self._taken
+            self._taken = 0
+        if stream is not None and stream.receive_window <= WINDOW // 2 and stream.number in self.streams:
+            self.answer(wire.window_update(stream.number, WINDOW - stream.receive_window))
+            stream.receive_window = WINDOW
+
+    # -- the other frames
+
+    def _priority(self, flags: int, number: int, payload: bytes) -> None:
+        if not number:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "PRIORITY of no stream")
+        if len(payload) != 5:
+            raise StreamFault(number, Code.FRAME_SIZE_ERROR, "PRIORITY of another length")
+        if int.from_bytes(payload[:4]) & wire.MOST_WINDOW == number:
+            raise StreamFault(number, Code.PROTOCOL_ERROR, "a stream depends on itself")
+
+    def _reset(self, flags: int, number: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "RST_STREAM of another length")
+        if self._is_idle(number):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "RST_STREAM of no stream")
+        stream = self.streams.get(number)
+        if stream is not None:
+            self.reset_by_client(stream, int.from_bytes(payload))
+        self.idle("RST_STREAM")
+
+    def _settings(self, flags: int, number: int, payload: bytes) -> None:
+        if number:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS of a stream")
+        if len(payload) % wire.SETTING.size or (flags & wire.ACK and payload):
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS of another length")
+        if flags & wire.ACK:
+            self.idle("SETTINGS")
+            return
+        if self._settled:
+            self.idle("SETTINGS")
+        self._settled = True
+        values: dict[int, int] = {}
+        for name, value in wire.SETTING.iter_unpack(payload):
+            if name == wire.ENABLE_PUSH and value > 1:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
+            if name == wire.INITIAL_WINDOW_SIZE and value > wire.MOST_WINDOW:
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is too large")
+            if name == wire.MAX_FRAME_SIZE and not wire.DEFAULT_FRAME <= value <= wire.MOST_FRAME:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is out of its range")
+            values[name] = value
+        self.settings(values)
+        self.answer(wire.SETTINGS_TAKEN)
+
+    def _push_promise(self, flags: int, number: int, payload: bytes) -> None:
+        raise ConnectionFault(Code.PROTOCOL_ERROR, "a client does not push")
+
+    def _ping(self, flags: int, number: int, payload: bytes) -> None:
+        if number:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "PING of a stream")
+        if len(payload) != 8:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "PING of another length")
+        if not flags & wire.ACK:
+            self.answer(wire.pong(payload))
+        self.idle("PING")
+
+    def _goaway(self, flags: int, number: int, payload: bytes) -> None:
+        if number:
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "GOAWAY of a stream")
+        if len(payload) < 8:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "GOAWAY of another length")
+        self.client_leaves()
+
+    def _window_update(self, flags: int, number: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "WINDOW_UPDATE of another length")
+        increment = int.from_bytes(payload) & wire.MOST_WINDOW
+        if not number:
+            if not increment:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
+            self.open_window(None, increment)
+            return
+        if self._is_idle(number):
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE of no stream")
+        stream = self.streams.get(number)
+        if stream is None:
+            return  # it was on its way when the stream ended
+        if not increment:
+            raise StreamFault(number, Code.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
+        self.open_window(stream, increment)
+
+    # -- what it means
+
+    def begin(self, number: int, head: Head, ends: bool) -> None:
+        """A request; ``complete`` follows when it has no body (``ends``)."""
+        raise NotImplementedError
+
+    def body(self, stream: Stream, data: bytes) -> None:
+        raise NotImplementedError
+
+    def complete(self, stream: Stream) -> None:
+        """All of the body has come."""
+        raise NotImplementedError
+
+    def reset_by_client(self, stream: Stream, code: int) -> None:
+        raise NotImplementedError
+
+    def refuse(self, number: int, code: Code, why: str) -> None:
+        """A stream error: the client is told by RST_STREAM.  The stream may be over, or have never begun."""
+        raise NotImplementedError
+
+    def open_window(self, stream: Stream | None, increment: int) -> None:
+        """The client takes more, on a stream or on all.  Raises ConnectionFault and StreamFault."""
+        raise NotImplementedError
+
+    def settings(self, values: dict[int, int]) -> None:
+        """Valid ones.  Raises ConnectionFault."""
+        raise NotImplementedError
+
+    def client_leaves(self) -> None:
+        """GOAWAY."""
+        raise NotImplementedError
+
+    def answer(self, frames: bytes) -> None:
+        """Frames that are sent in return."""
+        raise NotImplementedError
+
+    def idle(self, what: str) -> None:
+        """A frame that asks for nothing.  Raises ConnectionFault when there are too many."""
+        raise NotImplementedError
+
+
+def _unpadded(payload: bytes) -> tuple[int, int]:
+    """Where the payload of a padded frame begins and ends."""
+    if not payload:
+        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a padded frame without a length of it")
+    if payload[0] >= len(payload):
+        raise ConnectionFault(Code.PROTOCOL_ERROR, "more padding than there is")
+    return 1, len(payload) - payload[0]
+
+
+#: by the type of the frame
+_HANDLERS: tuple[Any, ...] = (
+    Receiving._data,
+    Receiving._headers,
+    Receiving._priority,
+    Receiving._reset,
+    Receiving._settings,
+    Receiving._push_promise,
+    Receiving._ping,
+    Receiving._goaway,
+    Receiving._window_update,
+    Receiving._continuation,
+)

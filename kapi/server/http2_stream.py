@@ -1,0 +1,145 @@
+"""A stream of HTTP/2, and the request that came on it: what ``request`` and ``http1`` are for HTTP/1.1 (RFC 9113, section 5)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.web import http
+
+from kapi.server.http2_heads import answer_block
+from kapi.server.request import APIRequest
+
+if TYPE_CHECKING:
+    from kapi.server.http2 import Http2
+
+_BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
+
+
+class Stream:
+    """What a request writes to, as to a connection of HTTP/1.1, and what is known of both directions.
+
+    Nothing waits here but what the client or the connection does not take yet; its producer is paused as long.
+    """
+
+    __slots__ = (
+        "connection", "transport", "number", "request", "head",
+        "complete", "receive_window", "missing",
+        "window", "waiting", "block", "ends", "ended", "ready", "producer", "streaming", "paused",
+    )  # fmt: skip
+
+    def __init__(self, connection: Http2, number: int, window: int, receive_window: int) -> None:
+        self.connection = connection
+        self.transport = connection.transport
+        self.number = number
+        self.request: Any = None  # None again when it is answered
+        self.head: Any = None  # until the request begins
+        # what the client sends
+        self.complete = False
+        self.receive_window = receive_window  # bytes
+        self.missing: int | None = None  # bytes of the body, if the client has said how many there are
+        # what it is sent
+        self.window = window  # bytes
+        self.waiting: deque[memoryview] = deque()
+        self.block = b""  # a header block that waits
+        self.ends = False  # END_STREAM follows what waits
+        self.ended = False  # it was sent
+        self.ready = False  # has a place among those that are sent next
+        self.producer: Any = None
+        self.streaming = False
+        self.paused = False
+
+    # -- what a request asks of its channel
+
+    def getPeer(self) -> Any:
+        return self.connection.getPeer()
+
+    def getHost(self) -> Any:
+        return self.transport.getHost()
+
+    def isSecure(self) -> bool:
+        return True
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self.producer, self.streaming = producer, streaming
+        self.connection.sending.registered(self)
+
+    def unregisterProducer(self) -> None:
+        self.producer = None
+        self.paused = False
+
+    def loseConnection(self) -> None:
+        self.requestDone(self.request)
+
+    def abortConnection(self) -> None:
+        self.connection.reset(self.number)
+
+    def requestDone(self, request: Any) -> None:
+        """The answer is whole."""
+        self.request = None
+        if not self.ended:
+            self.connection.sending.end(self)
+        self.connection.answered()
+
+
+class StreamRequest(APIRequest):
+    """A request whose channel is a stream."""
+
+    def chunk_writer(self) -> None:
+        """There are no chunks in HTTP/2."""
+        return None
+
+    def abort(self) -> None:
+        """Ends an answer in the middle so that nobody takes it for a whole one."""
+        stream: Any = getattr(self, "channel", None)
+        if stream is not None:
+            stream.connection.reset(stream.number)
+
+    def write(self, data: bytes) -> None:
+        """Headers before the first data."""
+        stream: Any = getattr(self, "channel", None)
+        if stream is None:
+            if self.finished:
+                raise RuntimeError("an answer goes on after its end")
+            return
+        if self.startedWriting:
+            if data:
+                self.sentLength += len(data)
+                stream.connection.sending.data(stream, data)
+            return
+        self.startedWriting = 1
+        fields = self.responseHeaders.getAllRawHeaders()
+        block = self._block([(name, value) for name, values in fields for value in values])
+        stream.connection.sending.head(stream, block)
+        if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
+            self.write = _discard  # type: ignore[method-assign]
+        elif data:
+            self.sentLength = len(data)
+            stream.connection.sending.data(stream, data)
+
+    def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        stream: Any = getattr(self, "channel", None)
+        if stream is None or self.startedWriting:
+            return
+        self.startedWriting = 1
+        known = self.responseHeaders.getAllRawHeaders()
+        size = (b"content-length", b"%d" % len(body))
+        block = self._block([*((name, value) for name, values in known for value in values), *fields, size])
+        if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
+            body = b""
+        self.sentLength = len(body)
+        stream.connection.sending.whole(stream, block, body)
+        self.finish()
+
+    def _block(self, fields: list[tuple[bytes, bytes]]) -> bytes:
+        for name, _ in fields:
+            if name == b"connection" or name == b"Connection":
+                # HTTP/2 has no such header: the same is said with a GOAWAY frame when the answer is out
+                stream: Any = self.channel
+                stream.connection.leave_soon = True
+        return answer_block(self.code, fields)
+
+
+def _discard(data: bytes) -> None:
+    """The body of an answer that may not have one."""

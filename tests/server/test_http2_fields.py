@@ -1,0 +1,84 @@
+"""Header blocks: what clients send is read as hpack reads it, and hpack reads what is answered."""
+
+from __future__ import annotations
+
+import hpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kapi.server.http2_fields import Decoder, Oversized, Undecodable
+from kapi.server.http2_heads import Malformed, answer_block, request_head
+
+LARGEST = 65_536
+text = st.binary(max_size=60) | st.sampled_from([b":path", b"/api/v1/pods", b"accept", b"x" * 300, b"authorization"])
+field = st.tuples(text, text, st.booleans())
+blocks = st.lists(st.tuples(st.lists(field, max_size=12), st.booleans(), st.sampled_from([None, 0, 64, 1000, 4096])))
+
+
+def by_hpack(decoder: hpack.Decoder, block: bytes) -> list[tuple[bytes, bytes]] | None:
+    try:
+        return [(bytes(name), bytes(value)) for name, value in decoder.decode(block, raw=True)]
+    except hpack.HPACKError:
+        return None
+
+
+@given(blocks)
+def test_blocks_of_a_connection(many: list[tuple[list[tuple[bytes, bytes, bool]], bool, int | None]]) -> None:
+    """With a table that fills, is emptied and changes its size."""
+    encoder, decoder = hpack.Encoder(), Decoder(LARGEST)
+    for fields, huffman, size in many:
+        if size is not None:
+            encoder.header_table_size = size
+        block = encoder.encode(fields, huffman=huffman)
+        assert decoder.decode(block) == [(name, value) for name, value, _ in fields]
+
+
+@given(st.lists(st.binary(max_size=16), max_size=4))
+def test_any_bytes(parts: list[bytes]) -> None:
+    """Several blocks of one connection until one is none."""
+    mine, theirs = Decoder(LARGEST), hpack.Decoder(LARGEST)
+    for block in parts:
+        expected = by_hpack(theirs, block)
+        if expected is None:
+            with pytest.raises((Undecodable, Oversized)):
+                mine.decode(block)
+            return
+        assert mine.decode(block) == expected
+
+
+def test_numbers_that_do_not_end() -> None:
+    for block in (b"\xff" + b"\x80" * 100, b"\x7f" + b"\xff" * 9 + b"\x00", b"\x3f" + b"\x80" * 9, b"\x00\x7f\x80"):
+        with pytest.raises(Undecodable):
+            Decoder(LARGEST).decode(block)
+
+
+def test_a_list_that_grows_when_it_is_unpacked() -> None:
+    with pytest.raises(Oversized):
+        Decoder(LARGEST).decode(b"\x40\x01a\x7f\x81\x1e" + b"x" * 3968 + b"\xbe" * 40)
+
+
+@given(st.integers(200, 599), st.lists(st.tuples(st.sampled_from([b"Content-Type", b"X-Some", b"etag"]), text)))
+def test_answers(status: int, fields: list[tuple[bytes, bytes]]) -> None:
+    decoded = hpack.Decoder().decode(answer_block(status, fields), raw=True)
+    assert bytes(decoded[0][1]) == b"%d" % status
+    assert [name for name, _ in decoded[1:]] == [name.lower() for name, _ in fields]
+    for (_, value), (_, given_value) in zip(decoded[1:], fields, strict=True):
+        assert not set(bytes(value)) & set(b"\r\n\0")
+        if not set(given_value) & set(b"\r\n\0\v\f\x1c\x1d\x1e\x85"):
+            assert bytes(value) == given_value
+
+
+def test_what_is_of_a_connection_is_left_out_of_answers() -> None:
+    block = answer_block(200, [(b"Connection", b"close"), (b"Transfer-Encoding", b"chunked"), (b"A", b"b")])
+    assert hpack.Decoder().decode(block) == [(":status", "200"), ("a", "b")]
+
+
+def test_the_host_is_a_field() -> None:
+    begin = [(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/")]
+    both = [*begin, (b":authority", b"A"), (b"host", b"a")]
+    assert request_head([*begin, (b":authority", b"a"), (b"x", b"y")]).fields == [(b"host", b"a"), (b"x", b"y")]
+    assert request_head(both).fields == [(b"host", b"a")]
+    assert request_head([*begin, (b"host", b"a")]).fields == [(b"host", b"a")]
+    with pytest.raises(Malformed):
+        request_head([*begin, (b":authority", b"a\rb")])
