@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.web import http
 
 from kapi.server.http2_heads import answer_block
 from kapi.server.request import APIRequest
-
-if TYPE_CHECKING:
-    from kapi.server.http2 import Http2
 
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
 
@@ -29,7 +26,7 @@ class Stream:
         "window", "waiting", "block", "ends", "ended", "ready", "producer", "streaming", "paused",
     )  # fmt: skip
 
-    def __init__(self, connection: Http2, number: int, window: int, receive_window: int) -> None:
+    def __init__(self, connection: Any, number: int, window: int, receive_window: int) -> None:
         self.connection = connection
         self.transport = connection.transport
         self.number = number
