@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
+
+#: of the client; with anything else the server starts
+COMMANDS = ("get", "create", "apply", "delete", "wait", "api-resources", "api-versions", "config")
 
 
 def main() -> None:
     gc.disable()
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        from kapi.cli.main import main as run_command
+
+        run_command(sys.argv[1:])
     # Ctrl-C ends the process on the spot until the reactor takes the signals over: an exception in the middle of an
     # import is a traceback, or is swallowed
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

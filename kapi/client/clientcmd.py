@@ -124,11 +124,15 @@ class Kubeconfig:
         if context_name:
             if context_name not in self.entries["contexts"]:
                 if over.context or not self.is_empty:
-                    raise ConfigError(f'context "{context_name}" does not exist', field="current-context")
+                    raise ConfigError(
+                        f"context was not found for specified context: {context_name}", field="current-context"
+                    )
             else:
                 context = self.entries["contexts"][context_name]
         context_file = self.origin.get(("contexts", context_name), "")
         cluster_name, user_name = over.cluster or context.get("cluster") or "", over.user or context.get("user") or ""
+        if over.cluster and over.cluster not in self.entries["clusters"]:
+            raise ConfigError(f'no server found for cluster "{over.cluster}"')
         cluster = self._entry("clusters", "cluster", cluster_name, context_file, context_name)
         user = self._entry("users", "auth info", user_name, context_file, context_name)
         cluster_file = self.origin.get(("clusters", cluster_name), "")

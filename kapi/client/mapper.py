@@ -36,7 +36,9 @@ class RESTMapper:
         if found is None and self._again():
             found = (await self.table()).resource(text)
         if found is None:
-            raise NoMatch(f'the server doesn\'t have a resource type "{text.partition(".")[0]}"')
+            name, dot, group = text.partition(".")
+            where = f' in group "{group}"' if dot else ""
+            raise NoMatch(f'the server doesn\'t have a resource type "{name}"{where}')
         return found
 
     async def kind_for(self, api_version: str, kind: str) -> APIResource:
@@ -118,4 +120,7 @@ class _Table:
 
 def preferred(found: Discovered) -> Iterable[APIResource]:
     """Each resource in the version that the server prefers of those that have it, in the server's order."""
-    return {(one.group, one.name): one for one in reversed(_Table(found).resources)}.values()
+    chosen: dict[tuple[str, str], APIResource] = {}
+    for one in _Table(found).resources:
+        chosen.setdefault((one.group, one.name), one)
+    return chosen.values()

@@ -119,7 +119,7 @@ def test_errors_name_file_and_field(change: str, field: str, tmp_path: Path) -> 
 
 
 def test_a_context_that_is_not_there(files: str) -> None:
-    with pytest.raises(ConfigError, match='context "zzz" does not exist'):
+    with pytest.raises(ConfigError, match="context was not found for specified context: zzz"):
         load(files, context="zzz")
 
 

@@ -88,7 +88,9 @@ class DynamicCase(TestCase):
         self.assertEqual((await mapper.kind_for("batch/v1", "Job")).name, "jobs")
         with self.assertRaises(NoMatch) as caught:
             await mapper.resource_for("nonsense.v1.apps")
-        self.assertEqual(str(caught.exception), 'the server doesn\'t have a resource type "nonsense"')
+        self.assertEqual(
+            str(caught.exception), 'the server doesn\'t have a resource type "nonsense" in group "v1.apps"'
+        )
         self.assertIn("pods", [one.name for one in await mapper.category("all")])
 
     async def test_waiting_for_an_object(self) -> None:

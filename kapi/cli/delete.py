@@ -1,0 +1,132 @@
+"""``kapi delete`` (upstream: kubectl ``cmd/delete``): waits until what it deletes is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.cli.builder import Builder
+from kapi.cli.create import dry_run
+from kapi.cli.factory import Factory
+from kapi.cli.flags import FILENAME, PRINT, Flag
+from kapi.cli.info import Info, kind_text
+from kapi.cli.messages import CommandError, raise_errors
+from kapi.cli.result import Result
+from kapi.cli.waiting import wait_until_gone
+from kapi.client.errors import StatusError
+from kapi.machinery.status import NotFound
+
+FLAGS = (
+    *FILENAME,
+    *PRINT,
+    Flag("selector", short="l"),
+    Flag("field-selector"),
+    Flag("all", "bool"),
+    Flag("all-namespaces", "bool", short="A"),
+    Flag("ignore-not-found", "bool"),
+    Flag("cascade", alone="background", default="background"),
+    Flag("now", "bool"),
+    Flag("force", "bool"),
+    Flag("grace-period", "int", default=-1),
+    Flag("timeout", "duration", default=0.0),
+    Flag("wait", "bool", default=True),
+    Flag("dry-run", alone="unchanged", default="none"),
+    Flag("raw"),
+)
+_CASCADES = {
+    "background": "Background",
+    "foreground": "Foreground",
+    "orphan": "Orphan",
+    "true": "Background",
+    "false": "Orphan",
+}
+_FORCED = (
+    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
+    "The resource may continue to run on the cluster indefinitely.\n"
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    how = dry_run(flags["dry-run"])
+    cascade = _CASCADES.get(flags["cascade"])
+    if cascade is None:
+        raise CommandError(
+            f'invalid cascade value ({flags["cascade"]}). Must be "background", "foreground", or "orphan"'
+        )
+    if flags["output"] not in ("", "name"):
+        raise CommandError(f"unexpected -o output mode: {flags['output']}. We only support '-o name'")
+    grace = flags["grace-period"]
+    if flags["now"]:
+        if grace != -1:
+            raise CommandError("--now and --grace-period cannot be specified together")
+        grace = 1
+    force = flags["force"]
+    if grace == 0 and not force:
+        grace = 1  # as kubectl: not without --force
+    if force and grace < 0:
+        grace = 0
+    if force and grace > 0:
+        raise CommandError("--force and --grace-period greater than 0 cannot be specified together")
+    wait = flags["wait"] and not (force and not flags.given("wait"))
+    ignore = flags["ignore-not-found"] or (flags["all"] or flags["selector"]) and not flags.given("ignore-not-found")
+    result = await _builder(factory, program).do()
+    result.ignore_not_found = bool(ignore)
+    if force:
+        factory.err.write(_FORCED)
+    options: dict[str, Any] = {"propagationPolicy": cascade}
+    if grace >= 0:
+        options["gracePeriodSeconds"] = grace
+    if how == "server":
+        options["dryRun"] = ["All"]
+    return await _delete(factory, result, options, how, force, wait and how == "none")
+
+
+def _builder(factory: Factory, program: str) -> Builder:
+    flags = factory.flags
+    builder = Builder(factory, program)
+    builder.namespace(factory.namespace, enforce=bool(flags["namespace"]), everywhere=flags["all-namespaces"])
+    builder.filenames(flags["filename"], flags["recursive"]).labels(flags["selector"]).fields(flags["field-selector"])
+    builder.select_all(flags["all"])
+    return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).flatten()
+
+
+async def _delete(factory: Factory, result: Result, options: dict[str, Any], how: str, force: bool, wait: bool) -> int:
+    errors: list[BaseException] = []
+    deleted: list[tuple[Info, str]] = []
+    found = 0
+    async for info in result.visit():
+        found += 1
+        try:
+            answer = None if how == "client" else await info.delete(options)
+        except NotFound as error:
+            if not result.ignore_not_found:
+                errors.append(error)
+            continue
+        except StatusError as error:
+            errors.append(error)
+            continue
+        details = (answer or {}).get("details") or {}
+        uid = details.get("uid") or ((answer or {}).get("metadata") or {}).get("uid") or ""
+        deleted.append((info, uid))
+        factory.out.write(_line(factory, info, how, force))
+    errors += result.errors
+    if not found and not errors and not result.ignore_not_found:
+        factory.out.write("No resources found\n")
+        return 0
+    if not found and not errors:
+        factory.out.write("No resources found\n")
+    if wait and deleted:
+        factory.out.flush()
+        await wait_until_gone(factory, deleted, factory.flags["timeout"])
+    raise_errors(errors)
+    return 0
+
+
+def _line(factory: Factory, info: Info, how: str, force: bool) -> str:
+    kind = kind_text(info.mapping)
+    if factory.flags["output"] == "name":
+        return f"{kind}/{info.name}\n"
+    verb = "force deleted" if force else "deleted"
+    suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(how, "")
+    where = f" from {info.namespace} namespace" if info.namespace else ""
+    return f'{kind} "{info.name}" {verb}{where}{suffix}\n'

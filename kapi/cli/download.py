@@ -1,0 +1,28 @@
+"""A file behind an http or https URL, for ``-f`` (upstream: cli-runtime ``resource/visitor.go`` URLVisitor)."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from kapi.cli.messages import CommandError
+from kapi.client.config import Config
+from kapi.client.rest import RESTClient, Session
+from kapi.machinery.status import StatusError
+
+TIMEOUT = 30.0  # seconds
+
+
+async def download(url: str, reactor: Any) -> bytes:
+    """Raises CommandError, ClientError."""
+    parsed = urlsplit(url)
+    session = Session.for_config(Config(host=f"{parsed.scheme}://{parsed.netloc}", qps=0, timeout=TIMEOUT), reactor)
+    try:
+        path = (parsed.path or "/") + (f"?{parsed.query}" if parsed.query else "")
+        return await RESTClient(session, accept="*/*").get().abs_path(path).raw()
+    except StatusError as error:
+        raise CommandError(
+            f'unable to read URL "{url}", server reported {error.code}, status code={error.code}'
+        ) from None
+    finally:
+        await session.close()

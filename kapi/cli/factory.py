@@ -1,0 +1,123 @@
+"""What a command needs of the outside: streams, and a client made of its flags (upstream: kubectl ``cmd/util`` Factory)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from kapi.cli.flags import Flags
+from kapi.cli.messages import CommandError
+from kapi.client.clientcmd import Kubeconfig, Overrides
+from kapi.client.config import Config
+from kapi.client.mapper import RESTMapper
+from kapi.client.rest import RESTClient, Session, base_path
+from kapi.machinery.duration import parse_duration
+
+QPS, BURST = 50.0, 300  # kubectl's
+
+
+class Factory:
+    """``reactor``, ``out``, ``err`` and ``stdin`` are the process's own, but for tests."""
+
+    def __init__(
+        self, flags: Flags, reactor: Any, out: TextIO | None = None, err: TextIO | None = None, stdin: Any = None
+    ) -> None:
+        self.flags, self.reactor = flags, reactor
+        self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
+        self._config: Config | None = None
+        self._session: Session | None = None
+        self._mapper: RESTMapper | None = None
+        self._warned: set[str] = set()
+
+    def kubeconfig(self) -> Kubeconfig:
+        return Kubeconfig.load(self.flags["kubeconfig"])
+
+    @property
+    def config(self) -> Config:
+        """Raises ConfigError and CommandError."""
+        if self._config is None:
+            flags = self.flags
+            overrides = Overrides(
+                context=flags["context"],
+                cluster=flags["cluster"],
+                user=flags["user"],
+                namespace=flags["namespace"],
+                server=flags["server"],
+                token=flags["token"],
+                tls_server_name=flags["tls-server-name"],
+                insecure=flags["insecure-skip-tls-verify"],
+                certificate_authority=flags["certificate-authority"],
+                client_certificate=flags["client-certificate"],
+                client_key=flags["client-key"],
+                as_user=flags["as"],
+                as_groups=flags["as-group"],
+                as_uid=flags["as-uid"],
+                timeout=_timeout(flags["request-timeout"]),
+            )
+            self._config = self._load(overrides).but(qps=QPS, burst=BURST, user_agent="kapi-cli")
+        return self._config
+
+    def _load(self, overrides: Overrides) -> Config:
+        files = self.kubeconfig()
+        if files.is_empty and os.environ.get("KUBERNETES_SERVICE_HOST") and not overrides.server:
+            from kapi.client.incluster import in_cluster_config
+
+            config = in_cluster_config()
+            return config.but(namespace=overrides.namespace) if overrides.namespace else config
+        return files.config(self.reactor, overrides)
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            self._session = Session.for_config(self.config, self.reactor, warnings=self._warn)
+        return self._session
+
+    def _warn(self, code: int, agent: str, text: str) -> None:
+        """Each once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self.err.write(f"Warning: {text}\n")
+
+    @property
+    def warned(self) -> int:
+        return len(self._warned)
+
+    @property
+    def namespace(self) -> str:
+        return self.config.namespace
+
+    @property
+    def mapper(self) -> RESTMapper:
+        if self._mapper is None:
+            self._mapper = RESTMapper(self.discovery())
+        return self._mapper
+
+    def discovery(self) -> Any:
+        """Cached on disk, in kubectl's files."""
+        from kapi.client.discovery import Discovery
+        from kapi.client.discovery_cache import CachedDiscovery, cache_directory
+
+        base = Path(self.flags["cache-dir"]) if self.flags["cache-dir"] else None
+        return CachedDiscovery(Discovery(self.session), cache_directory(self.config.host, base))
+
+    def client(self, group_version: str = "") -> RESTClient:
+        return RESTClient(self.session, base_path(group_version) if group_version else "")
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def _timeout(text: str) -> float:
+    """Of ``--request-timeout``: a duration, or a number of seconds."""
+    if text.lstrip("-").isdigit():
+        return float(text)
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise CommandError(
+            "Invalid timeout value. Timeout must be a single integer in seconds, "
+            "or an integer followed by a corresponding time unit (e.g. 1s | 2m | 3h)"
+        ) from None

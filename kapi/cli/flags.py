@@ -1,0 +1,180 @@
+"""Flags as kubectl reads them (upstream: ``spf13/pflag``): anywhere among the arguments, long or short, with its messages."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.machinery.duration import parse_duration
+
+
+class UsageError(Exception):
+    """A command line that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """``kind``: bool, string, int, duration, list (comma-separated, repeated) or array (repeated).  ``alone`` is the value of
+    a string flag that is given without one."""
+
+    name: str
+    kind: str = "string"
+    short: str = ""
+    default: Any = ""
+    alone: str = ""
+
+
+class Flags:
+    """What a command line says: ``flags["namespace"]``, ``flags.given("watch")``, ``flags.arguments``."""
+
+    def __init__(self, known: Iterable[Flag]) -> None:
+        self._known = {flag.name: flag for flag in known}
+        self._short = {flag.short: flag for flag in self._known.values() if flag.short}
+        self._values: dict[str, Any] = {}
+        self.arguments: list[str] = []
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._values:
+            return self._values[name]
+        flag = self._known[name]
+        return (
+            {"bool": False, "list": [], "array": [], "int": 0, "duration": 0.0}.get(flag.kind, "")
+            if (flag.default == "")
+            else flag.default
+        )
+
+    def given(self, name: str) -> bool:
+        return name in self._values
+
+    def parse(self, arguments: Sequence[str]) -> Flags:
+        """Raises UsageError."""
+        rest = list(arguments)
+        while rest:
+            argument = rest.pop(0)
+            if argument == "--":
+                self.arguments += rest
+                break
+            if argument.startswith("--"):
+                self._long(argument, rest)
+            elif argument.startswith("-") and len(argument) > 1:
+                self._shorts(argument, rest)
+            else:
+                self.arguments.append(argument)
+        return self
+
+    def _long(self, argument: str, rest: list[str]) -> None:
+        name, equals, value = argument[2:].partition("=")
+        flag = self._known.get(name)
+        if not name or name[0] in "-=":
+            raise UsageError(f"bad flag syntax: {argument}")
+        if flag is None:
+            raise UsageError("pflag: help requested" if name == "help" else f"unknown flag: --{name}")
+        if not equals:
+            value = self._value(flag, rest, f"flag needs an argument: --{name}")
+        self._set(flag, value)
+
+    def _shorts(self, argument: str, rest: list[str]) -> None:
+        letters = argument[1:]
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            flag = self._short.get(letter)
+            if flag is None:
+                if letter == "h":
+                    raise UsageError("pflag: help requested")
+                raise UsageError(f"unknown shorthand flag: '{letter}' in {argument}")
+            if letters.startswith("=") and len(letters) > 0:
+                self._set(flag, letters[1:])
+                return
+            if flag.kind == "bool" or flag.alone:
+                self._set(flag, flag.alone or "true")
+            elif letters:
+                self._set(flag, letters)
+                return
+            else:
+                self._set(flag, self._value(flag, rest, f"flag needs an argument: '{letter}' in {argument}"))
+
+    def _value(self, flag: Flag, rest: list[str], missing: str) -> str:
+        if flag.kind == "bool":
+            return "true"
+        if flag.alone:
+            return flag.alone
+        if not rest:
+            raise UsageError(missing)
+        return rest.pop(0)
+
+    def _set(self, flag: Flag, text: str) -> None:
+        shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
+        try:
+            value = _READERS[flag.kind](text)
+        except ValueError as error:
+            raise UsageError(f'invalid argument "{text}" for "{shown}" flag: {error}') from None
+        if flag.kind in ("list", "array"):
+            value = [*self._values.get(flag.name, ()), *value]
+        self._values[flag.name] = value
+
+
+def _bool(text: str) -> bool:
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise ValueError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text, 10)
+    except ValueError:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError(f'time: invalid duration "{text}"') from None
+
+
+def _csv(text: str) -> list[str]:
+    return next(csv.reader([text], strict=True)) if text else []
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "bool": _bool,
+    "string": str,
+    "int": _int,
+    "duration": _duration,
+    "list": _csv,
+    "array": lambda text: [text],
+}
+
+#: of every command
+GLOBAL = (
+    Flag("kubeconfig"),
+    Flag("context"),
+    Flag("cluster"),
+    Flag("user"),
+    Flag("namespace", short="n"),
+    Flag("server", short="s"),
+    Flag("token"),
+    Flag("tls-server-name"),
+    Flag("insecure-skip-tls-verify", "bool"),
+    Flag("certificate-authority"),
+    Flag("client-certificate"),
+    Flag("client-key"),
+    Flag("as"),
+    Flag("as-group", "array"),
+    Flag("as-uid"),
+    Flag("cache-dir"),
+    Flag("request-timeout", default="0"),
+    Flag("warnings-as-errors", "bool"),
+)
+FILENAME = (Flag("filename", "list", short="f"), Flag("recursive", "bool", short="R"))
+PRINT = (
+    Flag("output", short="o"),
+    Flag("template"),
+    Flag("allow-missing-template-keys", "bool", default=True),
+    Flag("show-managed-fields", "bool"),
+)

@@ -1,0 +1,84 @@
+"""One object that a command is about, or a list of them (upstream: cli-runtime ``resource/visitor.go`` Info, ``helper.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kapi.client.discovery import APIResource
+from kapi.client.rest import PatchType, Request, RESTClient
+
+Object = dict[str, Any]
+#: changes a request for reading before it is sent: asks for tables
+Transform = Callable[[Request], Request]
+
+
+class Info:
+    """``object`` is what was read: from a file, or by ``get`` from the server."""
+
+    def __init__(
+        self,
+        client: RESTClient,
+        mapping: APIResource,
+        namespace: str = "",
+        name: str = "",
+        *,
+        obj: Object | None = None,
+        subresource: str = "",
+        source: str = "",
+    ) -> None:
+        self.client, self.mapping, self.name = client, mapping, name
+        self.namespace = namespace if mapping.namespaced else ""
+        self.object, self.subresource, self.source = obj, subresource, source
+
+    @property
+    def text(self) -> str:
+        """``pod/name`` or ``deployment.apps/name``."""
+        return f"{kind_text(self.mapping)}/{self.name}"
+
+    def request(self, made: Request, name: str | None = None) -> Request:
+        made = made.namespace(self.namespace).resource(self.mapping.name)
+        which = self.name if name is None else name
+        if which:
+            made = made.name(which)
+        return made.subresource(self.subresource)
+
+    async def get(self, transform: Transform | None = None) -> None:
+        request = self.request(self.client.get())
+        self.object = await (transform(request) if transform is not None else request).do()
+
+    async def create(self, **options: object) -> None:
+        self.object = await self.request(self.client.post(), "").params(options).body(self.object).do()
+
+    async def patch(self, kind: PatchType, body: Any, **options: object) -> None:
+        self.object = await self.request(self.client.patch(kind)).params(options).body(body).do()
+
+    async def delete(self, options: Mapping[str, Any]) -> Any:
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+        return await self.request(self.client.delete()).body(body).do()
+
+    def refresh(self) -> None:
+        """Name and namespace as the object says."""
+        metadata = (self.object or {}).get("metadata") or {}
+        self.name = metadata.get("name") or self.name
+
+
+def kind_text(mapping: APIResource) -> str:
+    """``pod`` or ``deployment.apps``."""
+    kind = mapping.kind.lower()
+    return f"{kind}.{mapping.group}" if mapping.group else kind
+
+
+def is_list(obj: Object) -> bool:
+    return "items" in obj and isinstance(obj["items"], list) and str(obj.get("kind", "")).endswith("List")
+
+
+def items_of(obj: Object) -> list[Object]:
+    """Of a list, each with the kind and version that the list implies."""
+    kind, version = str(obj.get("kind", "")).removesuffix("List"), obj.get("apiVersion", "")
+    found = []
+    for item in obj["items"]:
+        if kind and "kind" not in item:
+            item = {"apiVersion": version, "kind": kind, **item}
+        found.append(item)
+    return found

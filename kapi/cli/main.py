@@ -1,0 +1,93 @@
+"""The client commands: which there are, their flags, and how one is run (upstream: kubectl ``cmd/cmd.go``)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+#: command -> module, function, the name of its flags
+COMMANDS = {
+    "get": ("kapi.cli.get", "run", "FLAGS"),
+    "create": ("kapi.cli.create", "run", "FLAGS"),
+    "apply": ("kapi.cli.create", "run_apply", "APPLY_FLAGS"),
+    "delete": ("kapi.cli.delete", "run", "FLAGS"),
+    "wait": ("kapi.cli.wait", "run", "FLAGS"),
+    "api-resources": ("kapi.cli.api_resources", "run", "FLAGS"),
+    "api-versions": ("kapi.cli.api_resources", "run_versions", "FLAGS"),
+    "config": ("kapi.cli.config", "run", "FLAGS"),
+}
+PROGRAM = "kapi"
+
+
+async def run(
+    arguments: Sequence[str], reactor: Any, out: TextIO | None = None, err: TextIO | None = None, stdin: Any = None
+) -> int:
+    """One command; its exit code."""
+    from kapi.cli.factory import Factory
+    from kapi.cli.flags import GLOBAL, Flags, UsageError
+    from kapi.cli.messages import Aggregate, CommandError, message_of
+    from kapi.client.errors import ClientError, ConfigError, StatusError
+
+    err = err or sys.stderr
+    name = arguments[0]
+    module, function, flags_name = COMMANDS[name]
+    command = importlib.import_module(module)
+    flags = Flags((*getattr(command, flags_name), *GLOBAL))
+    try:
+        flags.parse(arguments[1:])
+    except UsageError as error:
+        if str(error) == "pflag: help requested":
+            (out or sys.stdout).write(_help(name, getattr(command, flags_name)))
+            return 0
+        err.write(f"error: {error}\nSee '{PROGRAM} {name} --help' for usage.\n")
+        return 1
+    factory = Factory(flags, reactor, out, err, stdin)
+    code = 0
+    try:
+        code = await getattr(command, function)(factory, PROGRAM)
+        if flags["warnings-as-errors"] and factory.warned:
+            many = "warnings" if factory.warned > 1 else "warning"
+            raise CommandError(f"{factory.warned} {many} received")
+    except (Aggregate, ClientError, CommandError, ConfigError, StatusError, ValueError) as error:
+        factory.out.flush()
+        host = factory._config.host if factory._config is not None else ""
+        err.write(message_of(error, host))
+        code = getattr(error, "code", 1) if isinstance(error, CommandError) else 1
+    finally:
+        factory.out.flush()
+        await factory.close()
+    return code
+
+
+def _help(name: str, flags: Sequence[Any]) -> str:
+    lines = [f"Usage: {PROGRAM} {name} [flags] [arguments]", "", "Flags:"]
+    for flag in sorted(flags, key=lambda flag: str(flag.name)):
+        short = f"-{flag.short}, " if flag.short else "    "
+        lines.append(f"  {short}--{flag.name}" + ("" if flag.kind == "bool" else f" {flag.kind}"))
+    return "\n".join(lines) + "\n\nkubectl's manual holds for them.\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the reactor for one command.  Nothing is left to do at the end, so the process ends at once."""
+    from twisted.internet import reactor
+    from twisted.internet.defer import Deferred
+
+    codes: list[int] = []
+    failures: list[Any] = []
+
+    def begin() -> None:
+        running = Deferred.fromCoroutine(run(arguments, reactor))
+        running.addCallbacks(codes.append, failures.append)
+        running.addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    if failures:
+        failures[0].printTraceback()
+        codes.append(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(codes[0] if codes else 130)

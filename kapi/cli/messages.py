@@ -1,0 +1,99 @@
+"""What a command says when it fails, on stderr (upstream: kubectl ``cmd/util`` CheckErr)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, StatusError
+
+
+class CommandError(Exception):
+    """A message for the user.  ``usage``: the command whose help it points to."""
+
+    def __init__(self, message: str, *, usage: str = "", code: int = 1) -> None:
+        super().__init__(message)
+        self.usage, self.code = usage, code
+
+
+class Aggregate(Exception):
+    """Several errors, each with a line of its own."""
+
+    def __init__(self, errors: Iterable[BaseException]) -> None:
+        self.errors: list[BaseException] = []
+        for error in errors:
+            self.errors += error.errors if isinstance(error, Aggregate) else [error]
+        super().__init__("; ".join(str(error) for error in self.errors))
+
+
+def aggregate(errors: list[BaseException]) -> None:
+    """Raises what there is, if anything."""
+    if errors:
+        raise Aggregate(errors)
+
+
+def raise_errors(errors: list[BaseException]) -> None:
+    """Raises what there is, if anything; one alone as it is."""
+    if len(errors) == 1:
+        raise errors[0]
+    aggregate(errors)
+
+
+def standard_message(error: BaseException, host: str) -> str | None:
+    """Of errors that come from the server or the way to it."""
+    if isinstance(error, StatusError):
+        if error.reason == "Unauthorized":
+            return f"error: You must be logged in to the server ({error.message})"
+        if error.reason:
+            return f"Error from server ({error.reason}): {error.message}"
+        return f"Error from server: {error.message}"
+    if isinstance(error, ConnectionFailed):
+        if "onnection refused" in str(error) or "refused by other side" in str(error):
+            place = urlsplit(host).netloc or host
+            return f"The connection to the server {place} was refused - did you specify the right host or port?"
+        return f"Unable to connect to the server: {error}"
+    if isinstance(error, RequestTimeout):
+        return f"Unable to connect to the server: {error}"
+    return None
+
+
+def message_of(error: BaseException, host: str = "") -> str:
+    """All that goes to stderr, with its line's end."""
+    if isinstance(error, Aggregate):
+        if len(error.errors) == 1 and _is_invalid(error.errors[0]):
+            return message_of(error.errors[0], host)
+        return "".join(f"{standard_message(one, host) or one}\n" for one in error.errors)
+    if isinstance(error, StatusError) and _is_invalid(error):
+        return _invalid(error)
+    if isinstance(error, CommandError) and error.usage:
+        return f"error: {error}\nSee '{error.usage} -h' for help and examples\n"
+    if isinstance(error, ConfigError) and error.field == "current-context":
+        return f"Error in configuration: {error.why}\n"
+    standard = standard_message(error, host)
+    if standard is not None:
+        return standard + "\n"
+    text = str(error) or type(error).__name__
+    text = text if text.startswith("error: ") else f"error: {text}"
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _is_invalid(error: BaseException) -> bool:
+    return isinstance(error, StatusError) and error.reason == "Invalid"
+
+
+def _invalid(error: StatusError) -> str:
+    details = error.details
+    start = "The request is invalid"
+    if details is None:
+        return f"{start}: {error.message}\n" if error.message else f"{start}\n"
+    causes = details.get("causes") or []
+    if details.get("kind") or details.get("name"):
+        start = f'The {details.get("kind", "")} "{details.get("name", "")}" is invalid'
+    elif error.message and not causes:
+        start += f": {error.message}"
+    if not causes:
+        return f"{start}\n"
+    texts = list(dict.fromkeys(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes))
+    if len(texts) == 1:
+        return f"{start}: {texts[0]}\n"
+    return f"{start}: \n" + "".join(f"* {text}\n" for text in texts)

@@ -1,0 +1,65 @@
+"""``-o`` and what belongs to it: which printer a command line asks for (upstream: cli-runtime ``genericclioptions``)."""
+
+from __future__ import annotations
+
+from kapi.cli.flags import Flags
+from kapi.cli.messages import CommandError
+from kapi.cli.printers.interface import Printer
+
+FORMATS = ("json", "jsonpath", "jsonpath-as-json", "jsonpath-file", "name", "yaml")
+_TEMPLATES = ("jsonpath", "jsonpath-as-json", "jsonpath-file")
+_COLUMNS = ("custom-columns", "custom-columns-file")
+
+
+def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
+    formats = ",".join(sorted(allowed))
+    return CommandError(
+        f'unable to match a printer suitable for the output format "{output}", allowed formats are: {formats}'
+    )
+
+
+def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> Printer:
+    """The printer of ``-o``; without it names and what was done to them.  Raises CommandError."""
+    output = flags["output"]
+    allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
+    kind, equals, rest = output.partition("=")
+    managed = flags["show-managed-fields"]
+    match kind:
+        case "json" if not equals:
+            from kapi.cli.printers.json import JSONPrinter
+
+            return JSONPrinter(managed)
+        case "yaml" if not equals:
+            from kapi.cli.printers.yaml import YAMLPrinter
+
+            return YAMLPrinter(managed)
+        case "name" | "" if not equals:
+            from kapi.cli.printers.name import NamePrinter
+
+            return NamePrinter(operation, short=kind == "name")
+        case "jsonpath" | "jsonpath-as-json" | "jsonpath-file":
+            return _jsonpath(flags, kind, equals, rest)
+        case "custom-columns" | "custom-columns-file" if columns:
+            from kapi.cli.printers.custom_columns import CustomColumnsPrinter
+
+            if kind == "custom-columns":
+                return CustomColumnsPrinter.from_spec(rest or flags["template"], flags["no-headers"])
+            return CustomColumnsPrinter.from_file(rest or flags["template"], flags["no-headers"])
+    raise no_printer(output, allowed)
+
+
+def _jsonpath(flags: Flags, kind: str, equals: str, rest: str) -> Printer:
+    from kapi.cli.printers.jsonpath import JSONPathPrinter
+
+    text = rest if equals else flags["template"]
+    if not text:
+        raise CommandError("template format specified but no template given")
+    if kind == "jsonpath-file":
+        try:
+            with open(text) as file:
+                text = file.read()
+        except OSError as error:
+            raise CommandError(
+                f"error reading --template {text}, open {text}: {str(error.strerror).lower()}\n"
+            ) from None
+    return JSONPathPrinter(text, as_json=kind == "jsonpath-as-json", allow_missing=flags["allow-missing-template-keys"])

@@ -1,0 +1,24 @@
+"""What a printer is."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+Object = dict[str, Any]
+
+
+class Printer(Protocol):
+    def print(self, obj: Object) -> str:
+        """The object as text, its line's end included."""
+        ...
+
+
+def without_managed_fields(obj: Object) -> Object:
+    """A copy, where there are any."""
+    if "items" in obj and isinstance(obj["items"], list):
+        return {**obj, "items": [without_managed_fields(item) for item in obj["items"]]}
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict) and "managedFields" in metadata:
+        kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+        return {**obj, "metadata": kept}
+    return obj

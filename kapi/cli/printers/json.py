@@ -1,0 +1,14 @@
+"""``-o json`` (upstream: cli-runtime ``printers/json.go``)."""
+
+from __future__ import annotations
+
+from kapi.cli.go_values import json_text
+from kapi.cli.printers.interface import Object, without_managed_fields
+
+
+class JSONPrinter:
+    def __init__(self, managed_fields: bool = False) -> None:
+        self._managed_fields = managed_fields
+
+    def print(self, obj: Object) -> str:
+        return json_text(obj if self._managed_fields else without_managed_fields(obj), 4) + "\n"

@@ -1,0 +1,54 @@
+"""``-o jsonpath=...`` (upstream: cli-runtime ``printers/jsonpath.go``)."""
+
+from __future__ import annotations
+
+import json
+
+from kapi.cli.go_values import go_text, json_text
+from kapi.cli.jsonpath import JSONPathError, Template
+from kapi.cli.messages import CommandError
+from kapi.cli.printers.interface import Object
+
+
+class JSONPathPrinter:
+    """``as_json``: the values as a JSON list."""
+
+    def __init__(self, text: str, *, as_json: bool = False, allow_missing: bool = True) -> None:
+        try:
+            self._template = Template(text, allow_missing=allow_missing)
+        except JSONPathError as error:
+            raise CommandError(f"error parsing jsonpath {text}, {error}") from None
+        self._as_json = as_json
+
+    def print(self, obj: Object) -> str:
+        try:
+            if self._as_json:
+                found = [value for values in self._template.find(obj) for value in values]
+                return json_text(found, 4) + "\n" if found else "[]\n"
+            return self._template.expand(obj)
+        except JSONPathError as error:
+            text = self._template.text
+            raise CommandError(
+                f'error executing jsonpath "{_quoted(text)}": Error executing template: {error}. Printing more information '
+                f"for debugging the template:\n\ttemplate was:\n\t\t{text}\n\tobject given to jsonpath engine was:\n\t\t"
+                f"{_debug(obj)}\n\n\n"
+            ) from None
+
+
+def _quoted(text: str) -> str:
+    return json_text(text)[1:-1]
+
+
+def _debug(value: object) -> str:
+    """``%#v`` of an unstructured object."""
+    match value:
+        case dict():
+            inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)}:{_debug(value[key])}" for key in sorted(value))
+            return "map[string]interface {}{" + inner + "}"
+        case list():
+            return "[]interface {}{" + ", ".join(_debug(one) for one in value) + "}"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case None:
+            return "interface {}(nil)"
+    return go_text(value)

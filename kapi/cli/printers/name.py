@@ -1,0 +1,26 @@
+"""``-o name``, and the lines of commands that change something (upstream: cli-runtime ``printers/name.go``)."""
+
+from __future__ import annotations
+
+from kapi.cli.printers.interface import Object
+from kapi.machinery.gvk import GroupVersion
+
+
+class NamePrinter:
+    """``kind.group/name``, with what was done to it unless there is an ``-o``."""
+
+    def __init__(self, operation: str = "", short: bool = True) -> None:
+        self._operation, self._short = operation, short
+
+    def print(self, obj: Object) -> str:
+        if "items" in obj and isinstance(obj["items"], list):
+            return "".join(self.print(item) for item in obj["items"])
+        name = name_of(obj)
+        return f"{name}\n" if self._short or not self._operation else f"{name} {self._operation}\n"
+
+
+def name_of(obj: Object) -> str:
+    kind = str(obj.get("kind") or "<unknown>").lower()
+    group = GroupVersion.parse(str(obj.get("apiVersion") or "")).group
+    name = (obj.get("metadata") or {}).get("name") or "<unknown>"
+    return f"{kind}.{group}/{name}" if group else f"{kind}/{name}"

@@ -1,0 +1,35 @@
+"""What a Builder found: the objects, and the errors on the way (upstream: cli-runtime ``resource/result.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from kapi.cli.info import Info
+from kapi.cli.messages import aggregate
+from kapi.cli.visitor import Visitor
+from kapi.machinery.status import NotFound
+
+
+class Result:
+    """``single``: the arguments name exactly one object.  ``ignore_not_found`` leaves those errors out."""
+
+    def __init__(self, visitor: Visitor, *, single: bool = False, targets_single_items: bool = False) -> None:
+        self._visitor = visitor
+        self.single, self.targets_single_items = single, targets_single_items
+        self.ignore_not_found = False
+        self.errors: list[BaseException] = []
+
+    async def visit(self) -> AsyncIterator[Info]:
+        """The objects; what went wrong is in ``errors`` afterwards."""
+        async for info in self._visitor.visit():
+            if not isinstance(info, Exception):
+                yield info
+            elif not (self.ignore_not_found and isinstance(info, NotFound)):
+                self.errors.append(info)
+
+    async def infos(self) -> list[Info]:
+        return [info async for info in self.visit()]
+
+    def raise_errors(self) -> None:
+        """Raises Aggregate when anything went wrong."""
+        aggregate(self.errors)

@@ -1,0 +1,210 @@
+"""Ways to the objects that a command is about (upstream: cli-runtime ``resource/visitor.go``, ``selector.go``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from kapi.cli.info import Info, Object, Transform, is_list, items_of
+from kapi.cli.messages import CommandError
+from kapi.client.discovery import APIResource
+from kapi.client.errors import StatusError
+from kapi.client.rest import RESTClient
+from kapi.machinery.status import BadRequest, NotFound
+
+EXTENSIONS = (".json", ".yaml", ".yml")
+
+
+class Visitor(Protocol):
+    def visit(self) -> AsyncIterator[Info | Exception]:
+        """The objects, and what went wrong on the way to others."""
+        ...
+
+
+class Named:
+    """One object by its name, read from the server."""
+
+    def __init__(self, info: Info, transform: Transform | None, latest: bool) -> None:
+        self._info, self._transform, self._latest = info, transform, latest
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        if self._latest:
+            try:
+                await self._info.get(self._transform)
+            except StatusError as error:
+                yield error
+                return
+        yield self._info
+
+
+class Failed:
+    """One that could not be made out."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        yield self._error
+
+
+class Selector:
+    """All objects of a resource that labels and fields select, page by page."""
+
+    def __init__(
+        self, client: RESTClient, mapping: APIResource, namespace: str, labels: str, fields: str, chunk: int,
+        transform: Transform | None,
+    ) -> None:  # fmt: skip
+        self._client, self._mapping, self._namespace = client, mapping, namespace if mapping.namespaced else ""
+        self._labels, self._fields, self._chunk, self._transform = labels, fields, chunk, transform
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        token = ""
+        while True:
+            request = (
+                self._client.get()
+                .namespace(self._namespace)
+                .resource(self._mapping.name)
+                .params(
+                    {
+                        "labelSelector": self._labels,
+                        "fieldSelector": self._fields,
+                        "limit": self._chunk or None,
+                        "continue": token,
+                    }
+                )
+            )
+            try:
+                page = await (self._transform(request) if self._transform is not None else request).do()
+            except StatusError as error:
+                yield self._explained(error)
+                return
+            yield Info(self._client, self._mapping, self._namespace, obj=page)
+            token = (page.get("metadata") or {}).get("continue") or ""
+            if not token:
+                return
+
+    def _explained(self, error: StatusError) -> StatusError:
+        group, version, name = self._mapping[:3]
+        what = f'"{group}/{version}, Resource={name}"'
+        if isinstance(error, BadRequest) and (self._labels or self._fields):
+            text = (
+                f'Unable to find {what} that match label selector "{self._labels}", field selector "{self._fields}": '
+            )
+            return type(error)(text + error.message, details=error.details)
+        if isinstance(error, NotFound) and (self._labels or self._fields):
+            text = (
+                f'Unable to find {what} that match label selector "{self._labels}", field selector "{self._fields}": '
+            )
+            return type(error)(text + error.message, details=error.details)
+        return error
+
+
+class Flattened:
+    """Items instead of lists."""
+
+    def __init__(self, inner: Visitor) -> None:
+        self._inner = inner
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        async for info in self._inner.visit():
+            if isinstance(info, Exception) or info.object is None or not is_list(info.object):
+                yield info
+                continue
+            for item in items_of(info.object):
+                metadata = item.get("metadata") or {}
+                yield Info(info.client, info.mapping, metadata.get("namespace", ""), metadata.get("name", ""), obj=item)
+
+
+class Chain:
+    """One after the other."""
+
+    def __init__(self, visitors: list[Any]) -> None:
+        self._visitors = visitors
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        for visitor in self._visitors:
+            async for info in visitor.visit():
+                yield info
+
+
+def expand_paths(path: str, recursive: bool) -> list[str]:
+    """The files that a ``-f`` stands for.  Raises CommandError."""
+    import glob
+
+    found = sorted(glob.glob(path)) if any(mark in path for mark in "*?[") and not os.path.exists(path) else [path]
+    files: list[str] = []
+    for one in found or [path]:
+        if not os.path.exists(one):
+            raise CommandError(f'the path "{one}" does not exist')
+        if not os.path.isdir(one):
+            files.append(one)
+            continue
+        inside: list[str] = []
+        for folder, folders, names in os.walk(one):
+            folders.sort()
+            if not recursive:
+                folders.clear()
+            inside += [os.path.join(folder, name) for name in sorted(names) if name.endswith(EXTENSIONS)]
+        if not inside:
+            raise CommandError(
+                f"error reading {[one]}: recognized file extensions are {list(EXTENSIONS)}".replace("'", "").replace(
+                    ",", ""
+                )
+            )
+        files += sorted(inside)
+    return files
+
+
+def read_documents(data: bytes, source: str) -> list[Object]:
+    """The objects of a file: JSON values or YAML documents, lists taken apart.  Raises CommandError."""
+    from kapi.codecs import yaml_reading
+
+    found: list[Object] = []
+    for part in _parts(data):
+        if not part.strip():
+            continue
+        try:
+            tree, _ = yaml_reading.loads(part)
+        except ValueError as error:
+            raise CommandError(f"error parsing {source}: {error}") from None
+        if tree is None:
+            continue
+        if not isinstance(tree, dict):
+            raise CommandError(f"error parsing {source}: no object")
+        if is_list(tree):
+            found += items_of(tree) if tree.get("kind") != "List" else tree["items"]
+        else:
+            found.append(tree)
+    return found
+
+
+def _parts(data: bytes) -> list[bytes]:
+    """YAML documents, or JSON values one after the other."""
+    if data.lstrip()[:1] == b"{":
+        import json
+
+        text, parts, position = data.decode("utf-8", "replace"), [], 0
+        decoder = json.JSONDecoder()
+        try:
+            while position < len(text):
+                start = position
+                while start < len(text) and text[start].isspace():
+                    start += 1
+                if start == len(text):
+                    break
+                _, position = decoder.raw_decode(text, start)
+                parts.append(text[start:position].encode())
+            return parts
+        except ValueError:
+            return [data]
+    documents: list[bytes] = []
+    lines: list[bytes] = []
+    for line in data.split(b"\n"):
+        if line.rstrip() == b"---" or line.startswith(b"--- "):
+            documents.append(b"\n".join(lines))
+            lines = [line[3:]] if line.startswith(b"--- ") else []
+        else:
+            lines.append(line)
+    documents.append(b"\n".join(lines))
+    return documents

@@ -1,0 +1,77 @@
+"""Waiting for objects to go or to become what they should be (upstream: kubectl ``cmd/wait``)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred, TimeoutError
+
+from kapi.cli.factory import Factory
+from kapi.cli.info import Info, Object
+from kapi.cli.messages import CommandError
+from kapi.client.errors import ConnectionFailed
+from kapi.machinery.status import Expired
+
+FOREVER = 7 * 24 * 3600.0  # seconds: as kubectl, a week
+
+
+async def wait_until_gone(factory: Factory, infos: list[tuple[Info, str]], timeout: float) -> None:
+    """Each with the uid of the one that must go; another of its name counts as gone.  Raises CommandError."""
+    end = factory.reactor.seconds() + (timeout or FOREVER)
+    for info, uid in infos:
+
+        def gone(obj: Object | None, uid: str = uid) -> bool:
+            return obj is None or bool(uid) and obj["metadata"].get("uid") != uid
+
+        await wait_for(factory, info, gone, end)
+
+
+async def wait_for(factory: Factory, info: Info, done: Callable[[Object | None], bool], end: float) -> Object | None:
+    """The object when ``done`` is true of it; ``end`` is in seconds of the reactor.  Raises CommandError."""
+    resource = info.mapping.name + (f".{info.mapping.group}" if info.mapping.group else "")
+    if end <= factory.reactor.seconds():
+        found, current = await _now(info, done)
+        if not found:
+            raise CommandError(f"condition not met for {resource}/{info.name}")
+        return current
+    running: Deferred[Object | None] = Deferred.fromCoroutine(_wait(info, done))
+    running.addTimeout(max(0.0, end - factory.reactor.seconds()), factory.reactor)
+    try:
+        return await running
+    except TimeoutError:
+        raise CommandError(f"timed out waiting for the condition on {resource}/{info.name}") from None
+
+
+async def _now(info: Info, done: Callable[[Object | None], bool]) -> tuple[bool, Object | None]:
+    current, _ = await _listed(info)
+    return done(current), current
+
+
+async def _listed(info: Info) -> tuple[Object | None, str]:
+    """The object, if there is one, and the list's resourceVersion."""
+    request = info.client.get().namespace(info.namespace).resource(info.mapping.name)
+    page = await request.param("fieldSelector", f"metadata.name={info.name}").do()
+    items = page.get("items") or []
+    kind = {"apiVersion": info.mapping.group_version, "kind": info.mapping.kind}
+    return (kind | items[0] if items else None), page["metadata"]["resourceVersion"]
+
+
+async def _wait(info: Info, done: Callable[[Object | None], bool]) -> Object | None:
+    selector = f"metadata.name={info.name}"
+    while True:
+        current, version = await _listed(info)
+        if done(current):
+            return current
+        request = info.client.get().namespace(info.namespace).resource(info.mapping.name).timeout(0)
+        request.params({"fieldSelector": selector, "resourceVersion": version})
+        watch = await request.watch()
+        with contextlib.suppress(Expired, ConnectionFailed):  # from the begin
+            try:
+                async for event in watch:
+                    if event.type != "BOOKMARK":
+                        current = None if event.type == "DELETED" else event.object
+                        if done(current):
+                            return current
+            finally:
+                watch.close()

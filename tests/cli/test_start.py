@@ -1,0 +1,51 @@
+"""The command ``kapi``: a client command does not load the server, and anything else starts it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+from kapi.cli import main
+for module, function, flags in main.COMMANDS.values():
+    __import__(module)
+import kapi.cli.factory, kapi.cli.get_watch, kapi.client.rest, kapi.client.discovery_cache
+bad = sorted(name for name in sys.modules if name.startswith("kapi.") and name.split(".")[1] not in
+             ("cli", "client", "codecs", "machinery", "request"))
+print(bad)
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_commands_load_nothing_of_the_server() -> None:
+    assert run("-c", CODE).stdout == "[]\n"
+
+
+def test_commands_are_known_before_anything_is_loaded() -> None:
+    from kapi import __main__
+    from kapi.cli.main import COMMANDS
+
+    assert set(__main__.COMMANDS) == set(COMMANDS)
+
+
+def test_flags_alone_are_the_servers() -> None:
+    assert "Usage: kapi [flags]" in run("-m", "kapi", "--help").stdout
+    done = run("-m", "kapi", "--no-such-flag")
+    assert done.returncode != 0
+    assert "no-such-flag" in done.stderr
+
+
+def test_a_command_ends_with_its_code() -> None:
+    done = run("-m", "kapi", "get", "pods", "--server=http://127.0.0.1:1", "--kubeconfig=/dev/null")
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert (
+        done.stderr
+        == "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"
+    )
+    help_text = run("-m", "kapi", "get", "--help")
+    assert help_text.returncode == 0
+    assert "--show-labels" in help_text.stdout
