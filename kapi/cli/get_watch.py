@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kapi.cli.info import Info, Object
 from kapi.cli.messages import CommandError
@@ -10,12 +10,9 @@ from kapi.cli.print_flags import printer_for
 from kapi.cli.printers.table import TablePrinter
 from kapi.cli.printers.tabwriter import TabWriter
 
-if TYPE_CHECKING:
-    from kapi.cli.get import GetOptions
 
-
-async def watch(options: GetOptions) -> int:
-    """Until the server ends it, or the user does."""
+async def watch(options: Any) -> int:
+    """Until the server ends it, or the user does.  ``options`` are GetOptions."""
     result = await options.builder().do()
     infos = await result.infos()
     result.raise_errors()
@@ -58,7 +55,7 @@ def _row_version(obj: Object) -> str:
 class _Shown:
     """Prints one object or table after the other."""
 
-    def __init__(self, options: GetOptions, info: Info) -> None:
+    def __init__(self, options: Any, info: Info) -> None:
         self._out, self._events = options.factory.out, options.flags["output-watch-events"]
         self._printer: Any = None
         self._writer = TabWriter()
