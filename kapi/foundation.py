@@ -46,10 +46,10 @@ class Foundation:
         return lock
 
     def _make_store(self, options: Options, reactor: Any) -> RedisStore:
-        storage = options.storage
+        storage, patience = options.storage, options.generic.storage_initialization_timeout
         if storage.embedded:
             if self._shared:
-                return shared_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
+                return shared_store(self.directory / "store", reactor, prefix=storage.redis_prefix, patience=patience)
             return embedded_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
         if len(storage.redis_servers) > 1:
             raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")
@@ -59,7 +59,7 @@ class Foundation:
                 reactor,
                 prefix=storage.redis_prefix,
                 min_replicas=storage.min_replicas,
-                patience=options.generic.storage_initialization_timeout,
+                patience=patience,
             )
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None

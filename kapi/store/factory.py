@@ -51,9 +51,13 @@ def embedded_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi")
     return EmbeddedStore(directory, reactor, prefix=prefix)
 
 
-def shared_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi") -> RedisStore:
-    """The same for one of several processes: somebody else starts and ends its server."""
-    return RedisStore(Address(path=EmbeddedValkey(directory, reactor).socket_path), reactor, prefix=prefix)
+def shared_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi", patience: float = 0.0) -> RedisStore:
+    """The same for one of several processes: somebody else starts and ends its server, and starts it again.
+
+    ``patience``: as below.
+    """
+    path = EmbeddedValkey(directory, reactor).socket_path
+    return RedisStore(Address(path=path), reactor, prefix=prefix, patience=patience)
 
 
 def external_store(

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tests.consistency.failpoints import POINTS
-from tests.consistency.processes import Kapi, Valkey
+from tests.consistency.processes import Kapi, Supervised, Valkey
 from tests.consistency.proxy import MODES
 from tests.consistency.recorder import FAILURES, order
 from tests.consistency.recorder import Valkey as Connection
 from tests.consistency.sentinel_topology import MASTER, SentinelTopology
-from tests.consistency.topology import Clock, Disk, Embedded, External, Topology
+from tests.consistency.topology import Clock, Disk, Embedded, External, Topology, Workers
 
 Fault = Callable[["Faults"], Awaitable[str]]
 
@@ -34,6 +34,8 @@ class Faults:
         }
         if isinstance(topology, Embedded):
             self.table |= {Faults.kill_embedded: 6, Faults.stop_embedded: 1, Faults.kill_both: 2}
+        if isinstance(topology, Workers):
+            self.table |= {Faults.kill_worker: 10, Faults.kill_kapi: 2, Faults.failpoint: 0}
         if isinstance(topology, External):
             self.table |= {Faults.kill_store: 8, Faults.stop_store: 1, Faults.flush_scripts: 2}
         if type(topology) is External:
@@ -84,6 +86,15 @@ class Faults:
         away = await self._hold(0, 0.2)
         await server.start()
         return f"kill {server.name} for {away:.2f} s"
+
+    async def kill_worker(self) -> str:
+        server = self._server()
+        assert isinstance(server, Supervised)
+        pids = server.worker_pids()
+        if pids:
+            _send(self.rng.choice(pids), signal.SIGKILL)
+            self._count("kills of kapi")
+        return f"kill one of {len(pids)} workers"
 
     async def end_kapi(self) -> str:
         server = self._server()

@@ -218,14 +218,31 @@ class Kapi(Process):
 
     def store_pid(self) -> int:
         """Of its embedded server; 0 when there is none at the moment."""
+        return next(iter(self._children(b"valkey")), 0)
+
+    def _children(self, word: bytes) -> list[int]:
+        """The processes that it has started and whose command line has the word."""
+        found = []
         try:
-            children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-            for child in children:
-                if b"valkey" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0]:
-                    return int(child)
+            for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+                if word in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
         except OSError:
             pass
-        return 0
+        return found
+
+
+class Supervised(Kapi):
+    """Several processes on one port, under a supervisor that runs their store.  It knows no failpoints.
+
+    Nobody keeps them from trimming the history before it is noted: it has to stay for longer than an outage of the store.
+    """
+
+    async def spawn(self) -> tuple[int, asyncio.Future[None]]:
+        return await execute([sys.executable, "-m", "kapi", *self._arguments], self.log, environment())
+
+    def worker_pids(self) -> list[int]:
+        return self._children(b"kapi.workers.worker")
 
 
 def find_libfaketime() -> Path | None:

@@ -25,12 +25,12 @@ from tests.consistency.recorder import Recorder
 from tests.consistency.records import Journal, Listing, Selector
 from tests.consistency.sentinel_topology import SentinelTopology
 from tests.consistency.timeline import Timeline
-from tests.consistency.topology import HISTORY_AGE, Clock, Disk, Embedded, External, Network, Topology
+from tests.consistency.topology import HISTORY_AGE, Clock, Disk, Embedded, External, Network, Topology, Workers
 from tests.consistency.watchers import Watcher
 from tests.consistency.workers import Worker, item_of
 
 SCENARIOS: dict[str, type[Topology]] = {
-    made.scenario: made for made in (Embedded, External, Network, Disk, Clock, SentinelTopology)
+    made.scenario: made for made in (Embedded, Workers, External, Network, Disk, Clock, SentinelTopology)
 }
 WORKERS, WATCHERS = 12, 10
 RECOVERY = 45.0  # seconds until every server must accept writes again after a fault was mended

@@ -18,7 +18,15 @@ SEED = int(os.environ.get("KAPI_CONSISTENCY_SEED", str(random.SystemRandom().ran
 
 @pytest.mark.parametrize(
     ("scenario", "seconds"),
-    [("embedded", 20), ("external", 20), ("network", 20), ("disk", 10), ("clock", 10), ("sentinel", 20)],
+    [
+        ("embedded", 20),
+        ("workers", 10),
+        ("external", 20),
+        ("network", 20),
+        ("disk", 10),
+        ("clock", 10),
+        ("sentinel", 20),
+    ],
 )
 def test_one_history_explains_every_answer(scenario: str, seconds: float) -> None:
     try:

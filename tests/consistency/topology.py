@@ -13,6 +13,7 @@ from tests.consistency.processes import (
     Forge,
     Kapi,
     Process,
+    Supervised,
     Valkey,
     find_libfaketime,
     free_port,
@@ -64,9 +65,9 @@ class Topology:
         """The store as the recorder reaches it."""
         raise NotImplementedError
 
-    def kapi(self, number: int, *arguments: str) -> Kapi:
+    def kapi(self, number: int, *arguments: str, made: type[Kapi] = Kapi) -> Kapi:
         every = [f"--token-auth-file={self.tokens}", *_COMMON, *arguments]
-        return Kapi(number, self.directory, every, self.forge, self.gate, self.counts)
+        return made(number, self.directory, every, self.forge, self.gate, self.counts)
 
     def link(self, name: str, proxy: Proxy, source: str = "") -> None:
         """A name for a link through a proxy, of all or of one source."""
@@ -109,6 +110,17 @@ class Embedded(Topology):
     async def where(self) -> int | str | None:
         path = self.servers[0].directory / "store" / "valkey.sock"
         return str(path) if path.exists() else None
+
+
+class Workers(Embedded):
+    """Processes that share a port and a store of their own."""
+
+    scenario = "workers"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        arguments = ["--workers=2", "--redis-compaction-interval=20s"]
+        self.servers = [self.kapi(0, *arguments, made=Supervised)]
 
 
 class External(Topology):

@@ -17,6 +17,8 @@ from twisted.trial.unittest import TestCase
 from kapi.store import embedded
 from kapi.store.embedded import EmbeddedValkey, find_binary
 from kapi.store.errors import UnsuitableStore
+from kapi.store.factory import shared_store
+from tests.store.contract import HEAD, TAIL, Recorder
 
 
 class EmbeddedValkeyTest(TestCase):
@@ -53,6 +55,20 @@ class EmbeddedValkeyTest(TestCase):
         another = self.server()
         await another.start()
         await another.stop()
+
+    async def test_one_of_several_processes_waits_for_the_server(self) -> None:
+        """It starts again by itself, and who starts meanwhile need not end for that."""
+        server = self.server()
+        await server.start()
+        await server.stop()
+        store = shared_store(self.directory, reactor, patience=30)
+        self.addCleanup(store.stop)
+        starting = Deferred.fromCoroutine(store.start(Recorder()))
+        server = self.server()
+        self.addCleanup(server.stop)
+        await server.start()
+        await starting
+        self.assertEqual(await store.create("a/b/c/d", HEAD, TAIL), 1)
 
     async def test_launch_refuses_a_directory_in_use(self) -> None:
         server = self.server()
