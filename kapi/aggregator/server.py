@@ -28,6 +28,20 @@ from kapi.server.generic import Answer, Delegate, GenericServer
 Object = dict[str, Any]
 
 
+#: what one controller does here, and several with hooks of their own do upstream
+_STEPS = (
+    "aggregator-reload-proxy-client-cert",
+    "apiservice-discovery-controller",
+    "apiservice-openapi-controller",
+    "apiservice-openapiv3-controller",
+    "apiservice-status-local-available-controller",
+    "apiservice-status-remote-available-controller",
+    "apiservice-wait-for-first-sync",
+    "kube-apiserver-autoregistration",
+    "start-kube-aggregator-informers",
+)
+
+
 class AggregatorServer(GenericServer):
     """A generic server that first looks whether somebody else serves the group version."""
 
@@ -101,7 +115,7 @@ class AggregatorServer(GenericServer):
         self.more_paths.append(discovery.paths)
         self.more_paths.append(lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"])
         self.fallbacks.append(openapi.handle)
-        self.add_post_start_hook("apiservice-registration-controller", controller.start)
+        self.add_post_start_hook("apiservice-registration-controller", controller.start, _STEPS)
         self.add_closing_hook("apiservice-registration-controller", controller.stop)
         self.add_health_check("autoregister-completion", lambda: "" if controller.registered else "not registered yet")
         return controller

@@ -13,6 +13,8 @@ from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
 from kapi.controllers.builtin import KNOWN, Controller, manager_controllers, server_controllers
 from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
 from kapi.controllers.garbagecollector.places import Places
+from kapi.controllers.identity.controller import COLLECTION as IDENTITY_COLLECTION
+from kapi.controllers.identity.controller import IdentityController
 from kapi.controllers.leaderelection.controller import LeaderElection
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.time import stamp_micros
@@ -21,6 +23,13 @@ from kapi.options.options import Options
 from kapi.registry.registry import Registry
 from kapi.server.generic import GenericServer
 from kapi.server.pki import Files
+
+#: what upstream has hooks of its own for
+_BOOTSTRAP = (
+    "scheduling/bootstrap-system-priority-classes",
+    "start-kubernetes-service-cidr-controller",
+    "start-system-namespaces-controller",
+)
 
 
 def install_controllers(
@@ -53,7 +62,7 @@ def install_controllers(
         publishes=publishes,
         ranges_client=registry.client.named("kubernetes-service-cidr-controller"),
     )
-    core.add_post_start_hook("bootstrap-controller", bootstrap.start)
+    core.add_post_start_hook("bootstrap-controller", bootstrap.start, _BOOTSTRAP)
     core.add_pre_shutdown_hook("bootstrap-controller", bootstrap.stop)
     unknown = options.controllers.unknown(KNOWN)
     if unknown:
@@ -86,6 +95,10 @@ def install_controllers(
     ):
         core.add_post_start_hook(controller.name, controller.start)
         core.add_closing_hook(controller.name, controller.stop)
+    if options.generic.features["APIServerIdentity"]:
+        identity = IdentityController(registry.client.named("kube-apiserver"), reactor, registry.environment.clock)
+        core.add_post_start_hook(identity.name, identity.start, (IDENTITY_COLLECTION,))
+        core.add_closing_hook(identity.name, identity.stop)
     core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
 
 

@@ -61,7 +61,7 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
     async def stop() -> None:
         controller.stop()
 
-    core.add_post_start_hook("priority-and-fairness-config-consumer", follow)
+    core.add_post_start_hook("priority-and-fairness-config-consumer", follow, ("priority-and-fairness-filter",))
     core.add_closing_hook("priority-and-fairness-config-consumer", stop)
     _install_dumps(core, controller, reactor)
     caches = made.caches

@@ -42,9 +42,13 @@ from kapi.server.pki import Files
 from kapi.server.routes import below, install_health, install_index, install_metrics, install_version
 from kapi.server.slices import Slices
 from kapi.server.slis import install_slis
+from kapi.server.zpages import install_flagz, install_statusz
 from kapi.store.redis_store import RedisStore
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.metrics import families
+
+#: what is followed from the start, and counted, is there when the informers are
+_INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
 
 
 def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, advertise: str, port: int) -> Assembly:
@@ -135,7 +139,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         policy.index.follow(registry.client)
         policy.graph.follow(registry.client)
 
-    core.add_post_start_hook("generic-apiserver-start-informers", follow)
+    core.add_post_start_hook("generic-apiserver-start-informers", follow, _INFORMERS)
     built_in = frozenset(
         row.group_resource
         for server in (core, aggregator)
@@ -144,11 +148,13 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     custom = CustomResources(
         registry, extensions.table, registry.client.named("kube-apiserver"), reactor, built_in, conversion.post
     )
-    extensions.add_post_start_hook("start-apiextensions-controllers", custom.start)
+    extensions.add_post_start_hook(
+        "start-apiextensions-controllers", custom.start, ("start-apiextensions-informers", "crd-informer-synced")
+    )
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
     made.auditor = auditor(options, reactor, made)
     flow = flow_control(options, reactor, made, core)
-    install_routes(made, store, reactor, options.generic.livez_grace_period)
+    install_routes(made, store, reactor, options)
     chain = filters(options, reactor, made, identity, policy.authorizer, flow)
     made.chain = FilterChain(chain, _handler(made))
     return made
@@ -164,14 +170,16 @@ def _observe_store(made: Assembly) -> Callable[[str, str, float], None]:
     return on_request
 
 
-def install_routes(made: Assembly, store: Any, reactor: Any, grace: float) -> None:
+def install_routes(made: Assembly, store: Any, reactor: Any, options: Options) -> None:
     server = made.server
-    patient_until = reactor.seconds() + grace  # so long /livez does not ask what runs at the start
+    patient_until = (
+        reactor.seconds() + options.generic.livez_grace_period
+    )  # so long /livez does not ask what runs at the start
 
     def patient(check: Check) -> Check:
         return lambda: "" if reactor.seconds() < patient_until else check()
 
-    hooks = made.hooks = Hooks(server.post_start_hooks())
+    hooks = made.hooks = Hooks(server.post_start_hooks(), server.hook_steps())
     endpoints = [HealthChecks("/healthz"), HealthChecks("/livez"), HealthChecks("/readyz")]
     for checks in endpoints:
         checks.add("ping", lambda: "")
@@ -184,7 +192,7 @@ def install_routes(made: Assembly, store: Any, reactor: Any, grace: float) -> No
             checks.add("informer-sync", lambda: "" if made.caches.ready else "caches are not loaded")
             checks.add("watch-cache", made.caches.failing)
             checks.note("store-entries", made.caches.oddities)
-        for name in hooks.pending:
+        for name in hooks.names:
             check = _hook_check(hooks, name)
             checks.add(f"poststarthook/{name}", patient(check) if checks.path == "/livez" else check)
         for name, check in server.health_checks().items():
@@ -192,6 +200,10 @@ def install_routes(made: Assembly, store: Any, reactor: Any, grace: float) -> No
     endpoints[2].add("shutdown", lambda: "process is shutting down" if made.stopping else "")
     install_index(server)
     install_version(server)
+    if options.generic.features["ComponentStatusz"]:
+        install_statusz(server)
+    if options.generic.features["ComponentFlagz"]:
+        install_flagz(server, dict(options.settings()))
     install_health(server, endpoints)
     install_metrics(server, made.metrics)
     install_slis(server, endpoints)

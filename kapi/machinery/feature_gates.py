@@ -109,11 +109,11 @@ _DEPRECATED_OFF_LOCKED = """
 #: gates that switch something here
 WITH_EFFECT = frozenset(
     """
-    AllowInsecureKubeletCertificateSigningRequests AllowUnsafeMalformedObjectDeletion
-    ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ConstrainedImpersonation
-    ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection DRAListTypeAttributes
-    DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization EnvFiles GenericWorkload
-    HostnameOverride HPAConfigurableTolerance HPAScaleToZero ImageVolumeWithDigest
+    AllowInsecureKubeletCertificateSigningRequests AllowUnsafeMalformedObjectDeletion APIServerIdentity
+    ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
+    ComponentStatusz ConstrainedImpersonation ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
+    DRAListTypeAttributes DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization EnvFiles
+    GenericWorkload HostnameOverride HPAConfigurableTolerance HPAScaleToZero ImageVolumeWithDigest
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy PodCertificateRequest PodDeletionCost

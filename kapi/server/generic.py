@@ -7,7 +7,7 @@ without touching routes.  What a server does not know it hands to the next; afte
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, cast
 
 from klein import Klein
@@ -37,6 +37,8 @@ class Delegate(Protocol):
 
     def post_start_hooks(self) -> dict[str, PostStartHook]: ...
 
+    def hook_steps(self) -> dict[str, str]: ...
+
     def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]: ...
 
     def closing_hooks(self) -> dict[str, PreShutdownHook]: ...
@@ -59,6 +61,9 @@ class NotFound:
         return Response(404, b"404 page not found\n", PLAIN, ((b"x-content-type-options", b"nosniff"),))
 
     def post_start_hooks(self) -> dict[str, PostStartHook]:
+        return {}
+
+    def hook_steps(self) -> dict[str, str]:
         return {}
 
     def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
@@ -99,6 +104,7 @@ class GenericServer:
         self._adapter: Any = None
         self._paths: list[str] = []
         self._post_start: dict[str, PostStartHook] = {}
+        self._steps: dict[str, str] = {}
         self._pre_shutdown: dict[str, PreShutdownHook] = {}
         self._closing: dict[str, PreShutdownHook] = {}
         self._checks: dict[str, Check] = {}
@@ -167,10 +173,12 @@ class GenericServer:
             return None
         return cast(Answer, self.app.execute_endpoint(endpoint, cast(Any, ctx), **arguments))
 
-    def add_post_start_hook(self, name: str, hook: PostStartHook) -> None:
+    def add_post_start_hook(self, name: str, hook: PostStartHook, steps: Iterable[str] = ()) -> None:
+        """``steps`` are hooks of upstream that this one does too; health checks carry their names."""
         if name in self._post_start:
             raise ValueError(f"post-start hook {name} is there already")
         self._post_start[name] = hook
+        self._steps.update(dict.fromkeys(steps, name))
 
     def add_pre_shutdown_hook(self, name: str, hook: PreShutdownHook) -> None:
         """Runs as soon as the server is to stop, while everything is still served."""
@@ -186,6 +194,10 @@ class GenericServer:
     def post_start_hooks(self) -> dict[str, PostStartHook]:
         """This server's and those of all it delegates to; theirs first."""
         return {**self.delegate.post_start_hooks(), **self._post_start}
+
+    def hook_steps(self) -> dict[str, str]:
+        """Further names of hooks, and which hook does them."""
+        return {**self.delegate.hook_steps(), **self._steps}
 
     def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
         return {**self.delegate.pre_shutdown_hooks(), **self._pre_shutdown}

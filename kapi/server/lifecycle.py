@@ -29,13 +29,20 @@ class HookError(Exception):
 class Hooks:
     """Post-start hooks, all at once; each is a health check until it has run."""
 
-    def __init__(self, hooks: dict[str, PostStartHook]) -> None:
+    def __init__(self, hooks: dict[str, PostStartHook], steps: dict[str, str] | None = None) -> None:
+        """``steps``: further names, each of something that a hook does."""
+        self._steps = {**{name: name for name in hooks}, **(steps or {})}
         self.pending: dict[str, str] = {name: "not finished" for name in hooks}
         self._hooks = hooks
         self._running: list[Deferred[None]] = []
 
     def check(self, name: str) -> str:
-        return self.pending.get(name, "")
+        return self.pending.get(self._steps[name], "")
+
+    @property
+    def names(self) -> list[str]:
+        """Of health checks."""
+        return sorted(self._steps)
 
     def run(self) -> Deferred[Any]:
         """Fires when every hook has ended; fails with HookError as soon as one does, as upstream gives up then."""

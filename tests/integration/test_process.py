@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ServerProcess, api_request
 from tests.store.servers import Server, free_port
 
 pytestmark = pytest.mark.xdist_group("process")
@@ -299,3 +299,35 @@ def test_the_version_is_shown_short_and_whole() -> None:
     assert run("--version").stdout.startswith("Kubernetes v1.36.")
     assert json.loads(run("--version=raw").stdout)["minor"] == "36"
     assert run("--version=v1.2.3").returncode == 1
+
+
+#: of upstream's hooks; what is not here: peer-endpoint-reconciler-controller, loopback-serving-certificate
+UPSTREAM_CHECKS = """
+    aggregator-reload-proxy-client-cert apiservice-discovery-controller apiservice-openapi-controller
+    apiservice-openapiv3-controller apiservice-registration-controller apiservice-status-local-available-controller
+    apiservice-status-remote-available-controller apiservice-wait-for-first-sync bootstrap-controller crd-informer-synced
+    generic-apiserver-start-informers kube-apiserver-autoregistration priority-and-fairness-config-consumer
+    priority-and-fairness-config-producer priority-and-fairness-filter rbac/bootstrap-roles
+    scheduling/bootstrap-system-priority-classes start-apiextensions-controllers start-apiextensions-informers
+    start-apiserver-admission-initializer start-cluster-authentication-info-controller start-kube-aggregator-informers
+    start-kube-apiserver-identity-lease-controller start-kube-apiserver-identity-lease-garbage-collector
+    start-kubernetes-service-cidr-controller start-legacy-token-tracking-controller start-service-ip-repair-controllers
+    start-system-namespaces-controller storage-object-count-tracker-hook storage-readiness
+""".split()
+
+
+def test_health_checks_and_pages_have_upstreams_names(running: ServerProcess) -> None:
+    for kind in ("readyz", "livez"):
+        code, body = api_request(running, "GET", f"{kind}?verbose")
+        assert code == 200
+        there = {line.removeprefix("[+]").removesuffix(" ok") for line in body.decode().splitlines()}
+        assert {f"poststarthook/{name}" for name in UPSTREAM_CHECKS} <= there
+        assert {"ping", "log", "etcd", "autoregister-completion"} <= there
+    assert api_request(running, "GET", "readyz/poststarthook/crd-informer-synced") == (200, b"ok")
+    assert b"kube-apiserver flagz" in api_request(running, "GET", "flagz")[1]
+    assert b"Paths: " in api_request(running, "GET", "statusz")[1]
+    end, names = time.monotonic() + 20, []
+    while not any(name.startswith("apiserver-") for name in names):
+        assert time.monotonic() < end, names
+        leases = json.loads(api_request(running, "GET", "apis/coordination.k8s.io/v1/namespaces/kube-system/leases")[1])
+        names = [item["metadata"]["name"] for item in leases["items"]]

@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from kapi.assembly.parts import Assembly
 from kapi.assembly.server import install_routes
+from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.server.generic import GenericServer, NotFound
@@ -80,7 +81,7 @@ def test_livez_can_be_patient_with_hooks_that_run() -> None:
     made.server.add_post_start_hook("slow", hook)
     made.caches = SimpleNamespace(ready=True, failing=lambda: "", oddities=lambda: "")
     store = SimpleNamespace(available=True, checks=dict)
-    install_routes(made, store, clock, 5.0)
+    install_routes(made, store, clock, Options.from_command_line(["--livez-grace-period=5s"]))
 
     def code(path: str) -> int:
         ctx = RequestContext(MemoryRequest("GET", path), "GET", path, {})

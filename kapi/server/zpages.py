@@ -1,0 +1,113 @@
+"""``/statusz`` and ``/flagz``: how long this server runs, and with which flags (KEP-4827, KEP-4828).
+
+As text, or as an object of ``config.k8s.io`` when that is asked for. Upstream: apiserver ``server/statusz``, ``server/flagz``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+import yaml
+
+from kapi.codecs.negotiation import not_accepted
+from kapi.machinery.time import stamp
+from kapi.request.context import RequestContext
+from kapi.request.response import JSON, Response
+from kapi.server.generic import GenericServer
+from kapi.server.routes import MAJOR, MINOR, VERSION
+
+_COMPONENT = "kube-apiserver"
+_PLAIN = b"text/plain; charset=utf-8"
+_HEADER = """
+{component} {page}
+Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
+debugging purposes only.
+"""
+_GROUP = "config.k8s.io"
+_VERSIONS = {"v1alpha1": True, "v1beta1": False}  # version -> deprecated
+_TEXT = ("text/plain", "text/*", "*/*")
+#: endpoints that say nothing about the server itself
+_OTHERS = ("/apis", "/api", "/openid", "/openapi", "/.well-known")
+_TYPES = ("text/plain", "application/json", "application/yaml")
+
+
+def _wanted(accept: str, kind: str) -> tuple[str, str]:
+    """Media type and version of the answer; no version for text.  Raises NotAcceptable."""
+    for clause in accept.split(",") if accept.strip() else ("text/plain",):
+        media, *rest = (part.strip() for part in clause.split(";"))
+        parameters = dict(part.partition("=")[::2] for part in rest)
+        if media in _TEXT:
+            return "text/plain", ""
+        if media not in ("application/json", "application/yaml", "application/*"):
+            continue
+        version = parameters.get("v", "")
+        if (parameters.get("g"), parameters.get("as")) == (_GROUP, kind) and version in _VERSIONS:
+            return media.replace("*", "json"), version
+    raise not_accepted(_TYPES)
+
+
+class Page:
+    """``text`` makes what stands below the heading, ``fields`` those of the object."""
+
+    def __init__(self, name: str, text: Callable[[], str], fields: Callable[[], Mapping[str, Any]]) -> None:
+        self.name, self.kind = name, name.capitalize()
+        self._text, self._fields = text, fields
+
+    def handle(self, ctx: RequestContext) -> Response:
+        media, version = _wanted(ctx.header("accept") or "", self.kind)
+        if not version:
+            text = _HEADER.format(component=_COMPONENT, page=self.name) + self._text()
+            return Response(200, text.encode(), _PLAIN)
+        if _VERSIONS[version]:
+            ctx.warn(f"This version of the {self.name} endpoint is deprecated. Please use a newer version.")
+        tree = {
+            "kind": self.kind,
+            "apiVersion": f"{_GROUP}/{version}",
+            "metadata": {"name": _COMPONENT},
+            **self._fields(),
+        }
+        if media == "application/yaml":
+            return Response(200, yaml.safe_dump(tree, sort_keys=False).encode(), b"application/yaml")
+        return Response(200, orjson.dumps(tree), JSON)
+
+
+def install_statusz(server: GenericServer, clock: Callable[[], float] = time.time) -> None:
+    """``clock`` gives unix seconds; the server is taken to start now."""
+    started = clock()
+
+    def paths() -> list[str]:
+        return [path for path in server.listed_paths() if not path.startswith(_OTHERS)]
+
+    def fields() -> dict[str, Any]:
+        return {
+            "startTime": stamp(int(started)),
+            "uptimeSeconds": int(clock() - started),
+            "goVersion": VERSION["goVersion"],
+            "binaryVersion": VERSION["gitVersion"].removeprefix("v"),
+            "emulationVersion": f"{MAJOR}.{MINOR}",
+            "paths": paths(),
+        }
+
+    def text() -> str:
+        found = fields()
+        minutes, seconds = divmod(found["uptimeSeconds"], 60)
+        lines = {
+            "Started": time.strftime("%a %b %e %H:%M:%S UTC %Y", time.gmtime(started)),
+            "Up": f"{minutes // 60} hr {minutes % 60:02d} min {seconds:02d} sec",
+            "Go version": found["goVersion"],
+            "Binary version": found["binaryVersion"],
+            "Emulation version": found["emulationVersion"],
+            "Paths": " ".join(found["paths"]),
+        }
+        return "\n" + "".join(f"{name}: {value}\n" for name, value in lines.items())
+
+    server.route("/statusz", Page("statusz", text, fields).handle)
+
+
+def install_flagz(server: GenericServer, settings: Mapping[str, str]) -> None:
+    """``settings``: every flag's value, without what nobody may see."""
+    text = "".join(f"{name}={value}\n" for name, value in sorted(settings.items()))
+    server.route("/flagz", Page("flagz", lambda: text, lambda: {"flags": dict(settings)}).handle)

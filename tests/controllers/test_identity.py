@@ -1,0 +1,61 @@
+"""The Leases that tell which API servers there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from kapi.controllers.identity.controller import IdentityController, lease_name
+from kapi.testing.memory_api import MemoryAPI
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+class Identity(TestCase):
+    async def start(self) -> IdentityController:
+        self.api = MemoryAPI()
+        await self.api.caches.start()
+        return IdentityController(self.api.registry.client, self.api.clock, self.api.clock.seconds, "host")
+
+    async def wait(self, coroutine: Any) -> None:
+        done = Deferred.fromCoroutine(coroutine)
+        for _ in range(50):
+            if done.called:
+                break
+            self.api.turn()
+        await done
+
+    def lease(self, name: str = "") -> Any:
+        return self.api.ask("GET", f"{LEASES}/{name or lease_name('host')}")
+
+    async def test_a_server_has_a_lease_and_renews_it(self) -> None:
+        made = await self.start()
+        await self.wait(made.start())
+        self.api.turn()
+        first = self.lease().json
+        self.assertRegex(first["metadata"]["name"], r"^apiserver-[a-z2-7]{26}$")
+        labels = {"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": "host"}
+        self.assertEqual(first["metadata"]["labels"], labels)
+        self.assertEqual(first["spec"]["leaseDurationSeconds"], 3600)
+        self.assertTrue(first["spec"]["holderIdentity"].startswith(first["metadata"]["name"] + "_"))
+        self.api.turn(10.1)
+        self.api.turn()
+        renewed = self.lease().json["spec"]
+        self.assertGreater(renewed["renewTime"], first["spec"]["renewTime"])
+        self.assertEqual(renewed["acquireTime"], first["spec"]["acquireTime"])
+        made.stop()
+        self.api.turn(30)
+        self.assertEqual(self.lease().json["spec"]["renewTime"], renewed["renewTime"])
+
+    async def test_leases_of_servers_that_are_gone_are_removed(self) -> None:
+        made = await self.start()
+        label = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
+        spec = {"holderIdentity": "x", "leaseDurationSeconds": 3600, "renewTime": "2001-01-01T00:00:00.000000Z"}
+        for name, labels in (("gone", label), ("others", {})):
+            body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+            self.assertEqual(self.api.ask("POST", LEASES, body).code, 201)
+        self.api.turn()
+        await self.wait(made.run_once())
+        self.assertEqual([self.lease(name).code for name in ("gone", "others", "")], [404, 200, 200])
