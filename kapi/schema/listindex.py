@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
+
 
 class PatchError(ValueError):
     """A patch that does not apply; upstream answers with its text and 500."""
@@ -36,7 +38,7 @@ class Index:
         self._merge_key = merge_key
         self._places: dict[Any, int] = {}
         self._stop = -1  # the first item that is no map: nothing is looked for behind it
-        for i, item in enumerate(items):
+        for i, item in enumerate(steps(items)):
             if not isinstance(item, dict):
                 self._stop = i
                 break

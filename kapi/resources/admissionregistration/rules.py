@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_many
 from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
 from kapi.resources.shared.metadata import validate_label_name
@@ -122,7 +123,7 @@ def validate_match(match: Object | None, path: Path, errors: Errors) -> None:
         for i, rule in enumerate(match.get(field) or ()):
             here = path.child(field).index(i)
             seen: set[str] = set()
-            for j, name in enumerate(rule.get("resourceNames") or ()):
+            for j, name in enumerate(steps(rule.get("resourceNames") or ())):
                 errors.extend(
                     invalid(here.child("resourceNames").index(j), name, text) for text in is_path_segment_name(name)
                 )
@@ -142,7 +143,7 @@ def validate_selectors(webhook: Object, path: Path, errors: Errors, allow_invali
 def selectors_have_invalid_values(webhooks: list[Object]) -> bool:
     return any(
         has_invalid_values(webhook.get(selector))
-        for webhook in webhooks
+        for webhook in steps(webhooks)
         for selector in ("namespaceSelector", "objectSelector")
     )
 

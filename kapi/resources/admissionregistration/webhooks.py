@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.resources.admissionregistration.rules import (
     FAILURE_POLICIES,
@@ -42,7 +43,7 @@ class WebhookStrategy(PlainStrategy):
         self.mutating = mutating
 
     def default(self, obj: Object) -> None:
-        for webhook in obj.get("webhooks") or ():
+        for webhook in steps(obj.get("webhooks") or ()):
             defaults: Object = {
                 "failurePolicy": "Fail",
                 "matchPolicy": "Equivalent",
@@ -67,10 +68,10 @@ class WebhookStrategy(PlainStrategy):
         no_effects = before is None or all(hook.get("sideEffects") in _NO_SIDE_EFFECTS for hook in before)
         known_versions = before is None or all(
             not hook.get("admissionReviewVersions") or set(hook["admissionReviewVersions"]) & set(REVIEW_VERSIONS)
-            for hook in before
+            for hook in steps(before)
         )
-        unique = before is None or len({hook.get("name") for hook in before}) == len(before)
-        same_conditions = before is not None and [hook.get("matchConditions") for hook in webhooks] == [
+        unique = before is None or len({hook.get("name") for hook in steps(before)}) == len(before)
+        same_conditions = before is not None and [hook.get("matchConditions") for hook in steps(webhooks)] == [
             hook.get("matchConditions") for hook in before
         ]
         seen: set[str] = set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
+
 Object = dict[str, Any]
 
 _HOISTED = (
@@ -18,14 +20,14 @@ _HOISTED = (
 def internal_spec(spec: Object) -> Object:
     """A view of a v1 spec; parts are shared with it."""
     result = dict(spec)
-    versions = [dict(version) for version in spec.get("versions") or ()]
+    versions = [dict(version) for version in steps(spec.get("versions") or ())]
     result["versions"] = versions if spec.get("versions") is not None else None
     result.pop("conversion", None)
     for name, top in _HOISTED:
-        values = [version.get(name) for version in versions]
-        if values and values[0] and all(value == values[0] for value in values):
+        values = [version.get(name) for version in steps(versions)]
+        if values and values[0] and all(value == values[0] for value in steps(values)):
             result[top] = values[0]
-            for version in versions:
+            for version in steps(versions):
                 version.pop(name, None)
     result["version"] = versions[0].get("name", "") if versions else ""
     result["conversion"] = _conversion(spec.get("conversion"))

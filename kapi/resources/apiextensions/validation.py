@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kapi.cel.library.urls import parse as parse_url
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import (
     FieldError,
     Path,
@@ -131,12 +132,12 @@ def _immutable(errors: list[FieldError], path: Path, new: Any, old: Any) -> None
 
 def _schemas(spec: Object) -> list[Object]:
     found = [schema_of(spec.get("validation"))]
-    found.extend(schema_of(version.get("schema")) for version in spec.get("versions") or ())
+    found.extend(schema_of(version.get("schema")) for version in steps(spec.get("versions") or ()))
     return [schema for schema in found if schema is not None]
 
 
 def _nodes(spec: Object) -> list[Object]:
-    return [node for schema in _schemas(spec) for node in walk_schemas(schema)]
+    return [node for schema in _schemas(spec) for node in steps(walk_schemas(schema))]
 
 
 def _update_options(crd: Object, old: Object, before: Object) -> _Options:
@@ -147,12 +148,12 @@ def _update_options(crd: Object, old: Object, before: Object) -> _Options:
     options.immutable_names = is_true(old, "Established")
     schemas, nodes = _schemas(before), _nodes(before)
     options.schema_required = bool(schema_of(before.get("validation"))) or all(
-        schema_of(version.get("schema")) is not None for version in before.get("versions") or ()
+        schema_of(version.get("schema")) is not None for version in steps(before.get("versions") or ())
     )
-    options.valid_types = not any(node.get("type") and node["type"] not in TYPES for node in nodes)
+    options.valid_types = not any(node.get("type") and node["type"] not in TYPES for node in steps(nodes))
     options.structural = not any(conversion_error(item) or structural_errors(Path(""), item) for item in schemas)
-    options.map_keys = not any(map_key_errors(Path(""), node) for node in nodes)
-    options.atomic_sets = not any(_odd_set(node) for node in nodes)
+    options.map_keys = not any(map_key_errors(Path(""), node) for node in steps(nodes))
+    options.atomic_sets = not any(_odd_set(node) for node in steps(nodes))
     options.pruned_defaults = not any(
         has_defaults(item) and any("unknown fields" in error.detail for error in default_errors(Path(""), item, True))
         for item in schemas
@@ -199,7 +200,7 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
         options.structural = True
     _schema_presence(spec, versions, options, path, errors)
     nodes = _nodes(spec)
-    if any(node.get("default") is not None for node in nodes):
+    if any(node.get("default") is not None for node in steps(nodes)):
         options.structural = True
         if spec.get("preserveUnknownFields"):
             errors.append(
@@ -207,7 +208,7 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
                     path.child("preserveUnknownFields"), True, "must be false in order to use defaults in the schema"
                 )
             )
-    if any(node.get(name) for node in nodes for name in _EXTENSIONS):
+    if any(node.get(name) for node in steps(nodes) for name in _EXTENSIONS):
         options.structural = True
     for index, version in enumerate(versions):
         at = path.child("versions").index(index)
@@ -215,10 +216,10 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
         if texts:
             errors.append(invalid(at.child("name"), version.get("name", ""), ",".join(texts)))
         _version(spec, version, at, options, errors)
-    names = [version.get("name", "") for version in versions]
+    names = [version.get("name", "") for version in steps(versions)]
     if len(set(names)) != len(names):
         errors.append(invalid(path.child("versions"), _go_versions(spec), "must contain unique version names"))
-    if sum(bool(version.get("storage")) for version in versions) != 1:
+    if sum(bool(version.get("storage")) for version in steps(versions)) != 1:
         errors.append(
             invalid(
                 path.child("versions"), _go_versions(spec), "must have exactly one version marked as storage version"
@@ -351,7 +352,10 @@ def _version(spec: Object, version: Object, path: Path, options: _Options, error
 
 
 def _any_status(spec: Object) -> bool:
-    holders = [spec.get("subresources"), *(version.get("subresources") for version in spec.get("versions") or ())]
+    holders = [
+        spec.get("subresources"),
+        *(version.get("subresources") for version in steps(spec.get("versions") or ())),
+    ]
     return any((holder or {}).get("status") is not None for holder in holders)
 
 

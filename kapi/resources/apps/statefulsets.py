@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
@@ -180,7 +181,7 @@ class StatefulSetStrategy(PlainStrategy):
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("serviceName", "")
         default_pod_template(spec.setdefault("template", {}))
-        for claim in spec.get("volumeClaimTemplates") or ():
+        for claim in steps(spec.get("volumeClaimTemplates") or ()):
             _default_claim(claim)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import OMIT, Path
 from kapi.resources.batch.indexes import IndexesError, check_apart, count_indexes
 from kapi.resources.shared.replicas import validate_counts
@@ -19,11 +20,11 @@ _CONDITIONS = _STATUS.child("conditions")
 
 
 def is_true(status: Object, kind: str) -> bool:
-    return any(c.get("type") == kind and c.get("status") == "True" for c in status.get("conditions") or ())
+    return any(c.get("type") == kind and c.get("status") == "True" for c in steps(status.get("conditions") or ()))
 
 
 def is_false(status: Object, kind: str) -> bool:
-    return any(c.get("type") == kind and c.get("status") == "False" for c in status.get("conditions") or ())
+    return any(c.get("type") == kind and c.get("status") == "False" for c in steps(status.get("conditions") or ()))
 
 
 class _Change:

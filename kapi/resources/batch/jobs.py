@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field, tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.time import seconds_of
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
@@ -277,7 +278,7 @@ class JobStatusStrategy(PlainStatusStrategy):
 def _condition(job: Object, now: float) -> str:
     status = job.get("status") or {}
     first: dict[str, str] = {}
-    for entry in status.get("conditions") or ():
+    for entry in steps(status.get("conditions") or ()):
         first.setdefault(entry.get("type", ""), entry.get("status", ""))
     for kind in ("Complete", "Failed"):
         if first.get(kind) == "True":

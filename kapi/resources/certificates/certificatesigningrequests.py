@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.request.user import user_tree
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
@@ -118,8 +119,8 @@ class StatusStrategy(RequestStrategy):
         keep(obj, old, "spec")
         new, before = _conditions_of(obj), _conditions_of(old)
         for kind in _APPROVAL:
-            places = [index for index, item in enumerate(new) if item.get("type") == kind]
-            kept = [item for item in before if item.get("type") == kind]
+            places = [index for index, item in enumerate(steps(new)) if item.get("type") == kind]
+            kept = [item for item in steps(before) if item.get("type") == kind]
             if len(places) == len(kept):
                 for place, item in zip(places, kept, strict=True):
                     new[place] = dict(item)
@@ -162,10 +163,10 @@ class ApprovalStrategy(RequestStrategy):
 def fill_times(obj: Object, old: Object, now: str) -> None:
     """Sets missing times of conditions; the transition time stays where type and status stay."""
     times: dict[tuple[Any, Any], str] = {}
-    for before in _conditions_of(old):
+    for before in steps(_conditions_of(old)):
         if before.get("lastTransitionTime"):
             times.setdefault((before.get("type"), before.get("status")), before["lastTransitionTime"])
-    for condition in _conditions_of(obj):
+    for condition in steps(_conditions_of(obj)):
         if not condition.get("lastUpdateTime"):
             condition["lastUpdateTime"] = now
         if condition.get("lastTransitionTime"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, internal, invalid, required
 from kapi.resources.core.node_annotations import validate_node_annotations
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -51,7 +52,7 @@ def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
 
 def _validate_resources(node: Object, errors: Errors) -> None:
     for part in ("capacity", "allocatable"):
-        for name, value in ((node.get("status") or {}).get(part) or {}).items():
+        for name, value in steps(((node.get("status") or {}).get(part) or {}).items()):
             errors += check_resource_quantity(name, value, _STATUS.child(part, name))
 
 

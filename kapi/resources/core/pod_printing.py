@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.resources.shared.printing import NONE, age, name, since
 
 Object = dict[str, Any]
@@ -69,7 +70,7 @@ class _Summary:
 
     def _regular(self, entries: list[Object], conditions: list[Object]) -> None:
         running, failure = False, ""
-        for entry in reversed(entries):
+        for entry in steps(reversed(entries)):
             self.restarts += entry.get("restartCount", 0)
             self.last = max(self.last, _finished(entry))
             state = entry.get("state") or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.options import PodOptions
@@ -21,7 +22,7 @@ _ONLY = "only cpu and memory resources are mutable"
 def keep_all_but_resources(new: list[Object], old: list[Object]) -> list[Object]:
     """The old containers with the new ones' resources and resize policies; the new ones where the names differ."""
     merged = []
-    for container, before in zip(new, old, strict=True):
+    for container, before in steps(zip(new, old, strict=True)):
         if container.get("name") != before.get("name"):
             return new
         changed = {key: value for key, value in before.items() if key not in ("resources", "resizePolicy")}
@@ -61,7 +62,7 @@ def _without_resized(new: Object | None, old: Object | None) -> Object | None:
     result: Object = {}
     for part in ("limits", "requests"):
         after, before = (new or {}).get(part) or {}, (old or {}).get(part) or {}
-        amounts = {name: amount for name, amount in after.items() if name not in _RESIZED}
+        amounts = {name: amount for name, amount in steps(after.items()) if name not in _RESIZED}
         amounts.update({name: before[name] for name in _RESIZED if name in before})
         if amounts:
             result[part] = amounts

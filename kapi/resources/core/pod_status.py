@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.core.pod_update import validate_annotation_changes
 from kapi.resources.shared import quantities
@@ -63,8 +64,8 @@ def _restarts_all(spec: Object) -> bool:
 
 def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors) -> None:
     """What has ended runs again only where a restart policy says so."""
-    containers = {container.get("name", ""): container for container in spec.get(part) or ()}
-    for i, before in enumerate(old.get(name) or ()):
+    containers = {container.get("name", ""): container for container in steps(spec.get(part) or ())}
+    for i, before in enumerate(steps(old.get(name) or ())):
         ended = (before.get("state") or {}).get("terminated")
         if ended is None:
             continue
@@ -159,7 +160,7 @@ def _addresses(new: list[Object], old: list[Object], name: str, kind: str, error
     for i, entry in enumerate(new):
         errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), accepted))
     if len(new) > 1:
-        families = [family_of(entry.get("ip", "")) for entry in new]
+        families = [family_of(entry.get("ip", "")) for entry in steps(new)]
         if "unknown" in families:
             i = families.index("unknown")
             text = f"failed to check for dual stack with error:invalid IP[{i}]: {new[i].get('ip', '')}"
@@ -183,7 +184,7 @@ def _host_addresses(status: Object, old: Object, errors: Errors) -> None:
 def _users(status: Object, spec: Object, errors: Errors) -> None:
     windows = (spec.get("os") or {}).get("name") == "windows"
     for name in _LISTS:
-        for i, entry in enumerate(status.get(name) or ()):
+        for i, entry in enumerate(steps(status.get(name) or ())):
             linux = (entry.get("user") or {}).get("linux")
             if linux is None:
                 continue
@@ -201,8 +202,8 @@ def _users(status: Object, spec: Object, errors: Errors) -> None:
 
 def _allocated(status: Object, spec: Object, errors: Errors) -> None:
     for name, part in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
-        containers = {container.get("name", ""): container for container in spec.get(part) or ()}
-        for i, entry in enumerate(status.get(name) or ()):
+        containers = {container.get("name", ""): container for container in steps(spec.get(part) or ())}
+        for i, entry in enumerate(steps(status.get(name) or ())):
             container = containers.get(entry.get("name", ""))
             for j, allocated in enumerate(entry.get("allocatedResourcesStatus") or ()):
                 path = _STATUS.child(name).index(i).child("allocatedResourcesStatus").index(j)
@@ -265,7 +266,7 @@ def _mounts(status: Object) -> Iterator[Object]:
 
 def _volumes(status: Object, errors: Errors) -> None:
     for name in _LISTS:
-        for i, entry in enumerate(status.get(name) or ()):
+        for i, entry in enumerate(steps(status.get(name) or ())):
             for j, mount in enumerate(entry.get("volumeMounts") or ()):
                 image = (mount.get("volumeStatus") or {}).get("image")
                 if image is None:

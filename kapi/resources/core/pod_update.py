@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.shared.affinity import REQUIRED, validate_tolerations
 from kapi.resources.shared.internal import difference, internal, plain
@@ -84,8 +85,8 @@ def _tolerations(new: list[Object], old: list[Object], errors: Errors, ctx: PodO
             (key, value) for key, value in toleration.items() if key != "tolerationSeconds" and value != ""
         )
 
-    now = {bare(toleration) for toleration in new}
-    if any(bare(toleration) not in now for toleration in old):
+    now = {bare(toleration) for toleration in steps(new)}
+    if any(bare(toleration) not in now for toleration in steps(old)):
         text = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(field.forbidden(path, text))
         return

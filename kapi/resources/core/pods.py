@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field, tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
 from kapi.resources.core import pod_printing
 from kapi.resources.core.pod_resize import prepare_resize, validate_pod_resize
@@ -240,9 +241,9 @@ def _keep_observed(status: Object, before: Object) -> None:
     if not status.get("observedGeneration") and before.get("observedGeneration"):
         status["observedGeneration"] = before["observedGeneration"]
     known: dict[str, list[int]] = {}
-    for condition in before.get("conditions") or ():
+    for condition in steps(before.get("conditions") or ()):
         known.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
-    for condition in status.get("conditions") or ():
+    for condition in steps(status.get("conditions") or ()):
         observed = known.get(condition.get("type", ""))
         generation = observed.pop(0) if observed else 0
         if generation and not condition.get("observedGeneration"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -122,11 +123,11 @@ def _tls(entries: list[Object], path: Path, lax_secrets: bool, errors: Errors) -
 
 def _had_bad_secret(old: Object | None) -> bool:
     entries = ((old or {}).get("spec") or {}).get("tls") or []
-    return any(entry.get("secretName") and subdomain_name(entry["secretName"]) for entry in entries)
+    return any(entry.get("secretName") and subdomain_name(entry["secretName"]) for entry in steps(entries))
 
 
 def _had_bad_wildcard_rule(old: Object | None) -> bool:
-    for rule in ((old or {}).get("spec") or {}).get("rules") or []:
+    for rule in steps(((old or {}).get("spec") or {}).get("rules") or []):
         found: Errors = []
         _rule_value(rule, Path(), found)
         if found and "*" in (rule.get("host") or ""):

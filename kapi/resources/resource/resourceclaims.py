@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, ClassVar
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required, too_long, too_many
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.resource import devices
@@ -119,7 +120,7 @@ def _results(status: Object) -> list[Object]:
 
 
 def _admin_result(status: Object) -> Path | None:
-    for i, result in enumerate(_results(status)):
+    for i, result in enumerate(steps(_results(status))):
         if result.get("adminAccess"):
             return _STATUS.child("allocation", "devices", "results").index(i).child("adminAccess")
     return None
@@ -133,7 +134,7 @@ def device_id(device: Object) -> DeviceID:
 
 def allocated(status: Object) -> set[DeviceID]:
     """The devices that the claim has."""
-    return {device_id(result) for result in _results(status)}
+    return {device_id(result) for result in steps(_results(status))}
 
 
 def _user(user: Object, path: Path, errors: Errors) -> None:

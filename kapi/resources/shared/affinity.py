@@ -160,7 +160,7 @@ def pod_terms(affinity: Object | None) -> list[Object]:
     for name in ("podAffinity", "podAntiAffinity"):
         part = (affinity or {}).get(name) or {}
         terms += part.get(REQUIRED) or ()
-        terms += [term.get("podAffinityTerm") or {} for term in part.get(PREFERRED) or ()]
+        terms += [term.get("podAffinityTerm") or {} for term in steps(part.get(PREFERRED) or ())]
     return terms
 
 
@@ -186,7 +186,7 @@ def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, misma
                 errors.append(field.invalid(path.index(positions[key]), key, text, "duplicatedLabelKeys"))
             seen.add(key)
     both = set(keys).intersection(others)
-    for i, key in enumerate(keys if both else ()):
+    for i, key in enumerate(steps(keys if both else ())):
         if key in both:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
             errors.append(field.invalid(path.child("matchLabelKeys").index(i), key, text))
@@ -202,7 +202,7 @@ def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None
         errors.append(field.forbidden(path, "must not be specified when labelSelector is not set"))
     selector = selector or {}
     taken = set(selector.get("matchLabels") or ())
-    taken |= {expression.get("key", "") for expression in selector.get("matchExpressions") or ()}
+    taken |= {expression.get("key", "") for expression in steps(selector.get("matchExpressions") or ())}
     for i, key in enumerate(keys):
         validate_label_name(key, path.index(i), errors)
         if key in taken:
@@ -212,7 +212,7 @@ def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None
 
 def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
     last: dict[tuple[str, str], int] = {}
-    for i, constraint in enumerate(constraints):
+    for i, constraint in enumerate(steps(constraints)):
         last[constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")] = i
     for i, constraint in enumerate(constraints):
         here = path.index(i)

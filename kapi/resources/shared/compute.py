@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.memo import remember
 from kapi.resources.shared import quantities
@@ -135,12 +136,12 @@ def validate_resources(
     """Limits, requests against limits, huge pages, claims; entries in the order of their names."""
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
-    for name in sorted(limits):
+    for name in steps(sorted(limits)):
         _validate_entry(name, limits[name], path, "limits", errors, name_rule, allow_indivisible, None)
-    for name in sorted(requests):
+    for name in steps(sorted(requests)):
         _validate_entry(name, requests[name], path, "requests", errors, name_rule, allow_indivisible, limits)
     if not any(name in entry for entry in (limits, requests) for name in POD_LEVEL) and any(
-        is_huge_page(name) for entry in (limits, requests) for name in entry
+        is_huge_page(name) for entry in (limits, requests) for name in steps(entry)
     ):
         errors.append(field.forbidden(path, "HugePages require cpu or memory"))
     claims = resources.get("claims")

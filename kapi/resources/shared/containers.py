@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.shared import security
 from kapi.resources.shared.compute import validate_resources
@@ -270,7 +271,7 @@ def validate_ephemeral_containers(
             value = container.get(part)
             if value is not None and (value != {} or part != "resources"):
                 errors.append(field.forbidden(here.child(part), text))
-        for j, mount in enumerate(container.get("volumeMounts") or ()):
+        for j, mount in enumerate(steps(container.get("volumeMounts") or ())):
             for part in ("subPath", "subPathExpr"):
                 if mount.get(part):
                     errors.append(field.forbidden(here.child("volumeMounts").index(j).child(part), text))

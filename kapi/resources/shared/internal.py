@@ -84,9 +84,9 @@ def _long_difference(before: list[str], after: list[str]) -> list[str]:
     context = before[len(before) - last : len(before) - last + trailing]
     return [
         head,
-        *(" " + line for line in before[start:first]),
-        *("-" + line for line in removed),
-        *("+" + line for line in added),
+        *(" " + line for line in steps(before[start:first])),
+        *("-" + line for line in steps(removed)),
+        *("+" + line for line in steps(added)),
         *(" " + line for line in context),
     ]
 

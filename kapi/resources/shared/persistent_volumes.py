@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.resources.shared.names import (
     is_dns1123_label,
@@ -335,7 +336,7 @@ def _capacity(capacity: Object | None, path: Path, errors: Errors) -> None:
     if not capacity or "storage" not in capacity or len(capacity) > 1:
         shown = {name: capacity[name] for name in sorted(capacity)} if capacity else None
         errors.append(not_supported(path, shown, ("storage",)))
-    for name, value in (capacity or {}).items():
+    for name, value in steps((capacity or {}).items()):
         if ceiling(value) < 0:
             errors.append(invalid(path.key(name), ceiling(value), "must be a valid resource quantity"))
         if compare(value, "0") <= 0:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kapi.codecs.json_reading import loads
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.shared import selectors
 from kapi.resources.shared.affinity import (
@@ -195,33 +196,33 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
     """Lets an object keep what was allowed when it was stored."""
     if uses_indivisible_huge_pages({"limits": old.get("overhead")}) or any(
         uses_indivisible_huge_pages(container.get("resources"))
-        for container, _ in containers_with_paths(old, Path("spec"))
+        for container, _ in steps(containers_with_paths(old, Path("spec")))
     ):
         options.allow_indivisible_huge_pages = True
     affinity = old.get("affinity")
     if affinity:
         options.allow_invalid_selector_values = any(
             selectors.has_invalid_values(term.get(name))
-            for term in pod_terms(affinity)
+            for term in steps(pod_terms(affinity))
             for name in ("labelSelector", "namespaceSelector")
         )
         required = (affinity.get("nodeAffinity") or {}).get(REQUIRED)
         options.allow_invalid_node_affinity_values = has_invalid_node_values(required)
-    for constraint in old.get("topologySpreadConstraints") or ():
+    for constraint in steps(old.get("topologySpreadConstraints") or ()):
         found: Errors = []
         selectors.validate_label_selector(constraint.get("labelSelector"), Path(""), found)
         options.allow_invalid_spread_selectors |= bool(found)
         found = []
         validate_match_label_keys(constraint, Path(""), found, mismatch=False)
         options.old_violates_match_label_keys |= bool(found)
-    for volume in old.get("volumes") or ():
-        for source in (volume.get("projected") or {}).get("sources") or ():
+    for volume in steps(old.get("volumes") or ()):
+        for source in steps((volume.get("projected") or {}).get("sources") or ()):
             token = source.get("serviceAccountToken")
             found = []
             if token is not None:
                 validate_local(token.get("path", ""), Path(""), found)
             options.allow_non_local_token_path |= bool(found)
-    for sysctl in (old.get("securityContext") or {}).get("sysctls") or ():
+    for sysctl in steps((old.get("securityContext") or {}).get("sysctls") or ()):
         options.allow_host_sysctls |= host_sysctl(sysctl.get("name", ""), old, Path("")) is not None
     annotations = metadata.get("annotations") or {}
     if not options.allow_invalid_deletion_cost and not has_valid_deletion_cost(annotations):
@@ -230,21 +231,22 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
 
 
 def _relax_containers(options: PodOptions, old: Object) -> None:
-    operators = {toleration.get("operator") for toleration in old.get("tolerations") or ()}
+    operators = {toleration.get("operator") for toleration in steps(old.get("tolerations") or ())}
     options.comparison_operators |= bool(operators & {"Lt", "Gt"})
     if old.get("hostUsers") is False:
         options.user_namespace_host_network |= bool(old.get("hostNetwork"))
-    for container, _ in containers_with_paths(old, Path("spec")):
+    for container, _ in steps(containers_with_paths(old, Path("spec"))):
         if old.get("hostUsers") is False and container.get("volumeDevices"):
             options.allow_volume_devices = True
         options.container_restart_rules |= bool(container.get("restartPolicyRules"))
         options.restart_all_containers |= any(
-            rule.get("action") == "RestartAllContainers" for rule in container.get("restartPolicyRules") or ()
+            rule.get("action") == "RestartAllContainers" for rule in steps(container.get("restartPolicyRules") or ())
         )
-        for variable in container.get("env") or ():
+        for variable in steps(container.get("env") or ()):
             options.env_files |= (variable.get("valueFrom") or {}).get("fileKeyRef") is not None
     for container in old.get("initContainers") or ():
         if container.get("restartPolicy") != "Always":
             options.allow_restart_container_for_init |= any(
-                policy.get("restartPolicy") == "RestartContainer" for policy in container.get("resizePolicy") or ()
+                policy.get("restartPolicy") == "RestartContainer"
+                for policy in steps(container.get("resizePolicy") or ())
             )

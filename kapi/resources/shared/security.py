@@ -230,7 +230,7 @@ def validate_host_process(spec: Object, path: Path, errors: Errors, ctx: PodOpti
     """Windows HostProcess containers: all or none, on the host's network, and only where privileged ones may run."""
     pod = ((spec.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
     total = count = 0
-    for container, here in containers_with_paths(spec, path):
+    for container, here in steps(containers_with_paths(spec, path)):
         total += 1
         security = container.get("securityContext")
         own = None if security is None else (security.get("windowsOptions") or {}).get("hostProcess")
@@ -270,7 +270,7 @@ def validate_linux(spec: Object, path: Path, errors: Errors) -> None:
     text = "windows options cannot be set for a linux pod"
     if (spec.get("securityContext") or {}).get("windowsOptions") is not None:
         errors.append(field.forbidden(path.child("securityContext", "windowsOptions"), text))
-    for container, here in containers_with_paths(spec, path):
+    for container, here in steps(containers_with_paths(spec, path)):
         if (container.get("securityContext") or {}).get("windowsOptions") is not None:
             errors.append(field.forbidden(here.child("securityContext", "windowsOptions"), text))
 
@@ -282,7 +282,7 @@ def validate_windows(spec: Object, path: Path, errors: Errors) -> None:
         value = owner.get(parts[-1])
         if value if parts[-1] in _FALSE_IS_UNSET else value is not None:
             errors.append(field.forbidden(path.child(*parts), text))
-    for container, here in containers_with_paths(spec, path):
+    for container, here in steps(containers_with_paths(spec, path)):
         context: Object = container.get("securityContext") or {}
         for name in _NOT_IN_WINDOWS_CONTAINERS:
             if context.get(name) is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
@@ -61,9 +62,9 @@ class CSINodeStrategy(PlainStrategy):
         validate_metadata(obj, errors, namespaced=False)
         self.check(obj, old, errors, ctx)
         drivers: dict[str, list[Object]] = {}
-        for driver in _drivers(obj):
+        for driver in steps(_drivers(obj)):
             drivers.setdefault(driver.get("name", ""), []).append(driver)
-        for before in _drivers(old):
+        for before in steps(_drivers(old)):
             for driver in drivers.pop(before.get("name", ""), ()):  # stored names differ
                 if not all(same(driver.get(part), before.get(part)) for part in ("nodeID", "topologyKeys")):
                     # the internal type's fields, as Go writes a value that has no JSON names

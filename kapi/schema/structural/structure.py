@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.schema.structural.patterns import pattern_error
 
@@ -34,7 +35,7 @@ def conversion_error(schema: Schema) -> str:
         return "OpenAPIV3Schema 'items' must be a schema, but is an array"
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
-    for child in _children(schema):
+    for child in steps(_children(schema)):
         error = conversion_error(child)
         if error:
             return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
@@ -196,10 +197,10 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
         errors.append(invalid(path, ips, "may only hold up to 2 values"))
     if bad:
         return errors
-    if len(ips) > 1 and len({is_ipv6(ip) for ip in ips}) < 2:
+    if len(ips) > 1 and len({is_ipv6(ip) for ip in steps(ips)}) < 2:
         errors.append(invalid(path, ips, "may specify no more than one IP for each IP family"))
     if not is_headless(service):
-        for i, (ip, family) in enumerate(zip(ips, families(service), strict=False)):
+        for i, (ip, family) in enumerate(steps(zip(ips, families(service), strict=False))):
             if (family == IPV4 and is_ipv6(ip)) or (family == IPV6 and not is_ipv6(ip)):
                 detail = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
                 errors.append(invalid(path.index(i), ip, detail))

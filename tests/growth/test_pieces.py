@@ -1,0 +1,35 @@
+"""Nothing that a request computes holds the thread for longer because a list or map is longer: between two checkpoints a bounded
+number of lines runs, whichever field of the built-in types has many entries."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.machinery.status import StatusError
+from tests.growth.counting import stretches
+from tests.growth.test_growth import KINDS, PLACES
+from tests.growth.work import Work
+
+ENTRIES = 100
+LINES = 1600  # that run between two checkpoints whatever the size, and that as many entries may take
+FACTOR = 2.0  # for four times as many, beyond that number
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_stretch_without_a_checkpoint_grows_with_a_body(kind: str) -> None:
+    found = []
+    for place in PLACES:
+        if place.row.kind != kind:
+            continue
+        work = Work(place.row)
+        for do in (Work.create, Work.update):
+            try:
+                few = stretches(do(work, place.body(ENTRIES)))
+                if few.longest <= LINES:
+                    continue
+                many = stretches(do(work, place.body(4 * ENTRIES)))
+            except StatusError:  # cannot be decoded
+                continue
+            if many.longest > FACTOR * few.longest:
+                found.append(f"{do.__name__} of {place}: {many.longest} lines, {many.where}")
+    assert not found, "\n".join(found)
