@@ -1,6 +1,10 @@
-"""Sphinx settings."""
+"""Sphinx settings: ``sphinx-build -W docs OUT`` for the pages, ``sphinx-build -W -b man docs etc`` for the manual page."""
 
 project = "kapi"
+author = "the kapi developers"
+version = release = "0.1.0"
 extensions: list[str] = []
-html_theme = "alabaster"
+html_theme = "furo"
 exclude_patterns = ["_build"]
+today = "kapi 0.1.0"  # in place of a date: the page changes when its text does
+man_pages = [("man/kapi", "kapi", "a Kubernetes API server", "", 8)]

@@ -1,0 +1,34 @@
+"""What the documentation is built to: the manual page that is shipped, and the files that belong into a package."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_manual_page_is_that_of_its_source(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx")
+    command = ["sphinx.cmd.build", "-q", "-W", "-b", "man", "-d", str(tmp_path / "trees"), "docs", str(tmp_path)]
+    subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True, timeout=120)
+    made, shipped = (file.read_text().partition("\n.TH ")[2] for file in (tmp_path / "kapi.8", ROOT / "etc" / "kapi.8"))
+    assert made == shipped  # what is before names the version of the writer
+
+
+def test_the_manual_page_names_flags_that_exist() -> None:
+    named = set(re.findall(r"\*\*(--[a-z-]+)\*\*", (ROOT / "docs" / "man" / "kapi.rst").read_text()))
+    known = subprocess.run([sys.executable, "-m", "kapi", "--help"], capture_output=True, text=True, timeout=60).stdout
+    assert len(named) > 8
+    assert [flag for flag in sorted(named) if not re.search(rf"{flag}\b", known + "--help")] == []
+
+
+def test_data_files_of_the_package_exist() -> None:
+    text = (ROOT / "pyproject.toml").read_text().split("[tool.setuptools.data-files]")[1].split("\n[")[0]
+    files = re.findall(r'"(etc/[^"]+)"', text)
+    assert "etc/kapi.8" in files
+    assert [name for name in files if not (ROOT / name).is_file()] == []
