@@ -13,6 +13,7 @@ from twisted.internet.ssl import PrivateCertificate
 from kapi.aggregator.backend import Backends
 from kapi.aggregator.controller import APIServiceController
 from kapi.aggregator.groups import GroupIndex
+from kapi.aggregator.objects import RemoteObjects, RemoteResources
 from kapi.aggregator.proxy import ReverseProxy, unavailable
 from kapi.aggregator.registration import service_name
 from kapi.client.interface import Client
@@ -48,6 +49,7 @@ class AggregatorServer(GenericServer):
     def __init__(self, delegate: Delegate, table: ResourceTable) -> None:
         super().__init__("kube-aggregator", delegate, table)
         self._lister: Lister | None = None
+        self.remotes: RemoteResources  # from ``aggregate`` on
         self._proxy: ReverseProxy | None = None
 
     def aggregate(
@@ -74,6 +76,7 @@ class AggregatorServer(GenericServer):
             lambda group: [row for table in tables for row in table.rows(group)],
             remote,
         )
+        self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote)
         discovery = DiscoveryHandler(groups.all, address, groups.find)
         openapi = OpenAPIHandler(groups.all)
         custom = tables[-1]
@@ -88,10 +91,15 @@ class AggregatorServer(GenericServer):
         def service_changed(kind: str, obj: Object) -> None:
             groups.service(kind, obj)
             invalidate()
+            self.remotes.changed()
 
         def group_changed(gv: GroupVersion) -> None:
             groups.changed(gv.group)
             invalidate()
+
+        def remote_changed(gv: GroupVersion) -> None:
+            group_changed(gv)
+            self.remotes.changed()
 
         controller = APIServiceController(
             client,
@@ -101,7 +109,7 @@ class AggregatorServer(GenericServer):
             custom=lambda: [gv for gv in custom.group_versions() if custom_version(gv)],
             is_custom=custom_version,
             service_changed=service_changed,
-            remote_changed=group_changed,
+            remote_changed=remote_changed,
             now=now,
             identity=identity,
             remote=remote,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kapi.aggregator.objects import RemoteResources
 from kapi.assembly.identity import trusted
 from kapi.assembly.parts import Assembly
 from kapi.authorization.rbac.bootstrap import reconcile_policy
@@ -42,8 +43,9 @@ def install_controllers(
     port: int,
     node_ports: Any,
     tables: Sequence[ResourceTable],
+    remotes: RemoteResources,
 ) -> None:
-    """Adds them to ``core`` by its hooks; ``tables`` have everything that is served.
+    """Adds them to ``core`` by its hooks; ``tables`` have everything that is served here, ``remotes`` what is elsewhere.
 
     Raises ConfigError for names in --controllers that nobody has.
     """
@@ -74,7 +76,7 @@ def install_controllers(
 
     places = None
     if options.storage.enable_garbage_collector:
-        places = Places(registry, tables, registry.client.named("kube-controller-manager"))
+        places = Places(registry, tables, registry.client.named("kube-controller-manager"), remotes)
 
     def make() -> list[Controller]:
         return manager_controllers(

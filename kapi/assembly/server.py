@@ -133,7 +133,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         identity=proxy_identity(options, made),
         rejects_redirects=options.aggregator.aggregator_reject_forwarding_redirect,
     )
-    install_controllers(options, reactor, made, core, files, advertise, port, node_ports, tables)
+    install_controllers(options, reactor, made, core, files, advertise, port, node_ports, tables, aggregator.remotes)
 
     async def follow() -> None:
         policy.index.follow(registry.client)

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.core_events import CoreEvent, CoreEventRecorder
 from kapi.controllers.garbagecollector import reconcile
+from kapi.controllers.garbagecollector.elsewhere import Monitors
 from kapi.controllers.garbagecollector.graph import Graph, Node
 from kapi.controllers.garbagecollector.metadata import (
     FOREGROUND,
@@ -73,17 +74,24 @@ class GarbageCollector:
         self._unresolved: set[str] = set()  # nodes with something whose kind nobody serves
         self._retry: Any = None
         self._stopped = False
+        self._monitors: Monitors | None = None
+        if places.remotes is not None:
+            self._monitors = Monitors(places.remotes, reactor, self.observe, self.forget)
 
     async def start(self) -> None:
         self._places.listeners.append(self._served_otherwise)
         self._caches.observe(self)
         self.loaded(self._caches.all())
+        if self._monitors is not None:
+            self._monitors.start()
 
     def stop(self) -> None:
         self._stopped = True
         if self._served_otherwise in self._places.listeners:
             self._places.listeners.remove(self._served_otherwise)
         self._caches.ignore(self)
+        if self._monitors is not None:
+            self._monitors.stop()
         if self._retry is not None and self._retry.active():
             self._retry.cancel()
         if self._reading is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from kapi.controllers.garbagecollector.elsewhere import RemotePlace, Remotes
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read, uid_of
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status
@@ -89,36 +90,33 @@ class Stored:
         await self._client.delete(name, namespace, options)
 
 
-class Elsewhere(Protocol):
-    """Resources that other servers keep."""
-
-    def find(self, group_version: GroupVersion, kind: str) -> Place | None: ...
-
-    def of(self, resource: GroupResource) -> Place | None: ...
-
-
 class Places:
-    """All resources of a server.  ``tables`` say what is served; ``elsewhere`` is there when servers are aggregated."""
+    """All resources of a server.  ``tables`` say what is served; ``remotes`` are what other servers have."""
 
     def __init__(
         self,
         registry: Registry,
         tables: Sequence[ResourceTable],
         client: RegistryClient,
-        elsewhere: Elsewhere | None = None,
+        remotes: Remotes | None = None,
     ) -> None:
         self._registry = registry
         self._tables = tables
         self._client = client
-        self._elsewhere = elsewhere
+        self.remotes = remotes
         self._kinds: dict[tuple[str, str], GroupResource] | None = None
         self._stored: dict[GroupResource, tuple[ResourceStore, Stored]] = {}
         #: called after something has come to be served, or is no more
         self.listeners: list[Callable[[], None]] = []
         for table in tables:
-            table.on_change.append(self.changed)
+            table.on_change.append(self._table_changed)
+        if remotes is not None:
+            remotes.listeners.append(self.changed)
 
-    def changed(self, group_version: GroupVersion) -> None:
+    def _table_changed(self, group_version: GroupVersion) -> None:
+        self.changed()
+
+    def changed(self) -> None:
         self._kinds = None
         for listener in list(self.listeners):
             listener()
@@ -130,7 +128,10 @@ class Places:
         resource = self._kinds.get((api_version, kind))
         if resource is not None:
             return self.of(resource)
-        return None if self._elsewhere is None else self._elsewhere.find(GroupVersion.parse(api_version), kind)
+        if self.remotes is None:
+            return None
+        remote = self.remotes.find(GroupVersion.parse(api_version), kind)
+        return None if remote is None else RemotePlace(remote)
 
     def _served(self) -> Iterable[tuple[tuple[str, str], GroupResource]]:
         for table in self._tables:
@@ -143,7 +144,8 @@ class Places:
         """None when it is not served (any more)."""
         store = self._registry.stores.get(resource)
         if store is None:
-            return None if self._elsewhere is None else self._elsewhere.of(resource)
+            remote = None if self.remotes is None else self.remotes.of(resource)
+            return None if remote is None else RemotePlace(remote)
         known = self._stored.get(resource)
         if known is None or known[0] is not store:
             client = self._client.resource(resource.group, resource.resource)

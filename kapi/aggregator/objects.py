@@ -1,0 +1,207 @@
+"""Objects at the servers behind APIServices, for controllers in this process, which read and write them as ourselves."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from typing import Any
+
+import orjson
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
+from twisted.web.http_headers import Headers
+
+from kapi.aggregator.backend import Backends
+from kapi.aggregator.registration import service_name
+from kapi.client.collected import Collected, abort
+from kapi.client.head import identity_headers
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.request.user import LOOPBACK_USER
+
+Object = dict[str, Any]
+MAX_ANSWER = MAX_EVENT = 64 * 1024 * 1024  # bytes
+PAGE = 500  # objects of a list
+SECONDS = 30.0  # for an answer
+WATCH_SECONDS = 300  # after which a watch is to end by itself
+_FOLLOWED = frozenset(["list", "watch", "get", "patch", "delete"])
+
+
+class RemoteObjects:
+    """Requests about objects.  ``backends`` knows where each APIService's server is, under its name."""
+
+    def __init__(self, reactor: Any, backends: Backends) -> None:
+        self._reactor = reactor
+        self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
+
+    async def ask(self, key: str, method: str, path: str, body: Any = None, media: str = "application/json") -> Object:
+        """The answer.  Raises StatusError: what the server says, or ServiceUnavailable when it cannot be asked."""
+        request: Deferred[Object] = Deferred.fromCoroutine(self._ask(key, method, path, body, media))
+        request.addTimeout(SECONDS, self._reactor)
+        try:
+            return await request
+        except (CancelledError, status.StatusError):
+            raise
+        except Exception as error:  # whatever the network does
+            raise status.service_unavailable(f"{key}: {str(error) or type(error).__name__}") from error
+
+    async def _ask(self, key: str, method: str, path: str, body: Any, media: str) -> Object:
+        answer = await self._send(key, method, path, body, media)
+        collected = Collected(MAX_ANSWER)
+        answer.deliverBody(collected)
+        try:
+            data = await collected.done
+        finally:
+            collected.close()
+        try:
+            tree = orjson.loads(data)
+        except ValueError:
+            tree = {"message": data[:200].decode("latin-1")}
+        if answer.code >= 400:
+            raise _refused(answer.code, str(tree.get("message", "")))
+        return tree  # type: ignore[no-any-return]
+
+    async def follow(self, key: str, path: str, on_line: Callable[[bytes], None]) -> None:
+        """A line after the other, until the server ends the answer.  Raises what ``ask`` does, and what ``on_line`` does."""
+        answer = await self._send(key, "GET", path, None, "")
+        if answer.code >= 400:
+            answer.deliverBody(_Lines(lambda line: None))
+            raise _refused(answer.code, "the watch was refused")
+        lines = _Lines(on_line)
+        answer.deliverBody(lines)
+        try:
+            await lines.done
+        except CancelledError:
+            lines.close()
+            raise
+
+    async def _send(self, key: str, method: str, path: str, body: Any, media: str) -> Any:
+        headers = Headers({b"Accept": [b"application/json"]})
+        for name, value in identity_headers(LOOPBACK_USER):
+            headers.addRawHeader(name, value)
+        producer = None
+        if body is not None:
+            headers.addRawHeader(b"Content-Type", media.encode())
+            producer = FileBodyProducer(BytesIO(orjson.dumps(body)))
+        return await self._agent.request(method.encode(), f"https://{key}{path}".encode(), headers, producer)
+
+
+class _Lines(Protocol):
+    """The lines of a body as they come."""
+
+    def __init__(self, on_line: Callable[[bytes], None]) -> None:
+        self.done: Deferred[None] = Deferred()
+        self._on_line = on_line
+        self._rest = b""
+
+    def close(self) -> None:
+        if self.transport is not None:
+            abort(self.transport)
+
+    def dataReceived(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        try:
+            if len(self._rest) > MAX_EVENT:
+                raise ValueError("an event is too long")
+            for line in lines:
+                if line and not self.done.called:
+                    self._on_line(line)
+        except Exception:
+            if not self.done.called:
+                self.done.errback(Failure())
+            self.close()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if not self.done.called:
+            self.done.callback(None)
+
+
+def _refused(code: int, message: str) -> status.StatusError:
+    kind = {404: status.NotFound, 409: status.Conflict}.get(code)
+    return status.generic(message, code) if kind is None else kind(message)
+
+
+class RemoteResource:
+    """One resource of another server, in the version that it is known by."""
+
+    def __init__(self, objects: RemoteObjects, group_version: GroupVersion, entry: Object) -> None:
+        self._objects = objects
+        self._key = service_name(group_version)
+        self._root = f"/apis/{group_version.group}/{group_version.version}"
+        self._plural = str(entry["resource"])
+        self.resource = GroupResource(group_version.group, self._plural)
+        self.namespaced = entry.get("scope") == "Namespaced"
+
+    def _path(self, namespace: str = "", name: str = "", **query: str) -> str:
+        place = f"/namespaces/{urllib.parse.quote(namespace, safe='')}" if namespace else ""
+        tail = f"/{urllib.parse.quote(name, safe='')}" if name else ""
+        asked = f"?{urllib.parse.urlencode(query)}" if query else ""
+        return f"{self._root}{place}/{self._plural}{tail}{asked}"
+
+    async def get(self, name: str, namespace: str = "") -> Object:
+        return await self._objects.ask(self._key, "GET", self._path(namespace, name))
+
+    async def page(self, continue_: str = "") -> Object:
+        """A part of the list over all namespaces."""
+        query = {"limit": str(PAGE), **({"continue": continue_} if continue_ else {})}
+        return await self._objects.ask(self._key, "GET", self._path(**query))
+
+    async def patch(self, name: str, patch: Object, namespace: str = "") -> None:
+        path = self._path(namespace, name)
+        await self._objects.ask(self._key, "PATCH", path, patch, "application/merge-patch+json")
+
+    async def delete(self, name: str, namespace: str, options: Object) -> None:
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+        await self._objects.ask(self._key, "DELETE", self._path(namespace, name), body)
+
+    async def watch(self, revision: str, on_event: Callable[[str, Object], None]) -> None:
+        """Done when the server ends it.  Raises StatusError for an error that it tells."""
+
+        def on_line(line: bytes) -> None:
+            event = orjson.loads(line)
+            if event["type"] == "ERROR":
+                raise status.generic(str(event["object"].get("message", "")), int(event["object"].get("code") or 500))
+            on_event(event["type"], event["object"])
+
+        query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(WATCH_SECONDS)}
+        await self._objects.follow(self._key, self._path(**query, allowWatchBookmarks="true"), on_line)
+
+
+class RemoteResources:
+    """What other servers have, as discovery knows it now: ``remote`` is in the form of aggregated discovery."""
+
+    def __init__(self, objects: RemoteObjects, remote: Mapping[GroupVersion, list[Object]]) -> None:
+        self._objects = objects
+        self._remote = remote
+        #: called when ``remote`` has changed
+        self.listeners: list[Callable[[], None]] = []
+
+    def changed(self) -> None:
+        for listener in list(self.listeners):
+            listener()
+
+    def all(self) -> list[RemoteResource]:
+        """Those that can be followed and changed; of one that has several versions the first."""
+        found: dict[GroupResource, RemoteResource] = {}
+        for group_version, entry in self._entries():
+            if _FOLLOWED <= set(entry.get("verbs") or ()):
+                made = RemoteResource(self._objects, group_version, entry)
+                found.setdefault(made.resource, made)
+        return list(found.values())
+
+    def find(self, group_version: GroupVersion, kind: str) -> RemoteResource | None:
+        for entry in self._remote.get(group_version, ()):
+            if (entry.get("responseKind") or {}).get("kind") == kind:
+                return RemoteResource(self._objects, group_version, entry)
+        return None
+
+    def of(self, resource: GroupResource) -> RemoteResource | None:
+        return next((one for one in self.all() if one.resource == resource), None)
+
+    def _entries(self) -> Iterator[tuple[GroupVersion, Object]]:
+        for group_version in sorted(self._remote):
+            for entry in self._remote[group_version]:
+                yield group_version, entry
