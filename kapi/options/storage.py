@@ -56,13 +56,13 @@ class StorageOptions(FlagSet):
         def value(name: str, parse: Callable[[str], Any], default: Any, text: str, **more: str) -> None:
             self.value(name, parse, default, text, group="Etcd", **more)
 
-        one_by_one = "objects of a collection are deleted one after the other"
+        together = "64 deletions of a collection are on their way to the store at a time"
         value(
             "delete-collection-workers",
             integer,
             1,
             "How many objects of a collection are deleted at once.",
-            inert=one_by_one,
+            inert=together,
         )
         value("etcd-compaction-interval", duration, 300.0, "The same as --redis-compaction-interval, which wins.")
         value("etcd-healthcheck-timeout", duration, 2.0, "How long a health check may take.", inert=_WATCHED)
