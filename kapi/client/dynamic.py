@@ -170,7 +170,9 @@ class ResourceInterface:
         self, *, resource_version: str = "", label_selector: str = "", field_selector: str = "", bookmarks: bool = True,
         timeout: int = 0, initial_events: bool = False,
     ) -> Watch:  # fmt: skip
-        """``timeout``: seconds after which the server ends it.  ``initial_events``: what there is, then a bookmark (KEP-3157)."""
+        """Tried again once at most: who watches begins anew anyway.
+
+        ``timeout``: seconds after which the server ends it.  ``initial_events``: what there is, then a bookmark (KEP-3157)."""
         request = (
             self._to(self._client.get())
             .timeout(0)
@@ -186,7 +188,7 @@ class ResourceInterface:
         )
         if initial_events:
             request.param("sendInitialEvents", True).param("resourceVersionMatch", "NotOlderThan")
-        return await request.watch()
+        return await request.retries(1).watch()
 
     async def wait(self, name: str, done: Callable[[Object | None], bool], timeout: float = 30.0) -> Object | None:
         """The object as soon as ``done`` is true of it; None stands for "there is none".  Raises RequestTimeout."""

@@ -30,6 +30,10 @@ class RESTMapper:
             self._table = _Table(await self._source.discover())
         return self._table
 
+    async def discovered(self) -> Discovered:
+        """All that the source says."""
+        return await self._source.discover()
+
     async def resource_for(self, text: str) -> APIResource:
         """Raises NoMatch."""
         found = (await self.table()).resource(text)

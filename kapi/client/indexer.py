@@ -1,0 +1,87 @@
+"""Objects by key, and by what functions say of them (upstream: client-go ``tools/cache`` Store and Indexer)."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Object = dict[str, Any]
+#: the values under which an object is found
+IndexFunction = Callable[[Object], Iterable[str]]
+
+
+def key_of(obj: Object) -> str:
+    """``namespace/name``, or the name alone."""
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Namespace ("" for none) and name."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+class Indexer:
+    """Objects are shared: copy before changing."""
+
+    def __init__(self, indices: Mapping[str, IndexFunction] | None = None) -> None:
+        self._objects: dict[str, Object] = {}
+        self._functions = {"namespace": _namespace, **(indices or {})}
+        self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._functions}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._objects
+
+    def get(self, key: str) -> Object | None:
+        return self._objects.get(key)
+
+    def keys(self) -> builtins.list[str]:
+        return list(self._objects)
+
+    def list(self) -> builtins.list[Object]:
+        return list(self._objects.values())
+
+    def by_index(self, name: str, value: str) -> builtins.list[Object]:
+        """Raises KeyError for an index that is not there."""
+        return [self._objects[key] for key in self._indices[name].get(value, ())]
+
+    def index_values(self, name: str) -> builtins.list[str]:
+        return list(self._indices[name])
+
+    def put(self, obj: Object) -> Object | None:
+        """What was there before."""
+        key = key_of(obj)
+        previous = self._objects.get(key)
+        if previous is not None:
+            self._forget(key, previous)
+        self._objects[key] = obj
+        for name, function in self._functions.items():
+            for value in function(obj):
+                self._indices[name].setdefault(value, {})[key] = None
+        return previous
+
+    def remove(self, key: str) -> Object | None:
+        previous = self._objects.pop(key, None)
+        if previous is not None:
+            self._forget(key, previous)
+        return previous
+
+    def _forget(self, key: str, obj: Object) -> None:
+        for name, function in self._functions.items():
+            index = self._indices[name]
+            for value in function(obj):
+                members = index.get(value)
+                if members is not None:
+                    members.pop(key, None)
+                    if not members:
+                        del index[value]
+
+
+def _namespace(obj: Object) -> Iterable[str]:
+    return (obj["metadata"].get("namespace") or "",)

@@ -1,0 +1,153 @@
+"""One of many: who holds a Lease leads (upstream: client-go ``tools/leaderelection``).
+
+A candidate takes a Lease that is free or has not been renewed for its duration, by this process's own clock: the times in
+it are only compared for change.  Who cannot renew it in time no longer leads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.client.dynamic import ResourceInterface
+from kapi.client.errors import ClientError
+from kapi.machinery.status import NotFound, StatusError
+from kapi.machinery.time import stamp_micros
+
+Object = dict[str, Any]
+
+
+class LeaderElector:
+    """``leases`` is the resource in a namespace.  ``on_started`` and ``on_stopped`` are called when leading begins and ends."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        leases: ResourceInterface,
+        name: str,
+        identity: str,
+        *,
+        on_started: Callable[[], Any],
+        on_stopped: Callable[[], Any],
+        lease_duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry_period: float = 2.0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not lease_duration > renew_deadline > retry_period > 0:
+            raise ValueError("lease_duration must be longer than renew_deadline, and that longer than retry_period")
+        self._leases, self._name, self._identity = leases, name, identity
+        self._on_started, self._on_stopped = on_started, on_stopped
+        self._duration, self._deadline, self._period, self._now = lease_duration, renew_deadline, retry_period, now
+        self._reactor = leases.session.reactor
+        self._seen: Object | None = None  # the spec that was read last
+        self._seen_at = 0.0  # reactor seconds
+        self._lease: Object | None = None
+        self._running: Deferred[None] | None = None
+        self.leads = False
+
+    @property
+    def leader(self) -> str:
+        """Who held the Lease when it was last read."""
+        return str((self._seen or {}).get("holderIdentity") or "")
+
+    def start(self) -> None:
+        if self._running is None:
+            self._running = Deferred.fromCoroutine(self._run())
+            self._running.addErrback(lambda failure: failure.trap(CancelledError))
+
+    async def stop(self) -> None:
+        """Gives the Lease back, if this one has it."""
+        if self._running is not None:
+            self._running.cancel()
+            self._running = None
+        if self.leads:
+            self._end()
+            try:
+                await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
+            except (StatusError, ClientError) as problem:
+                self.log.info("{name} was not given back: {why}", name=self._name, why=str(problem))
+
+    async def _run(self) -> None:
+        renewed = 0.0
+        while True:
+            began = self._reactor.seconds()
+            attempt: Deferred[bool] = Deferred.fromCoroutine(self._try())
+            attempt.addTimeout(
+                self._deadline if not self.leads else max(0.001, renewed + self._deadline - began), self._reactor
+            )
+            try:
+                held = await attempt
+            except TimeoutError:
+                held = False
+            if held:
+                renewed = began
+                if not self.leads:
+                    self.leads = True
+                    self.log.info("{identity} leads {name}", identity=self._identity, name=self._name)
+                    self._tell(self._on_started)
+            elif self.leads and (self.leader != self._identity or self._reactor.seconds() - renewed >= self._deadline):
+                self._end()
+            await deferLater(self._reactor, self._period)
+
+    def _end(self) -> None:
+        self.leads = False
+        self.log.info("{identity} no longer leads {name}", identity=self._identity, name=self._name)
+        self._tell(self._on_stopped)
+
+    def _tell(self, function: Callable[[], Any]) -> None:
+        try:
+            function()
+        except Exception:
+            self.log.failure("what follows the election of {name} failed", name=self._name)
+
+    async def _try(self) -> bool:
+        """Whether this one holds the Lease now."""
+        try:
+            return await self._acquire()
+        except CancelledError:
+            raise
+        except (StatusError, ClientError) as problem:
+            self.log.info("{name}: {why}", name=self._name, why=getattr(problem, "message", "") or str(problem))
+            return False
+
+    async def _acquire(self) -> bool:
+        try:
+            self._lease = await self._leases.get(self._name)
+        except NotFound:
+            self._lease = None
+        spec = (self._lease or {}).get("spec") or {}
+        if self._lease is not None and spec != self._seen:
+            self._seen, self._seen_at = spec, self._reactor.seconds()
+        holder = spec.get("holderIdentity") or ""
+        free = not holder or self._reactor.seconds() - self._seen_at >= float(spec.get("leaseDurationSeconds") or 0)
+        if holder != self._identity and not free:
+            return False
+        await self._write({"holderIdentity": self._identity, "leaseDurationSeconds": int(self._duration)})
+        return True
+
+    async def _write(self, values: Object) -> None:
+        old = (self._lease or {}).get("spec") or {}
+        now = stamp_micros(self._now())
+        mine = old.get("holderIdentity") == self._identity
+        transitions = int(old.get("leaseTransitions") or 0)
+        spec = {
+            **values,
+            "acquireTime": old["acquireTime"] if mine and old.get("acquireTime") else now,
+            "renewTime": now,
+            "leaseTransitions": transitions if mine or self._lease is None else transitions + 1,
+        }
+        if self._lease is None:
+            metadata = {"name": self._name}
+            self._lease = await self._leases.create(
+                {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+            )
+        else:
+            self._lease = await self._leases.update({**self._lease, "spec": spec})
+        self._seen, self._seen_at = self._lease["spec"], self._reactor.seconds()

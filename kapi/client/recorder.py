@@ -1,0 +1,137 @@
+"""Events about objects, for people to read (upstream: client-go ``tools/record``).
+
+Recording never waits and never fails: events go out one after the other in the background, what is more than the queue
+holds is dropped and counted.  The same event again is a higher count of the first; an object's flood is thinned out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from kapi.client.dynamic import DynamicClient, ResourceInterface
+from kapi.client.errors import ClientError
+from kapi.client.limiter import TokenBucket
+from kapi.machinery.status import NotFound, StatusError
+from kapi.machinery.time import stamp
+
+Object = dict[str, Any]
+MAX_QUEUED = 1000  # events
+MAX_KNOWN = 4096  # events, and objects, that are remembered
+BURST, RATE = 25, 1 / 300.0  # events of one object
+MAX_MESSAGE = 1024  # characters
+
+
+class EventRecorder:
+    """``component`` is who reports.  ``dropped`` counts what did not go out."""
+
+    log = Logger()
+
+    def __init__(
+        self, client: DynamicClient, component: str, *, host: str = "", now: Callable[[], float] = time.time
+    ) -> None:
+        self._client, self._component, self._host, self._now = client, component, host, now
+        self._queue: deque[Object] = deque()
+        self._known: OrderedDict[tuple[str, ...], Object] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._events: ResourceInterface | None = None
+        self._running: Deferred[None] | None = None
+        self._sending = False
+        self._sequence = 0
+        self.dropped = 0
+
+    def event(self, obj: Object, kind: str, reason: str, message: str) -> None:
+        """``kind`` is Normal or Warning; ``reason`` one word in CamelCase."""
+        metadata = obj["metadata"]
+        reference = {
+            "apiVersion": obj["apiVersion"],
+            "kind": obj["kind"],
+            "name": metadata["name"],
+            "namespace": metadata.get("namespace"),
+            "uid": metadata.get("uid"),
+            "resourceVersion": metadata.get("resourceVersion"),
+        }
+        now = stamp(self._now())
+        self._sequence += 1
+        namespace = metadata.get("namespace") or "default"
+        name = f"{metadata['name']}.{int(self._now() * 1e6):x}{self._sequence:04x}"
+        made = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {key: value for key, value in reference.items() if value},
+            "type": kind,
+            "reason": reason,
+            "message": message[:MAX_MESSAGE],
+            "source": {"component": self._component, **({"host": self._host} if self._host else {})},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "reportingComponent": self._component,
+        }
+        if len(self._queue) >= MAX_QUEUED or not self._may(str(metadata.get("uid") or metadata["name"])):
+            self.dropped += 1
+            return
+        self._queue.append(made)
+        if not self._sending:
+            self._sending = True
+            self._running = Deferred.fromCoroutine(self._send_all())
+            self._running.addErrback(lambda failure: failure.trap(CancelledError))
+
+    def _may(self, uid: str) -> bool:
+        bucket = self._buckets.get(uid)
+        if bucket is None:
+            bucket = self._buckets[uid] = TokenBucket(self._client.session.reactor, RATE, BURST)
+            if len(self._buckets) > MAX_KNOWN:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(uid)
+        if bucket.reserve() > 0:
+            bucket.give_back()
+            return False
+        return True
+
+    def stop(self) -> None:
+        """What has not gone out is dropped."""
+        self.dropped += len(self._queue)
+        self._queue.clear()
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _send_all(self) -> None:
+        try:
+            while self._queue:
+                event = self._queue.popleft()
+                try:
+                    await self._send(event)
+                except (StatusError, ClientError) as problem:
+                    self.dropped += 1
+                    self.log.info("an event was not recorded: {why}", why=str(problem))
+        finally:
+            self._sending = False
+
+    async def _send(self, event: Object) -> None:
+        if self._events is None:
+            self._events = await self._client.resource("events.v1.")
+        events = self._events.namespace(event["metadata"]["namespace"])
+        involved = event["involvedObject"]
+        key = tuple(str(involved.get(part)) for part in ("kind", "namespace", "name", "uid")) + (
+            event["type"], event["reason"], event["message"],
+        )  # fmt: skip
+        known = self._known.get(key)
+        if known is not None:
+            count = known["count"] + 1
+            try:
+                change = {"count": count, "lastTimestamp": event["lastTimestamp"]}
+                self._known[key] = await events.patch(known["metadata"]["name"], change, "strategic")
+                return
+            except NotFound:
+                pass  # it has expired
+        self._known[key] = await events.create(event)
+        self._known.move_to_end(key)
+        if len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)

@@ -1,0 +1,150 @@
+"""Follows a resource: all that is there, then every change, for ever (upstream: client-go ``tools/cache/reflector.go``).
+
+What is there comes as the initial events of a watch (KEP-3157), or as a list where the server knows no such watch.  A watch
+that ends is opened again where it ended; one whose revision has expired begins anew; what fails is tried again, later each
+time, and at most every half minute.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.client.dynamic import ResourceInterface
+from kapi.client.errors import ClientError, Gone
+from kapi.client.watching import Watch
+from kapi.machinery.status import BadRequest, Expired, Invalid, StatusError
+
+Object = dict[str, Any]
+FIRST_WAIT, LONGEST_WAIT = 0.8, 30.0  # seconds; each is lengthened by up to itself
+HEALTHY = 120.0  # seconds without a failure, after which the next is the first again
+MIN_WATCH = 300  # seconds that a watch lasts at least, and at most twice that
+_END = "k8s.io/initial-events-end"
+
+
+class Sink(Protocol):
+    """Where the objects go."""
+
+    def replace(self, objects: list[Object]) -> None:
+        """These are all."""
+        ...
+
+    def change(self, kind: str, obj: Object) -> None:
+        """``kind`` is ADDED, MODIFIED or DELETED."""
+        ...
+
+
+class Reflector:
+    """``start()`` once, ``stop()`` once.  ``revision`` is how far it has come."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        resource: ResourceInterface,
+        sink: Sink,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._resource, self._sink, self._jitter = resource, sink, jitter
+        self._selection: dict[str, Any] = {"label_selector": label_selector, "field_selector": field_selector}
+        self._reactor = resource.session.reactor
+        self._initial_events = True  # until the server says that it does not know them
+        self._running: Deferred[None] | None = None
+        self._wait, self._failed_at = 0.0, 0.0
+        self.revision = ""
+
+    def start(self) -> None:
+        if self._running is None:
+            self._running = Deferred.fromCoroutine(self._run())
+            self._running.addErrback(self._ended)
+
+    def _ended(self, failure: Any) -> None:
+        if not failure.check(CancelledError):
+            self.log.failure("following {resource} has ended", failure, resource=self._resource.resource.name)
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not self.revision:
+                    await self._begin()
+                else:
+                    await self._follow(await self._open())
+            except CancelledError:
+                raise
+            except (Expired, Gone):
+                self.revision = ""  # the next round lists; soon, the server is there
+                await self._pause("the revision has expired", quietly=True)
+            except (StatusError, ClientError) as problem:
+                await self._pause(getattr(problem, "message", "") or str(problem))
+            except Exception:
+                self.log.failure("following {resource}", resource=self._resource.resource.name)
+                await self._pause("")
+
+    async def _pause(self, why: str, quietly: bool = False) -> None:
+        now = self._reactor.seconds()
+        self._wait = (
+            FIRST_WAIT if now - self._failed_at > HEALTHY else min(LONGEST_WAIT, max(FIRST_WAIT, self._wait * 2))
+        )
+        self._failed_at = now
+        if why and not quietly:
+            self.log.info("following {resource}: {why}", resource=self._resource.resource.name, why=why)
+        await deferLater(self._reactor, self._wait * (1 + self._jitter()))
+
+    def _timeout(self) -> int:
+        return int(MIN_WATCH * (1 + self._jitter()))
+
+    async def _open(self) -> Watch:
+        return await self._resource.watch(resource_version=self.revision, timeout=self._timeout(), **self._selection)
+
+    async def _begin(self) -> None:
+        if self._initial_events:
+            try:
+                watch = await self._resource.watch(initial_events=True, timeout=self._timeout(), **self._selection)
+            except (BadRequest, Invalid):
+                self._initial_events = False
+            else:
+                await self._follow(watch, [])
+                return
+        page = await self._resource.list(resource_version="0", **self._selection)
+        objects = typed_items(page)
+        self._sink.replace(objects)
+        self.revision = page["metadata"]["resourceVersion"]
+
+    async def _follow(self, watch: Watch, initial: list[Object] | None = None) -> None:
+        """``initial`` collects what there is, until the bookmark that ends it."""
+        try:
+            async for kind, obj in watch:
+                metadata = obj["metadata"]
+                if kind == "BOOKMARK":
+                    if initial is not None and _END in (metadata.get("annotations") or ()):
+                        self._sink.replace(initial)
+                        initial = None
+                elif initial is not None:
+                    initial.append(obj)
+                    continue
+                else:
+                    self._sink.change(kind, obj)
+                if initial is None:
+                    self.revision = metadata["resourceVersion"]
+        finally:
+            watch.close()
+
+
+def typed_items(page: Object) -> list[Object]:
+    """The items, with what the list says of them."""
+    kind, version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion", "")
+    return [
+        item if "kind" in item else {"apiVersion": version, "kind": kind, **item} for item in page.get("items") or ()
+    ]

@@ -1,0 +1,160 @@
+"""The interface of the in-process controllers, over the wire: what is written for ``kapi.client.interface`` runs on any cluster.
+
+Reads come from informers, one for each resource that somebody watches or lists from; writes are requests.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from kapi.client.discovery import APIResource
+from kapi.client.dynamic import DynamicClient, ResourceInterface
+from kapi.client.errors import NoMatch
+from kapi.client.informer import SharedInformer
+from kapi.client.mapper import preferred
+from kapi.client.reflector import typed_items
+
+Object = dict[str, Any]
+EventHandler = Callable[[str, Object, "Object | None"], None]
+
+
+class RemoteClient:
+    """A ``kapi.client.interface.Client``.  ``await RemoteClient.connected(client)`` makes one; ``stop`` ends its informers."""
+
+    def __init__(self, client: DynamicClient, known: builtins.list[APIResource]) -> None:
+        self._client = client
+        self._known = {(one.group, one.name): one for one in known}
+        self._resources: dict[tuple[str, str], RemoteResource] = {}
+
+    @classmethod
+    async def connected(cls, client: DynamicClient) -> RemoteClient:
+        """With the resources that the server has now."""
+        return cls(client, list(preferred(await client.mapper.discovered())))
+
+    def resource(self, group: str, plural: str) -> RemoteResource:
+        """Raises NoMatch."""
+        found = self._resources.get((group, plural))
+        if found is None:
+            mapping = self._known.get((group, plural))
+            if mapping is None:
+                raise NoMatch(f'the server doesn\'t have a resource type "{plural}" in group "{group}"')
+            found = self._resources[group, plural] = RemoteResource(self._client.of(mapping))
+        return found
+
+    def resources(self) -> builtins.list[tuple[str, str, bool]]:
+        """What can be listed and deleted."""
+        return [
+            (one.group, one.name, one.namespaced)
+            for one in self._known.values()
+            if {"list", "watch", "delete"} <= set(one.verbs)
+        ]
+
+    async def synced(self) -> None:
+        """Until all informers that are there have what was there."""
+        for one in list(self._resources.values()):
+            await one.informer.synced()
+
+    def stop(self) -> None:
+        for one in self._resources.values():
+            one.stop()
+
+
+class RemoteLister:
+    """What the informer has.  Objects are shared."""
+
+    def __init__(self, informer: SharedInformer) -> None:
+        self._informer = informer
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._informer.store.get(f"{namespace}/{name}" if namespace else name)
+
+    def list(self, namespace: str = "") -> builtins.list[Object]:
+        store = self._informer.store
+        return store.by_index("namespace", namespace) if namespace else store.list()
+
+
+class RemoteResource:
+    """A ``kapi.client.interface.ResourceClient``."""
+
+    def __init__(self, resource: ResourceInterface) -> None:
+        self._resource = resource
+        self._informer: SharedInformer | None = None
+
+    @property
+    def informer(self) -> SharedInformer:
+        """Started when it is first asked for."""
+        if self._informer is None:
+            self._informer = SharedInformer(self._resource)
+            self._informer.start()
+        return self._informer
+
+    @property
+    def lister(self) -> RemoteLister:
+        return RemoteLister(self.informer)
+
+    def _typed(self, obj: Object) -> Object:
+        """In the process the resource says what an object is; on the wire the object does."""
+        mapping = self._resource.resource
+        return {"apiVersion": mapping.group_version, "kind": mapping.kind, **obj}
+
+    def stop(self) -> None:
+        if self._informer is not None:
+            self._informer.stop()
+
+    async def get(self, name: str, namespace: str = "") -> Object:
+        return await self._resource.namespace(namespace).get(name)
+
+    async def list(self, namespace: str = "") -> builtins.list[Object]:
+        return (await self.list_at(namespace))[0]
+
+    async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
+        page = await self._resource.namespace(namespace).list()
+        return typed_items(page), int(page["metadata"]["resourceVersion"])
+
+    async def create(self, obj: Object, namespace: str = "") -> Object:
+        return await self._resource.namespace(namespace).create(self._typed(obj))
+
+    async def update(
+        self, obj: Object, namespace: str = "", subresource: str = "", *, counted: int | None = None
+    ) -> Object:
+        """``counted`` is for accounts in the server's own store, and has no meaning on the wire."""
+        return await self._resource.namespace(namespace).update(self._typed(obj), subresource)
+
+    async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
+        return await self._resource.namespace(namespace).patch(name, patch, "merge", subresource)
+
+    async def apply(self, name: str, declared: Object, namespace: str = "", subresource: str = "") -> Object:
+        resource = self._resource.namespace(namespace)
+        return await resource.apply(
+            name, self._typed(declared), manager="kapi-client", force=True, subresource=subresource
+        )
+
+    async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None:
+        await self._resource.namespace(namespace).delete(name, options)
+
+    async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None:
+        await self._resource.namespace(namespace).delete_collection(options)
+
+    def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
+        """The server keeps those to itself."""
+        return []
+
+    def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
+        """Of all objects, or those of ``namespace`` and ``name``."""
+
+        def meant(obj: Object) -> bool:
+            metadata = obj["metadata"]
+            return (not namespace or metadata.get("namespace") == namespace) and (not name or metadata["name"] == name)
+
+        def call(kind: str, obj: Object, previous: Object | None) -> None:
+            if meant(obj):
+                handler(kind, obj, previous)
+
+        registered = self.informer.add_handler(
+            on_add=lambda obj: call("ADDED", obj, None),
+            on_update=lambda old, new: call("MODIFIED", new, old),
+            on_delete=lambda obj: call("DELETED", obj, obj),
+        )
+        return registered.remove

@@ -1,0 +1,61 @@
+"""Leader election by a Lease: one leads, another follows when it must, and nobody leads without renewing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import TestCase
+
+from kapi.client.leaderelection import LeaderElector
+from kapi.testing.client import MemoryTransport, memory_client
+from kapi.testing.memory_api import MemoryAPI
+
+
+class LeaderElectionCase(TestCase):
+    async def setUp(self) -> None:
+        self.api = await MemoryAPI.started()
+        client = memory_client(self.api)
+        namespaces = await client.resource("ns")
+        await namespaces.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
+        self.log: list[str] = []
+        self.transports: dict[str, MemoryTransport] = {}
+
+    async def candidate(self, name: str) -> LeaderElector:
+        transport = self.transports[name] = MemoryTransport(self.api)
+        leases = (await memory_client(self.api, transport).resource("leases")).namespace("n")
+        elector = LeaderElector(
+            leases, "lock", name, now=self.api.clock.seconds,
+            on_started=lambda: self.log.append(f"{name} leads"), on_stopped=lambda: self.log.append(f"{name} ends"),
+        )  # fmt: skip
+        elector.start()
+        self.addCleanup(elector.stop)
+        return elector
+
+    def pass_time(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.api.turn(1.0)
+
+    async def test_one_leads_and_a_lease_that_is_given_back_is_taken(self) -> None:
+        first, second = await self.candidate("a"), await self.candidate("b")
+        self.pass_time(60)
+        self.assertEqual(self.log, ["a leads"])
+        self.assertEqual((first.leads, second.leads, second.leader), (True, False, "a"))
+        await first.stop()
+        self.pass_time(4)
+        self.assertEqual(self.log, ["a leads", "a ends", "b leads"])
+
+    async def test_a_leader_that_is_cut_off_ends_before_another_begins(self) -> None:
+        await self.candidate("a")
+        await self.candidate("b")
+        self.pass_time(10)
+        self.transports["a"].down = True
+        self.pass_time(60)
+        self.assertEqual(self.log, ["a leads", "a ends", "b leads"])
+        self.transports["a"].down = False
+        self.pass_time(60)
+        self.assertEqual(self.log[3:], [])
+
+    async def test_times_that_make_no_sense(self) -> None:
+        leases: Any = (await memory_client(self.api).resource("leases")).namespace("n")
+        with self.assertRaises(ValueError):
+            LeaderElector(leases, "l", "a", on_started=int, on_stopped=int, renew_deadline=20)
