@@ -24,6 +24,8 @@ from kapi.flowcontrol.shares import Flow
 
 log = Logger()
 
+_SMALL_READS = 2 * READS  # records read in one turn when they are not full
+_LOOKS = 16  # reads of a connection of which one looks for more in vain
 _LINGER = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
 #: what Go's server tells a client that speaks HTTP without TLS
 _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -66,6 +68,7 @@ class TLSConnection(TLSWriting, tcp.Server):
     _awaits_turn = False  # there is something to read, and it is not this connection's turn: the socket is not watched
     _awaited_write: _Write | None = None  # the same for writing
     _multiplexed = False
+    _unsure = 0  # reads after which it is looked for more again: the last look was in vain
     _reading = False
     _closing: Any = None  # the timer that ends the wait for the client's end
 
@@ -142,25 +145,36 @@ class TLSConnection(TLSWriting, tcp.Server):
             self.reactor.addReader(self)
 
     def _may_go_on(self) -> bool:
-        """Whether it is worth looking for more than is known to be there: of a connection with several requests at once."""
+        """Whether it is worth looking for more than is known to be there: of a connection with several requests at once.
+
+        Clients write each request by itself; those that are read together are answered together.
+        """
+        if not self._multiplexed:
+            return False
         rounds = self.rounds
-        return rounds is not None and self._multiplexed and rounds.shared() and not rounds.over()
+        if rounds is not None and rounds.shared():
+            return not rounds.over()
+        self._unsure = max(0, self._unsure - 1)
+        return not self._unsure
 
     def _read(self) -> Any:
         tls = self._tlsConnection
+        count = 0
         try:
             if not self._established:
                 tls.do_handshake()
                 self._established = True
                 self._multiplexed = self.negotiatedProtocol == b"h2"
                 return None
-            for _ in range(READS):
+            for count in range(_SMALL_READS):
                 data = tls.recv(RECORD)
                 self.protocol.dataReceived(data)
                 # a record is never read in part: nothing is left in OpenSSL
-                if not self._reading or (len(data) < RECORD and not self._may_go_on()):
+                if not self._reading or (count + 1 >= READS if len(data) >= RECORD else not self._may_go_on()):
                     break
         except SSL.WantReadError:
+            if count == 1:
+                self._unsure = _LOOKS
             return None
         except SSL.WantWriteError:
             self._read_wants_write = True

@@ -117,6 +117,34 @@ class Answers(ChannelCase):
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
 
+class Reading(ChannelCase):
+    async def test_requests_that_were_written_one_by_one_are_read_together(self) -> None:
+        self.serve(lambda ctx: Response(200, b"{}"))
+        client = await self.client2()
+        await self.status(client, client.begin("GET", MAPS))
+        transport = await self.transport()
+        reads: list[None] = []
+        read = transport.doRead
+        self.patch(transport, "doRead", lambda: (reads.append(None), read())[1])
+        for _ in range(3):
+            streams = [client.begin("GET", MAPS) for _ in range(12)]  # the server's turn comes when all are sent
+            for stream in streams:
+                await client.until(h2.events.StreamEnded, stream)
+        self.assertLess(len(reads), 20, "of 36")
+
+    async def test_where_one_comes_at_a_time_it_is_seldom_looked_for_more(self) -> None:
+        self.serve(lambda ctx: Response(200, b"{}"))
+        client = await self.client2()
+        transport = await self.transport()
+        looks: list[int] = []
+        may_go_on = transport._may_go_on
+        self.patch(transport, "_may_go_on", lambda: (looks.append(may_go_on()), looks[-1])[1])
+        for _ in range(40):
+            await client.until(h2.events.StreamEnded, client.begin("GET", MAPS))
+        self.assertGreaterEqual(len(looks), 40)
+        self.assertLess(sum(looks), 12)
+
+
 class Bodies(ChannelCase):
     async def test_a_large_body_finds_the_windows_open(self) -> None:
         """Three times as large as the windows."""
