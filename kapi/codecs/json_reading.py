@@ -15,6 +15,8 @@ from typing import Any
 
 import orjson
 
+from kapi.codecs import json_steps
+from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint, steps
 
 _LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
@@ -162,13 +164,22 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Any]]], Any], **hooks
     text = data.decode("utf-8", "kapi.replace_bytes")
     checkpoint()
     try:
-        tree = json.loads(text, parse_constant=_no_constant, **hooks)
+        tree = _scan(text, parse_constant=_no_constant, **hooks)
         checkpoint()
         return _without_surrogates(tree, mapping)
     except (json.JSONDecodeError, _ConstantError) as error:
         raise JSONError(_explain(text, error)) from None
     except RecursionError:
         raise JSONError("exceeded max depth") from None
+
+
+def _scan(text: str, **hooks: Any) -> Any:
+    if checkpoints.running is None or len(text) < json_steps.LARGE:
+        return json.loads(text, **hooks)
+    try:
+        return json.loads(text, cls=json_steps.SteppingDecoder, **hooks)
+    except RecursionError:  # it goes less deep
+        return json.loads(text, **hooks)
 
 
 def _exact_integer(text: str) -> int | Literal:

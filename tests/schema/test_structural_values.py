@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import functools
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from kapi.cel import TimeExceeded
+from kapi.machinery.field import Path
+from kapi.schema.structural import patterns
+from kapi.schema.structural.listtypes import list_errors
+from kapi.schema.structural.patterns import MAX_PATTERN, pattern_error
 from kapi.schema.structural.values import value_errors
 from tests.growth.counting import stretches
 
@@ -112,3 +117,32 @@ def test_a_default_for_int_or_string_may_be_of_any_type() -> None:
     schema = {"x-kubernetes-int-or-string": True}
     assert value_errors(True, schema) != []
     assert value_errors(True, schema, either=False) == []
+
+
+def test_a_pattern_that_is_too_long_is_not_compiled() -> None:
+    too_large = "error parsing regexp: pattern too large - compile failed"
+    assert pattern_error("(a|b)*" * 480_000) == too_large  # as RE2 says of it
+    assert pattern_error("(a|b)*" * 40_000) == ""
+    with patch.object(patterns, "_OPTIONS", None):  # nobody is asked
+        assert pattern_error("a" * (MAX_PATTERN + 1)) == too_large
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"x-kubernetes-list-type": "set"},
+        {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
+        {"uniqueItems": True},
+        {"items": {"enum": [f"v{number}" for number in range(20)]}},
+    ],
+    ids=["set", "map", "unique", "enum"],
+)
+def test_others_may_work_while_lists_are_judged(schema: Object) -> None:
+    for value in ([{"k": str(number)} for number in range(500)], [{"k": ""}] * 500):
+
+        def work(value: list[Any] = value) -> None:
+            list_errors(Path("spec"), schema, value)
+            value_errors(value, {"type": "array", **schema}, old=[*value])
+
+        found = stretches(work)
+        assert found.longest < 2000, found.where

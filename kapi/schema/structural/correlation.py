@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.schema.structural.structure import Schema
 
 #: there is no old value here
@@ -18,13 +19,13 @@ def same(one: Any, other: Any) -> bool:
         return (
             isinstance(other, dict)
             and len(one) == len(other)
-            and all(k in other and same(v, other[k]) for k, v in one.items())
+            and all(k in other and same(v, other[k]) for k, v in steps(one.items()))
         )
     if isinstance(one, list):
         return (
             isinstance(other, list)
             and len(one) == len(other)
-            and all(same(a, b) for a, b in zip(one, other, strict=False))
+            and all(same(a, b) for a, b in steps(zip(one, other, strict=False)))
         )
     return bool(one == other) and isinstance(one, str) is isinstance(other, str)
 
@@ -32,9 +33,9 @@ def same(one: Any, other: Any) -> bool:
 def identity(value: Any) -> Any:
     """What two JSON values have in common exactly if they are the same."""
     if isinstance(value, dict):
-        return (dict, frozenset((name, identity(item)) for name, item in value.items()))
+        return (dict, frozenset((name, identity(item)) for name, item in steps(value.items())))
     if isinstance(value, list):
-        return (list, tuple(map(identity, value)))
+        return (list, tuple(map(identity, steps(value))))
     return (bool, value) if isinstance(value, bool) else value
 
 
@@ -57,7 +58,7 @@ def old_items(old: Any, schema: Schema) -> dict[tuple[Any, ...], Any]:
     if schema.get("x-kubernetes-list-type") != "map" or not names or not isinstance(old, list):
         return {}
     found: dict[tuple[Any, ...], Any] = {}
-    for item in old:
+    for item in steps(old):
         key = _key(item, names, schema)
         if key is not None:
             found.setdefault(key, item)

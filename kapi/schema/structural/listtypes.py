@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, invalid
 from kapi.schema.structural.structure import Schema, additional
 
@@ -24,7 +25,7 @@ def _walk(path: Path, schema: Schema, value: Any, errors: list[FieldError]) -> N
     if isinstance(value, dict):
         extra = additional(schema)
         properties = schema.get("properties") or {}
-        for name, item in value.items():
+        for name, item in steps(value.items()):
             if item.__class__ not in (dict, list):
                 continue
             if extra is not None:
@@ -34,12 +35,12 @@ def _walk(path: Path, schema: Schema, value: Any, errors: list[FieldError]) -> N
     elif isinstance(value, list):
         kind = schema.get("x-kubernetes-list-type")
         if kind == "set":
-            errors.extend(duplicate(path.index(index), value[index]) for index in repeated(value))
+            errors.extend(duplicate(path.index(index), value[index]) for index in steps(repeated(value)))
         elif kind == "map":
             _keyed(path, schema, value, errors)
         items = schema.get("items")
         if isinstance(items, dict):
-            for index, item in enumerate(value):
+            for index, item in enumerate(steps(value)):
                 if item.__class__ in (dict, list):
                     _walk(path.index(index), items, item, errors)
 
@@ -48,7 +49,7 @@ def repeated(values: list[Any]) -> list[int]:
     """The index of the second of each group of equal values."""
     seen: dict[Any, int] = {}
     found: list[int] = []
-    for index, value in enumerate(values):
+    for index, value in enumerate(steps(values)):
         key: Any
         if isinstance(value, (dict, list)):
             key = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
@@ -62,10 +63,10 @@ def repeated(values: list[Any]) -> list[int]:
 
 
 def _keyed(path: Path, schema: Schema, value: list[Any], errors: list[FieldError]) -> None:
-    for index, item in enumerate(value):
+    for index, item in enumerate(steps(value)):
         if item is not None and not isinstance(item, dict):
             errors.append(invalid(path.index(index), item, "must be an object for an array of list-type map"))
             return
     names = schema.get("x-kubernetes-list-map-keys") or []
-    keys = [{name: item[name] for name in names if name in item} if item else {} for item in value]
-    errors.extend(duplicate(path.index(index), keys[index]) for index in repeated(keys))
+    keys = [{name: item[name] for name in names if name in item} if item else {} for item in steps(value)]
+    errors.extend(duplicate(path.index(index), keys[index]) for index in steps(repeated(keys)))

@@ -9,12 +9,18 @@ import re2
 from kapi.machinery.memo import remember
 from kapi.machinery.regexps import parse_error
 
+MAX_PATTERN = (
+    256 * 1024
+)  # characters: compiling takes 0.2 ms for each 1,000, in one piece, and fails for most that are longer
+_TOO_LARGE = "error parsing regexp: pattern too large - compile failed"
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 
 
 @remember(4096)
 def _compiled(pattern: str) -> Any:
+    if len(pattern) > MAX_PATTERN:
+        return _TOO_LARGE
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,7 +81,12 @@ class Place:
 
 
 def compact(tree: Any) -> bytes:
-    return json.dumps(tree, separators=(",", ":")).encode()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10 * limit)  # some are deep on purpose
+    try:
+        return json.dumps(tree, separators=(",", ":")).encode()
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def many(entry: Callable[[int], Any], size: int = SIZE) -> list[Any]:
