@@ -40,6 +40,7 @@ from kapi.server.lifecycle import Hooks
 from kapi.server.metrics_shape import Shape
 from kapi.server.pki import Files
 from kapi.server.routes import below, install_health, install_index, install_metrics, install_version
+from kapi.server.settled import Settled
 from kapi.server.slices import Slices
 from kapi.server.slis import install_slis
 from kapi.server.zpages import install_flagz, install_statusz
@@ -155,6 +156,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     made.auditor = auditor(options, reactor, made)
     flow = flow_control(options, reactor, made, core)
     install_routes(made, store, reactor, options)
+    Settled(made.caches, made.requests, reactor).install(core)
     chain = filters(options, reactor, made, identity, policy.authorizer, flow)
     made.chain = FilterChain(chain, _handler(made))
     return made

@@ -15,6 +15,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from kapi.client.work import register
 from kapi.machinery.status import Conflict, StatusError
 
 FIRST_RETRY, LONGEST_RETRY = 0.05, 60.0  # seconds
@@ -53,6 +54,7 @@ class WorkQueue(Generic[Key]):
         self._retries = _Bucket(RETRY_RATE, RETRY_BURST)
         self._woken = False
         self._stopped = False
+        register(reactor, self)
 
     def add(self, key: Key) -> None:
         if self._stopped or key in self._waiting:
@@ -91,6 +93,13 @@ class WorkQueue(Generic[Key]):
     def idle(self) -> bool:
         """Nothing runs or waits to run at once."""
         return not self._ready and not self._running
+
+    def busy(self, within: float) -> bool:
+        """See ``kapi.client.work``."""
+        if not self.idle:
+            return True
+        until = self._reactor.seconds() + within
+        return any(call.active() and call.getTime() <= until for call in self._later.values())
 
     def _due(self, key: Key) -> None:
         self._later.pop(key, None)

@@ -169,6 +169,14 @@ class Cluster:
                 raise TimeoutError(why)
             time.sleep(0.02)
 
+    def settled(self, revision: int = 0, seconds: float = 30.0) -> int:
+        """Waits until nothing is left to be done: watches have been sent everything, controllers have no work.
+
+        Answers the revision of that moment.  Raises RequestError, which says what goes on, after so many seconds (50 at most).
+        """
+        answer = self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")
+        return int(answer["revision"])
+
     # -- for reports
 
     def requests(self) -> list[Object]:

@@ -96,6 +96,11 @@ class Cache:
         return len(self._groups)
 
     @property
+    def watches_behind(self) -> int:
+        """How many of them have not been told of everything yet."""
+        return sum(1 for watch in self._groups.all() if watch.behind)
+
+    @property
     def history(self) -> int:
         """How many changes watches and lists can go back."""
         return len(self._history)

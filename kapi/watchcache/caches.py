@@ -297,6 +297,13 @@ class Caches:
         name = str(cache.resource)
         return Reload(self._reactor, name, self._call, lambda: self.store.scan(prefix), reached, prepared, load)
 
+    def behind(self) -> str:
+        """Who has not been told of everything yet; "" when all have."""
+        watches = sum(cache.watches_behind for cache in self._caches.values())
+        if watches:
+            return f"{watches} watches have not been sent everything"
+        return "changes are being handed out" if self._flush_scheduled or self._noted else ""
+
     def failing(self) -> str:
         """The resources that are being loaded again after a fault: a health check."""
         names = sorted(str(cache.resource) for cache in self._caches.values() if cache.reload.running)

@@ -19,6 +19,9 @@ Matches = Callable[[Entry], bool]
 class Watcher(Protocol):
     """A watch, as a group knows it."""
 
+    @property
+    def behind(self) -> bool: ...
+
     def deliver(self, batch: Batch) -> None: ...
 
     def end(self, error: Exception | None) -> None: ...

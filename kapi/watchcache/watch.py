@@ -90,6 +90,11 @@ class Watch:
         if backlog is not None:
             self._schedule()
 
+    @property
+    def behind(self) -> bool:
+        """Whether something of what has happened was not handed over yet."""
+        return self._queue is not None or bool(self._group.pending)
+
     def pause(self) -> None:
         """The client is slow (``pauseProducing``): events queue up, to a bound."""
         self._paused = True

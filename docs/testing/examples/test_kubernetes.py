@@ -9,6 +9,5 @@ def test_dependents_go_with_their_owner(kapi):
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
     core.create_namespaced_config_map(kapi.namespace, {"metadata": {"name": "child", "ownerReferences": [reference]}})
     core.delete_namespaced_config_map("owner", kapi.namespace)
-    kapi.wait(
-        lambda: "child" not in [item.metadata.name for item in core.list_namespaced_config_map(kapi.namespace).items]
-    )
+    kapi.settled()
+    assert "child" not in [item.metadata.name for item in core.list_namespaced_config_map(kapi.namespace).items]

@@ -12,6 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred, FirstError, execute
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from kapi.client.work import register
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.core_events import CoreEvent, CoreEventRecorder
 from kapi.controllers.garbagecollector import reconcile
@@ -74,6 +75,7 @@ class GarbageCollector:
         self._unresolved: set[str] = set()  # nodes with something whose kind nobody serves
         self._retry: Any = None
         self._stopped = False
+        register(reactor, self)
         self._monitors: Monitors | None = None
         if places.remotes is not None:
             self._monitors = Monitors(places.remotes, reactor, self.observe, self.forget)
@@ -102,6 +104,10 @@ class GarbageCollector:
     def idle(self) -> bool:
         """Everything seen so far has been dealt with."""
         return self._reading is None and self._queue.idle
+
+    def busy(self, within: float) -> bool:
+        """What is in the queue is its own affair."""
+        return self._reading is not None and not self._stopped
 
     # -- the stream
 

@@ -1,0 +1,89 @@
+"""``GET /kapi/settled``: answers when nothing is left to be done, so that tests need not sleep.
+
+That is: the caches have seen the revision that is asked for, every watch has been sent what it selects, no other request is being
+answered, and the controllers in the process have nothing to do now or within a second.  Work that comes later by its time
+(the resync of a quota, the end of a Job's life) and what goes on failing is not waited for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from twisted.internet.task import deferLater
+
+from kapi.client import work
+from kapi.filters.shutdown import RequestWaitGroup
+from kapi.machinery import status
+from kapi.machinery.duration import parse_duration
+from kapi.machinery.field import quote
+from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.generic import GenericServer
+from kapi.watchcache.caches import Caches
+
+PATH = "/kapi/settled"
+DEFAULT_TIMEOUT, MAX_TIMEOUT = 10.0, 50.0  # seconds
+WITHIN = 1.1  # seconds: a namespace that goes is emptied after one
+_MARGIN = 0.1  # seconds before the request's own deadline, which would not say what goes on
+_EVERY = 0.01  # seconds between two looks
+
+
+class Settled:
+    """``requests`` counts what is being answered."""
+
+    def __init__(self, caches: Caches, requests: RequestWaitGroup, reactor: Any) -> None:
+        self._caches = caches
+        self._requests = requests
+        self._reactor = reactor
+        self._waiting = 0  # requests to this very path
+
+    def install(self, server: GenericServer) -> None:
+        server.route(PATH, self.handle, methods=("GET",), listed=False)
+
+    async def handle(self, ctx: RequestContext) -> Response:
+        """Raises BadRequest, and Timeout, which says what is not settled."""
+        revision = _revision(ctx)
+        end = self._reactor.seconds() + min(_seconds(ctx), MAX_TIMEOUT) - _MARGIN
+        self._waiting += 1
+        try:
+            waiting = self._caches.wait_fresh()
+            if waiting is not None:
+                await waiting
+            quiet = False
+            while True:
+                why = self.unsettled(revision)
+                if not why and quiet:  # nor has the turn in between brought anything
+                    return Response(200, orjson.dumps({"revision": self._caches.revision}))
+                quiet = not why
+                if why and self._reactor.seconds() >= end:
+                    raise status.timeout(f"not settled: {why}")
+                await deferLater(self._reactor, 0 if quiet else _EVERY)
+        finally:
+            self._waiting -= 1
+
+    def unsettled(self, revision: int) -> str:
+        """What is left to be done; "" for nothing."""
+        if self._caches.revision < revision:
+            return f"revision {self._caches.revision} is older than {revision}"
+        others = self._requests.count - self._waiting
+        if others > 0:
+            return f"{others} requests are being answered"
+        if work.busy(self._reactor, WITHIN):
+            return "controllers are busy"
+        return self._caches.behind()
+
+
+def _revision(ctx: RequestContext) -> int:
+    text = ctx.first("revision") or "0"
+    try:
+        return parse_uint(text)
+    except NumberError as error:
+        raise status.bad_request(f"revision: {quote(text)}: {error}") from None
+
+
+def _seconds(ctx: RequestContext) -> float:
+    """The filter of deadlines has refused what is no duration."""
+    asked = parse_duration(ctx.first("timeout") or "0")
+    return asked if asked > 0 else DEFAULT_TIMEOUT
