@@ -4,11 +4,15 @@
     python -m tests.bench                       # starts kapi in a directory of its own
 
 Several servers: run once per server with --json, then --compare a.json b.json --svg plot.svg.
+
+Two of them at once, in alternating runs: --pair ONE OTHER, each https://HOST:PORT,TOKEN[,CA file[,PID...]] or the directory of a
+checkout of kapi, which is started.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import subprocess
@@ -24,6 +28,7 @@ from tests.bench.definitions import Definitions
 from tests.bench.fairness import fairness
 from tests.bench.http2_cases import http2
 from tests.bench.load import Connection, Target
+from tests.bench.pair import compare as compare_pair
 from tests.bench.shares import shares
 from tests.bench.stalls import stalls
 
@@ -33,7 +38,8 @@ _TOKEN = "bench-token"
 class OwnServer:
     """A kapi started for the measurement."""
 
-    def __init__(self, directory: Path, flags: list[str]) -> None:
+    def __init__(self, directory: Path, flags: list[str], checkout: str = ".") -> None:
+        self.checkout = checkout
         self.directory = directory
         self.tokens = directory / "tokens.csv"
         self.tokens.write_text(f"{_TOKEN},bench,bench,system:masters\n")
@@ -47,7 +53,7 @@ class OwnServer:
             sys.executable, "-m", "kapi", f"--data-dir={self.directory / 'data'}", "--bind-address=127.0.0.1",
             "--secure-port=0", f"--token-auth-file={self.tokens}", *self.flags,
         ]  # fmt: skip
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=self.checkout)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if "serving at" not in line:
@@ -93,14 +99,17 @@ def main() -> None:
         help="more: custom, crds, fairness, http2, stalls, webhooks",
     )
     parser.add_argument(
-        "--case", default="", help="stalls: only cases whose names contain one of these, comma-separated"
+        "--case", default="", help="stalls, pair: only cases whose names contain one of these, comma-separated"
     )
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--json")
     parser.add_argument("--svg")
     parser.add_argument("--compare", nargs="*", help="JSON files of earlier runs to show instead of measuring")
+    parser.add_argument("--pair", nargs=2, metavar=("ONE", "OTHER"), help="two servers or checkouts, see above")
     options = parser.parse_args()
-    if options.compare:
+    if options.pair:
+        results = {"pair": pair(options)}
+    elif options.compare:
         results = {}
         for path in options.compare:
             for name, rows in json.loads(Path(path).read_text()).items():
@@ -174,6 +183,27 @@ def measure(options: argparse.Namespace) -> list[Row]:
         for one_group in (False, True):
             definitions(options, bench, one_group)
     return bench.rows
+
+
+def pair(options: argparse.Namespace) -> list[Row]:
+    """The first one's figures as a share of the second's."""
+    with contextlib.ExitStack() as stack:
+        benches = []
+        for spec in options.pair:
+            if spec.startswith("https://"):
+                url, token, *rest = spec.split(",")
+                target = Target(url, token, rest[0] if rest else "", tuple(int(pid) for pid in rest[1:]))
+            else:
+                scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kapi-bench-")))
+                own = OwnServer(scratch, options.flag, spec)
+                target, _ = own.start()
+                stack.callback(own.stop)
+            bench = Bench(target, seconds=options.seconds, runs=options.runs, pods=options.pods, say=print)
+            bench.prepare()
+            stack.callback(bench.clean)
+            benches.append(bench)
+        names = [Path(spec).name if "://" not in spec else spec.split(",")[0] for spec in options.pair]
+        return compare_pair(*benches, (names[0], names[1]), options.case)
 
 
 def definitions(options: argparse.Namespace, bench: Bench, one_group: bool) -> None:

@@ -247,7 +247,7 @@ class Bench:
             for connection in busy:
                 connection.send(self.target.request("POST", f"{self.base}/pods", pod(self.number())))
             for connection in busy:
-                _finish(connection)
+                assert connection.receive()[0] == 201
         for connection in connections:
             connection.close()
 
@@ -282,17 +282,6 @@ class Bench:
         )
         note = f"{found['cpu_before']:.1f} without them"
         self.add(Row(f"{count} idle watches, CPU", found["cpu"], "ms/s", note=note))
-
-
-def _finish(connection: Connection) -> None:
-    buffer = b""
-    while b"\r\n\r\n" not in buffer:
-        buffer += connection.socket.recv(1 << 16)
-    head, _, body = buffer.partition(b"\r\n\r\n")
-    assert head[9:10] == b"2", buffer[:400]
-    length = int(head.lower().partition(b"content-length:")[2].split(b"\r", 1)[0])
-    while len(body) < length:
-        body += connection.socket.recv(1 << 16)
 
 
 def _cpu(target: Target, values: list[float]) -> float | None:

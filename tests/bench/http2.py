@@ -58,6 +58,7 @@ class Http2(Connection):
         context.set_alpn_protocols(["h2"])
         super().__init__(target, context)
         assert self.socket.selected_alpn_protocol() == "h2", "the server does not speak HTTP/2"
+        self.buffer = b""
         self.begun: dict[int, float] = {}  # streams without an answer
         self.answered = 0  # header blocks that have come
         self.failures = 0

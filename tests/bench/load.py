@@ -78,7 +78,7 @@ class Connection:
         plain = socket.create_connection((target.host, target.port), 30)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = (context or target.context()).wrap_socket(plain, server_hostname=target.host)
-        self.buffer = b""
+        self.answer = Answer()  # the one that is awaited
         self.sent = 0.0
 
     def send(self, data: bytes) -> None:
@@ -88,21 +88,14 @@ class Connection:
     def roundtrip(self, data: bytes) -> tuple[int, bytes]:
         """Status and body; blocking."""
         self.send(data)
-        buffer = b""
-        while b"\r\n\r\n" not in buffer:
-            buffer += self._more()
-        head, _, body = buffer.partition(b"\r\n\r\n")
-        length = _length(head)
-        if length is None:
-            while not body.endswith(b"0\r\n\r\n"):
-                body += self._more()
-            return int(head[9:12]), body
-        parts, size = [body], len(body)
-        while size < length:
-            part = self._more()
-            parts.append(part)
-            size += len(part)
-        return int(head[9:12]), b"".join(parts)
+        return self.receive()
+
+    def receive(self) -> tuple[int, bytes]:
+        """Status and body of the next answer; blocking."""
+        answer = Answer()
+        while not answer.feed(self._more()):
+            pass
+        return answer.status, b"".join(answer.parts)
 
     def _more(self) -> bytes:
         data = self.socket.recv(1 << 18)
@@ -149,10 +142,70 @@ def arrived(connection: Connection) -> Iterator[bytes]:
             return
 
 
-def _length(head: bytes) -> int | None:
-    lower = head.lower()
-    at = lower.find(b"content-length:")
-    return None if at < 0 else int(lower[at + 15 : lower.find(b"\r", at) if lower.find(b"\r", at) > 0 else None])
+_BODILESS = (204, 304)
+
+
+class Answer:
+    """One answer of HTTP/1.1, however it is framed: with a length, or in chunks, as Go sends what it does not know ahead."""
+
+    __slots__ = ("_buffer", "_left", "_state", "parts", "status")
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.parts: list[bytes] = []  # of the body
+        self._buffer = b""
+        self._left = 0  # bytes of the body or of the chunk that are to come
+        self._state = "head"
+
+    def feed(self, data: bytes) -> bool:
+        """Whether that was the end of it.  What follows the answer is an error: nothing more was asked for."""
+        data = self._buffer + data
+        while True:
+            if self._state in ("body", "chunk"):
+                self.parts.append(data[: self._left])
+                rest = data[self._left :]
+                self._left -= len(self.parts[-1])
+                self._buffer = b""
+                if self._left:
+                    return False
+                if self._state == "body":
+                    assert not rest, rest
+                    return True
+                data, self._state = rest, "end of chunk"
+                continue
+            mark = b"\r\n\r\n" if self._state == "head" else b"\r\n"
+            line, found, rest = data.partition(mark)
+            if not found:
+                self._buffer = data
+                return False
+            data = rest
+            if self._state == "head":
+                self._begin(line)
+                if not self._state:
+                    return True
+            elif self._state == "size":
+                self._left = int(line.partition(b";")[0], 16)
+                self._state = "chunk" if self._left else "trailers"
+            elif self._state == "end of chunk":
+                assert not line, line
+                self._state = "size"
+            elif not line:  # the end of the trailers
+                assert not rest, rest
+                return True
+
+    def _begin(self, head: bytes) -> None:
+        self.status = int(head[9:12])
+        lower = head.lower()
+        at = lower.find(b"\r\ncontent-length:")
+        if at >= 0:
+            self._left = int(lower[at + 17 :].partition(b"\r")[0])
+            self._state = "body" if self._left else ""
+        elif b"\r\ntransfer-encoding: chunked" in lower:
+            self._state = "size"
+        elif self.status in _BODILESS:
+            self._state = ""
+        else:
+            raise ValueError(f"an answer without an end: {head!r}")
 
 
 @dataclass(slots=True)
@@ -185,18 +238,13 @@ def drive(target: Target, make: Callable[[int], bytes], concurrency: int, second
             for data in arrived(connection):
                 if not data:
                     raise ConnectionError("the server closed the connection")
-                buffer = connection.buffer + data
-                split = buffer.find(b"\r\n\r\n")
-                length = _length(buffer[:split]) if split >= 0 else None
-                if split < 0 or length is None or len(buffer) < split + 4 + length:
-                    connection.buffer = buffer
-                    if connection.socket.pending():
-                        continue
-                    break
+                answer = connection.answer
+                if not answer.feed(data):
+                    continue
                 now = time.perf_counter()
                 latencies.append(now - connection.sent)
-                failures += buffer[9:10] != b"2"
-                connection.buffer = b""
+                failures += not 200 <= answer.status < 300
+                connection.answer = Answer()
                 if now < end:
                     connection.send(make(issued))
                     issued += 1

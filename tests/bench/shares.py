@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import select
-import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ from dataclasses import dataclass, field
 from tests.bench.cases import Bench, Row, small
 from tests.bench.fairness import CONNECTIONS, _account, _flood
 from tests.bench.http2 import Request, block, drive_http2
-from tests.bench.load import Connection, Outcome, Target, _length
+from tests.bench.load import Answer, Connection, Outcome, Polled, Target, arrived
 
 NODES = 100
 _WARM = 1.5  # seconds of noise before somebody is timed
@@ -124,13 +122,10 @@ class _Lease:
 
 def renew(bench: Bench, leases: list[_Lease], seconds: float) -> list[float]:
     """Seconds that each renewal took; a client that still waits does not ask again."""
-    poll = select.epoll()
-    by_number = {}
+    of = {lease.connection: lease for lease in leases}
+    polled = Polled(of)
     now = time.perf_counter()
     for position, lease in enumerate(leases):
-        lease.connection.socket.setblocking(False)
-        poll.register(lease.connection.socket.fileno(), select.EPOLLIN)
-        by_number[lease.connection.socket.fileno()] = lease
         lease.due = now + lease.period * position / len(leases)
     waits: list[float] = []
     end = now + seconds
@@ -139,21 +134,16 @@ def renew(bench: Bench, leases: list[_Lease], seconds: float) -> list[float]:
             if lease.due <= now < end and not lease.sent:
                 lease.connection.send(lease.renewal(bench.target))
                 lease.sent, lease.due = now, max(lease.due + lease.period, now)
-        for number, _ in poll.poll(0.005):
-            lease = by_number[number]
-            try:
-                data = lease.connection.socket.recv(1 << 16)
-            except (ssl.SSLWantReadError, BlockingIOError):
-                continue
-            if not data:
-                raise ConnectionError("the server closed the connection")
-            lease.connection.buffer += data
-            head, _, body = lease.connection.buffer.partition(b"\r\n\r\n")
-            length = _length(head) if body else None
-            if lease.sent and length is not None and len(body) >= length:
-                assert head[9:12] == b"200", body
-                waits.append(time.perf_counter() - lease.sent)
-                lease.sent, lease.connection.buffer, lease.state = 0.0, b"", body
+        for connection in polled.ready(0.005):
+            for data in arrived(connection):
+                if not data:
+                    raise ConnectionError("the server closed the connection")
+                answer, lease = connection.answer, of[connection]
+                if answer.feed(data):
+                    body = b"".join(answer.parts)
+                    assert answer.status == 200, body
+                    waits.append(time.perf_counter() - lease.sent)
+                    lease.sent, lease.state, connection.answer = 0.0, body, Answer()
         now = time.perf_counter()
         if now > end + 60:
             raise TimeoutError("leases are not renewed")

@@ -1,0 +1,160 @@
+"""Two servers side by side: each case in alternating runs, so that noise hits both, and ratios with their spread.
+
+Either is a running server, or a checkout of kapi, which is started with the flags given.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tests.bench.cases import Bench, Row, pod, small
+from tests.bench.http2 import Request, block, drive_http2
+from tests.bench.load import Outcome, drive
+
+Run = Callable[[], Outcome]
+_SEEDED = 500  # ConfigMaps that are updated and patched, and that a page lists
+
+
+@dataclass(slots=True)
+class Case:
+    """``prepare`` is told a server's bench and gives what one run does."""
+
+    name: str
+    prepare: Callable[[Bench], Run]
+    objects: str = ""  # what it leaves behind
+
+
+def cases() -> Iterator[Case]:
+    for level in (1, 16, 64):
+        yield Case(f"GET, {level} in flight", _get(level))
+    for connections, streams in ((1, 16), (16, 1), (16, 4), (100, 1)):
+        yield Case(f"GET HTTP/2, {connections} x {streams}", _get2(connections, streams))
+    for level in (1, 16, 64):
+        yield Case(f"CREATE, {level} in flight", _create(level), "configmaps")
+    yield Case("CREATE HTTP/2, 16 x 4", _create2(16, 4), "configmaps")
+    yield Case("UPDATE, 64 in flight", _write("PUT", 64))
+    yield Case("PATCH, 64 in flight", _write("PATCH", 64))
+    yield Case("CREATE Pod, 16 in flight", _create_pods(16), "pods")
+    yield Case("LIST a page of 500, 1 in flight", _page)
+
+
+def compare(first: Bench, second: Bench, names: tuple[str, str], chosen: str = "") -> list[Row]:
+    """A row a case: the first one's figure as a share of the second's.  ``chosen`` are parts of names, comma-separated."""
+    wanted = [part for part in chosen.split(",") if part]
+    benches = (first, second)
+    rows = []
+    for bench in benches:
+        _seed(bench)
+    for case in cases():
+        if wanted and not any(part in case.name for part in wanted):
+            continue
+        runs = [case.prepare(bench) for bench in benches]
+        found: tuple[list[Outcome], list[Outcome]] = ([], [])
+        for number in range(first.runs):
+            for place in (0, 1) if number % 2 else (1, 0):
+                found[place].append(runs[place]())
+        for bench in benches:
+            if case.objects:
+                bench.empty(case.objects)
+                _seed(bench)
+        rows.append(_row(case.name, found, names, first))
+    return rows
+
+
+def _row(name: str, found: tuple[list[Outcome], list[Outcome]], names: tuple[str, str], bench: Bench) -> Row:
+    pairs = list(zip(*found, strict=True))
+    ratios = [one.rate / other.rate for one, other in pairs]
+    ours, theirs = (statistics.median(outcome.rate for outcome in outcomes) for outcomes in found)
+    note = f"{min(ratios):.2f} to {max(ratios):.2f}; {names[0]} {ours:,.0f}/s, {names[1]} {theirs:,.0f}/s"
+    if all(outcome.cpu for pair in pairs for outcome in pair):
+        used = [one.cpu / other.cpu for one, other in pairs]
+        each = [statistics.median(outcome.cpu for outcome in outcomes) for outcomes in found]
+        note += f"; CPU {statistics.median(used):.2f} ({min(used):.2f} to {max(used):.2f}), {each[0]:.0f} and {each[1]:.0f} us"
+    failures = [sum(outcome.failures for outcome in outcomes) for outcomes in found]
+    if any(failures):
+        note += f"; {failures[0]} and {failures[1]} FAILED"
+    row = Row(
+        name,
+        statistics.median(ratios),
+        "x",
+        (max(ratios) - min(ratios)) / 2 / statistics.median(ratios) * 100,
+        note=note,
+    )
+    bench.say(f"{row.name:34} {row.value:8.2f} x  {note}")
+    return row
+
+
+def _seed(bench: Bench) -> None:
+    """The ConfigMaps that later cases read and change, as far as they are not there."""
+    for number in range(_SEEDED):
+        code, answer = bench.ask("POST", f"{bench.base}/configmaps", small(f"seed-{number}"))
+        assert code in (201, 409), answer
+
+
+def _get(level: int) -> Callable[[Bench], Run]:
+    def prepare(bench: Bench) -> Run:
+        get = bench.target.request("GET", f"{bench.base}/configmaps/seed-1")
+        return lambda: drive(bench.target, lambda n: get, level, bench.seconds)
+
+    return prepare
+
+
+def _get2(connections: int, streams: int) -> Callable[[Bench], Run]:
+    def prepare(bench: Bench) -> Run:
+        get = Request(block(bench.target, "GET", f"{bench.base}/configmaps/seed-1"))
+        return lambda: drive_http2(bench.target, lambda n: get, connections, streams, bench.seconds)
+
+    return prepare
+
+
+def _create(level: int) -> Callable[[Bench], Run]:
+    def prepare(bench: Bench) -> Run:
+        target, path = bench.target, f"{bench.base}/configmaps"
+        return lambda: drive(
+            target, lambda n: target.request("POST", path, small(bench.number())), level, bench.seconds
+        )
+
+    return prepare
+
+
+def _create2(connections: int, streams: int) -> Callable[[Bench], Run]:
+    def prepare(bench: Bench) -> Run:
+        head = block(bench.target, "POST", f"{bench.base}/configmaps")
+        make = lambda n: Request(head, small(bench.number()))  # noqa: E731
+        return lambda: drive_http2(bench.target, make, connections, streams, bench.seconds, check=True)
+
+    return prepare
+
+
+def _create_pods(level: int) -> Callable[[Bench], Run]:
+    def prepare(bench: Bench) -> Run:
+        target, path = bench.target, f"{bench.base}/pods"
+        return lambda: drive(target, lambda n: target.request("POST", path, pod(bench.number())), level, bench.seconds)
+
+    return prepare
+
+
+def _write(method: str, level: int) -> Callable[[Bench], Run]:
+    def prepare(bench: Bench) -> Run:
+        target = bench.target
+
+        def make(n: int) -> bytes:
+            name = f"seed-{n % _SEEDED}"
+            path = f"{bench.base}/configmaps/{name}"
+            if method == "PUT":
+                return target.request("PUT", path, small(name, n))
+            return target.request("PATCH", path, b'{"data":{"n":"%d"}}' % n, "application/merge-patch+json")
+
+        return lambda: drive(target, make, level, bench.seconds)
+
+    return prepare
+
+
+def _page(bench: Bench) -> Run:
+    page = bench.target.request("GET", f"{bench.base}/configmaps?limit={_SEEDED}")
+    return lambda: drive(bench.target, lambda n: page, 1, bench.seconds)
+
+
+__all__ = ["compare"]

@@ -1,0 +1,34 @@
+"""The load generator reads answers of any server, however they are framed and cut up on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.load import Answer
+
+ANSWERS = {
+    "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, b"hello"),
+    "empty": (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", 404, b""),
+    "chunks": (
+        b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel\r\n\r\n0B;x=1\r\n0\r\n\r\n world\r\n0\r\n\r\n",
+        201,
+        b"hel\r\n0\r\n\r\n world",
+    ),
+    "trailers": (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nA: b\r\n\r\n", 200, b"a"),
+    "no body": (b"HTTP/1.1 304 Not Modified\r\nEtag: x\r\n\r\n", 304, b""),
+}
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 1000])
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_ends_where_it_ends(name: str, step: int) -> None:
+    data, status, body = ANSWERS[name]
+    answer = Answer()
+    ended = [answer.feed(data[at : at + step]) for at in range(0, len(data), step)]
+    assert ended == [False] * (len(ended) - 1) + [True]
+    assert (answer.status, b"".join(answer.parts)) == (status, body)
+
+
+def test_an_answer_without_an_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="without an end"):
+        Answer().feed(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
