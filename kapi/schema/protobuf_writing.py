@@ -88,7 +88,7 @@ def message_of(kind: GroupVersionKind) -> Write:
         partial = {"PartialObjectMetadata": _partial, "PartialObjectMetadataList": _partial_list}.get(kind.kind)
         if partial is not None:
             return partial
-    if kind == _NO_VERSION:
+    if not (kind.group or kind.version):  # the answers of /api and /api/v1 do not say which they have
         kind = kind._replace(version="v1")
     name = builtin.names_by_kind().get(kind)
     if name is None or name not in numbers():
@@ -134,7 +134,6 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-_NO_VERSION = GroupVersionKind("", "", "APIVersions")  # the answer of /api does not say which it has
 _SMALL = [bytes((value,)) for value in range(0x80)]
 
 

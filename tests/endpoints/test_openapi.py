@@ -14,7 +14,7 @@ import yaml
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.endpoints.openapi import documents, protobuf, v2
+from kapi.endpoints.openapi import documents, protobuf, protobuf_v3, v2
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import definition_v3
 from kapi.filters.cache_control import cache_control
@@ -303,6 +303,81 @@ def test_protobuf_says_what_json_says() -> None:
 )
 def test_schemas_in_protobuf(schema: Any, path: tuple[int, ...], values: list[Any]) -> None:
     assert Packed(protobuf.schema(schema)).all(*path) == values
+
+
+V3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (V3, V3),
+        ("application/com.github.proto-openapi.spec.v3@v1.0+protobuf", V3),
+        (f"application/json;q=0.5, {V3}", V3),
+        ("*/*", "application/json"),
+        ("application/yaml", ""),
+    ],
+)
+def test_version_3_comes_as_its_client_likes_it(accept: str, content_type: str) -> None:
+    server = handler()
+    response = answer(server, context("/openapi/v3/apis/apps/v1", accept=accept))
+    assert response is not None and response.content_type == content_type.encode()
+    assert response.status == (200 if content_type else 406)
+    if content_type:
+        other = answer(server, context("/openapi/v3/apis/apps/v1"))
+        assert other is not None and dict(other.headers)[b"etag"] == dict(response.headers)[b"etag"]
+
+
+def test_protobuf_of_version_3_says_what_json_says() -> None:
+    rows = next(rows for group, version, rows in VERSIONS if group == "apps")
+    tree = documents.group_version_v3("apps", "v1", rows)
+    packed = Packed(protobuf_v3.document(tree))
+    assert (packed.all(1), packed.all(2, 1)) == ([b"3.0.0"], [b"Kubernetes"])
+    schemas = packed.named(5, 1, 1)
+    assert list(schemas) == list(tree["components"]["schemas"])
+    known = tree["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"]
+    deployment = Packed(schemas["io.k8s.api.apps.v1.Deployment"].all(1)[0])
+    assert deployment.all(34) == [known["description"].encode()]
+    assert list(deployment.named(31, 1)) == list(known["properties"])
+    spec = Packed(deployment.named(31, 1)["spec"].all(1)[0])
+    assert spec.all(26, 2, 1) == [b"#/components/schemas/io.k8s.api.apps.v1.DeploymentSpec"]
+    assert spec.all(33) == [b""]  # the default is an object, which has no form
+    extension = deployment.named(36)["x-kubernetes-group-version-kind"].all(2)[0]
+    assert yaml.safe_load(extension) == known["x-kubernetes-group-version-kind"]
+    paths = packed.named(4, 1)
+    assert list(paths) == list(tree["paths"])
+    item = "/apis/apps/v1/namespaces/{namespace}/deployments"
+    post, said = Packed(paths[item].all(6)[0]), tree["paths"][item]["post"]
+    assert post.all(5) == [said["operationId"].encode()]
+    assert [name.decode() for name in post.all(6, 1, 1)] == [place["name"] for place in said["parameters"]]
+    content = Packed(post.all(7, 1)[0])
+    assert list(content.named(2, 1)) == list(said["requestBody"]["content"])
+    body = content.named(2, 1)["*/*"].all(1, 2, 1)
+    assert [text.decode() for text in body] == [said["requestBody"]["content"]["*/*"]["schema"]["$ref"]]
+    responses = {entry.decode() for entry in post.all(8, 2, 1)}
+    assert responses == set(said["responses"])
+    assert [place.decode() for place in paths[item].all(13, 1, 1)] == [
+        place["name"] for place in tree["paths"][item]["parameters"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "values"),
+    [
+        ({"additionalProperties": True}, (32, 2), [1]),
+        ({"additionalProperties": False}, (32, 2), [0]),
+        ({"additionalProperties": {"type": "string"}}, (32, 1, 1, 25), [b"string"]),
+        ({"items": {"$ref": "#/a"}}, (30, 1, 2, 1), [b"#/a"]),
+        ({"default": 0}, (33, 1), [bytes(8)]),
+        ({"default": False}, (33, 2), [0]),
+        ({"default": ""}, (33, 3), [b""]),
+        ({"oneOf": [{"type": "string"}, {"type": "number"}]}, (27, 1, 25), [b"string", b"number"]),
+        ({"not": {"format": "int32"}}, (29, 35), [b"int32"]),
+        ({"enum": [1, None]}, (24, 2), [b"1\n", b"null\n"]),
+    ],
+)
+def test_schemas_of_version_3_in_protobuf(schema: Any, path: tuple[int, ...], values: list[Any]) -> None:
+    assert Packed(protobuf_v3.schema(schema)).all(*path) == values
 
 
 def test_other_paths_are_passed_on() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from kapi.endpoints.discovery.handler import DiscoveryHandler
@@ -14,6 +15,7 @@ from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
+from tests.endpoints.test_openapi import Packed
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAPS = "/api/v1/namespaces/n/configmaps"
@@ -163,6 +165,7 @@ def test_discovery_documents(api: MemoryAPI) -> None:
         ("/api", "APIVersions"),
         ("/apis", "APIGroupList"),
         ("/apis/apps", "APIGroup"),
+        ("/api/v1", "APIResourceList"),
         ("/apis/apps/v1", "APIResourceList"),
     ):
         answer = handler.handle(context(path, accept=PROTOBUF))
@@ -170,3 +173,38 @@ def test_discovery_documents(api: MemoryAPI) -> None:
         found = protobuf.decode(answer.body, GroupVersionKind("", "v1", kind))
         assert (answer.content_type, found["kind"]) == (PROTOBUF.encode(), kind)
     assert {resource["name"] for resource in found["resources"]} >= {"deployments", "deployments/scale"}
+
+
+def test_the_aggregated_discovery_document() -> None:
+    handler = DiscoveryHandler(lambda: groups_of(BUILT_IN), lambda: "192.0.2.1:6443")
+    form = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    answer = handler.handle(context("/apis", accept=f"{PROTOBUF};{form}"))
+    assert answer is not None and isinstance(answer.body, bytes)
+    assert answer.content_type == f"{PROTOBUF};{form}".encode()
+    plain = handler.handle(context("/apis", accept=f"application/json;{form}"))
+    assert plain is not None and isinstance(plain.body, bytes)
+    assert dict(plain.headers)[b"etag"] == dict(answer.headers)[b"etag"]
+    packed = Packed(answer.body.removeprefix(b"k8s\0"))
+    assert packed.all(1, 1) + packed.all(1, 2) == [b"apidiscovery.k8s.io/v2", b"APIGroupDiscoveryList"]
+    groups = [Packed(data) for data in packed.all(2, 2)]
+    wanted = orjson.loads(plain.body)["items"]
+    assert [group.all(1, 1)[0].decode() for group in groups] == [item["metadata"]["name"] for item in wanted]
+    for group, item in zip(groups, wanted, strict=True):
+        for version, said in zip(map(Packed, group.all(2)), item["versions"], strict=True):
+            assert (version.all(1), version.all(3)) == ([said["version"].encode()], [b"Current"])
+            for resource, row in zip(map(Packed, version.all(2)), said["resources"], strict=True):
+                texts = [[text.decode() for text in resource.all(number)] for number in (1, 3, 4, 5, 6, 7)]
+                names = ("resource", "scope", "singularResource")
+                lists = [row.get(name, []) for name in ("verbs", "shortNames", "categories")]
+                assert texts == [*([row[name]] for name in names), *lists]
+                kind = [text.decode() for number in (1, 2, 3) for text in resource.all(2, number)]
+                assert kind == [row["responseKind"][name] for name in ("group", "version", "kind")]
+                subs = [text.decode() for text in resource.all(8, 1)]
+                assert subs == [sub["subresource"] for sub in row.get("subresources", [])]
+
+
+def test_a_plain_document_that_is_liked_better_than_the_aggregated_one() -> None:
+    handler = DiscoveryHandler(lambda: groups_of(BUILT_IN), lambda: "192.0.2.1:6443")
+    other = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    answer = handler.handle(context("/apis", accept=f"{PROTOBUF}, {other}"))
+    assert answer is not None and answer.content_type == PROTOBUF.encode()

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from kapi.codecs.negotiation import MediaType, not_accepted, output_media_type
-from kapi.endpoints.discovery import documents
+from kapi.endpoints.discovery import documents, protobuf
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.encoding import respond_tree
 from kapi.machinery import status
@@ -26,6 +26,14 @@ Source = Callable[[], Sequence[GroupEntry]]
 #: one of them by its name
 Find = Callable[[str], GroupEntry | None]
 _AGGREGATED = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_AGGREGATED_PROTOBUF = b"application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+#: what the aggregated document is answered in, by the media type of the clause that asks for it
+_FORMS = {
+    "application/json": _AGGREGATED,
+    "application/*": _AGGREGATED,
+    "*/*": _AGGREGATED,
+    "application/vnd.kubernetes.protobuf": _AGGREGATED_PROTOBUF,
+}
 _SUPPORTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
@@ -40,7 +48,7 @@ class DiscoveryHandler:
         self._address = address
         self._find = find or (lambda name: next((group for group in source() if group.name == name), None))
         self._trees: dict[str, Object | None] = {}
-        self._bodies: dict[str, tuple[bytes, bytes]] = {}  # aggregated: path -> body, etag
+        self._bodies: dict[tuple[str, bytes], tuple[bytes, bytes]] = {}  # aggregated: path, form -> body, etag
 
     def invalidate(self) -> None:
         self._trees.clear()
@@ -73,8 +81,9 @@ class DiscoveryHandler:
         # /apis and the groups below it are answered whatever the method
         if ctx.method != "GET" and (parts[1] == "api" or len(parts) == 4):
             raise status.method_not_allowed()
-        if len(parts) == 2 and _wants_aggregated(ctx):
-            return self._aggregated(ctx, path)
+        form = _aggregated_form(ctx) if len(parts) == 2 else b""
+        if form:
+            return self._aggregated(ctx, path, form)
         try:
             media = output_media_type(ctx, "get")
         except status.NotAcceptable:
@@ -102,20 +111,24 @@ class DiscoveryHandler:
             return None
         return documents.api_resource_list(name, version, entry.resources)
 
-    def _aggregated(self, ctx: RequestContext, path: str) -> Response:
-        found = self._bodies.get(path)
+    def _aggregated(self, ctx: RequestContext, path: str, form: bytes) -> Response:
+        found = self._bodies.get((path, form))
         if found is None:
             core = path == "/api"
             groups = [group for group in self._source() if (not group.name) == core]
             body = orjson.dumps(documents.aggregated(groups, _encoded))
-            etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
-            found = self._bodies[path] = (body, etag)
+            etag = (
+                b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
+            )  # of both forms: Vary tells them apart
+            if form == _AGGREGATED_PROTOBUF:
+                body = protobuf.discovery_list(map(documents.aggregated_group, groups))
+            found = self._bodies[path, form] = (body, etag)
         body, etag = found
         ctx.drop_response_header(b"cache-control")
         headers = ((b"etag", etag), (b"vary", b"Accept"), (b"cache-control", b"public"))
         if etag in _tags(ctx.header("if-none-match")):
             return Response(304, b"", b"", headers)
-        return Response(200, body, _AGGREGATED, headers)
+        return Response(200, body, form, headers)
 
 
 def _encoded(group: GroupEntry) -> Any:
@@ -139,16 +152,17 @@ def _clauses(ctx: RequestContext) -> list[tuple[str, dict[str, str]]]:
     return found
 
 
-def _wants_aggregated(ctx: RequestContext) -> bool:
-    """Whether the first acceptable clause asks for the aggregated document."""
+def _aggregated_form(ctx: RequestContext) -> bytes:
+    """The content type of the aggregated document; empty unless the first acceptable clause asks for it."""
     for media, parameters in _clauses(ctx):
-        if media in ("application/json", "application/*", "*/*"):
+        form = _FORMS.get(media)
+        if form is not None:
             if not parameters.get("as"):
-                return False
+                return b""
             wanted = (parameters["as"], parameters.get("v"), parameters.get("g"))
             if wanted == ("APIGroupDiscoveryList", "v2", "apidiscovery.k8s.io"):
-                return True
-    return False
+                return form
+    return b""
 
 
 def _without_transform(ctx: RequestContext) -> MediaType:

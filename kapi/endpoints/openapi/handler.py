@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from kapi.codecs.negotiation import accepted
 from kapi.endpoints.discovery.groups import GroupEntry
-from kapi.endpoints.openapi import documents, parameters, protobuf, v2
+from kapi.endpoints.openapi import documents, parameters, protobuf, protobuf_v3, v2
 from kapi.endpoints.openapi.making import Making
 from kapi.machinery.checkpoint import checkpoint
 from kapi.request.context import RequestContext
@@ -30,6 +30,7 @@ _RANGES = (b"accept-ranges", b"bytes")
 _TEXT = b"text/plain; charset=utf-8"
 _JSON = b"application/json"
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PROTOBUF_V3 = b"application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 _VARY = (b"vary", b"Accept")
 #: what clients may ask of v2 -> what they get; the name with "@" is the older one
 _FORMS_OF_V2 = {
@@ -39,6 +40,15 @@ _FORMS_OF_V2 = {
     "application/*": _JSON,
     "*/*": _JSON,
 }
+_FORMS_OF_V3 = {
+    "application/json": _JSON,
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf": _PROTOBUF_V3,
+    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf": _PROTOBUF_V3,
+    "application/*": _JSON,
+    "*/*": _JSON,
+}
+#: documents of other servers are handed on as they came
+_FORMS_OF_REMOTE = {name: form for name, form in _FORMS_OF_V3.items() if form == _JSON}
 
 
 @functools.cache
@@ -58,7 +68,7 @@ class OpenAPIHandler:
     def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
         self._source = source
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
-        self._bodies: dict[str, bytes] = {}  # hash -> body
+        self._bodies: dict[tuple[str, bytes], bytes] = {}  # hash and content type -> body
         self._v2_document: DocumentV2 | None = None
         self._making = Making()
         self._changes = 0  # of the groups, so far
@@ -88,7 +98,7 @@ class OpenAPIHandler:
             for group in self._source():
                 self._builds.update(_of_group(group))
             current = {digest for digest, _ in self._builds.values()}
-            self._bodies = {key: body for key, body in self._bodies.items() if key in current}
+            self._bodies = {key: body for key, body in self._bodies.items() if key[0] in current}
         return self._builds
 
     def _index(self) -> Object:
@@ -103,7 +113,8 @@ class OpenAPIHandler:
         remote = self.remote.get(key)
         if known is None and remote is None:
             return Response(404, b"", b"")
-        if not _acceptable(ctx):
+        form = _form(ctx, _FORMS_OF_V3 if known is not None else _FORMS_OF_REMOTE)
+        if not form:
             return Response(406, b"", b"", (_VARY,))
         digest = known[0] if known is not None else remote[0]  # type: ignore[index]
         wanted = ctx.query.get("hash")
@@ -112,22 +123,26 @@ class OpenAPIHandler:
             return Response(301, b"", _JSON, ((b"location", location),))
         if known is None:
             return _document(ctx, remote[1], digest, immutable=bool(wanted))  # type: ignore[index]
-        if digest not in self._bodies:
-            return self._make_v3(ctx, *known, immutable=bool(wanted))
-        return _document(ctx, self._bodies[digest], digest, immutable=bool(wanted))
+        if (digest, form) not in self._bodies:
+            return self._make_v3(ctx, *known, form, immutable=bool(wanted))
+        return _document(ctx, self._bodies[digest, form], digest, immutable=bool(wanted), content_type=form)
 
-    async def _make_v3(self, ctx: RequestContext, digest: str, build: Build, *, immutable: bool) -> Response:
+    async def _make_v3(
+        self, ctx: RequestContext, digest: str, build: Build, form: bytes, *, immutable: bool
+    ) -> Response:
+        key = digest, form
+
         def make() -> bytes:
             tree = build()
             checkpoint()
-            body = self._bodies[digest] = orjson.dumps(tree)
+            body = self._bodies[key] = orjson.dumps(tree) if form == _JSON else protobuf_v3.document(tree)
             return body
 
-        body = await self._making.make(digest, lambda: self._bodies.get(digest), make)
-        return _document(ctx, body, digest, immutable=immutable)
+        body = await self._making.make(key, lambda: self._bodies.get(key), make)
+        return _document(ctx, body, digest, immutable=immutable, content_type=form)
 
     def _v2(self, ctx: RequestContext) -> Response | Awaitable[Response]:
-        form = _form_of_v2(ctx.header("accept") or "*/*")
+        form = _form(ctx, _FORMS_OF_V2)
         if not form:
             return Response(406, b"", b"", (_VARY,))
         found = self._find_v2(form)
@@ -207,15 +222,9 @@ def _hash(key: str, resources: Sequence[Resource]) -> str:
     return digest.hexdigest().upper()
 
 
-def _form_of_v2(accept: str) -> bytes:
+def _form(ctx: RequestContext, forms: Mapping[str, bytes]) -> bytes:
     """The content type of the answer: what the client likes best; empty when there is nothing for it."""
-    return next((_FORMS_OF_V2[name] for name in accepted(accept) if name in _FORMS_OF_V2), b"")
-
-
-def _acceptable(ctx: RequestContext) -> bool:
-    """Of version 3 there is JSON; a client that takes only something else gets 406."""
-    names = accepted(ctx.header("accept") or "*/*")
-    return any(name in ("application/json", "application/*", "*/*") for name in names)
+    return next((forms[name] for name in accepted(ctx.header("accept") or "*/*") if name in forms), b"")
 
 
 def _document(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from twisted.internet.defer import Deferred
@@ -16,9 +16,9 @@ class Making:
     """What is being made, by key."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[Deferred[None]]] = {}
+        self._waiting: dict[Hashable, list[Deferred[None]]] = {}
 
-    async def make(self, key: str, find: Callable[[], Made | None], make: Callable[[], Made]) -> Made:
+    async def make(self, key: Hashable, find: Callable[[], Made | None], make: Callable[[], Made]) -> Made:
         """What is found, else what ``make`` returns.  Raises what it raises."""
         await in_slices
         while (found := find()) is None:

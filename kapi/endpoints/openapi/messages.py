@@ -1,0 +1,102 @@
+"""How OpenAPI documents are written as protobuf messages: values of fields, and messages by what JSON calls their fields.
+
+What the format has no field for is left out, as are values that are the zero of their type (proto3).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kapi.machinery.checkpoint import checkpoint
+from kapi.schema.protobuf_writing import varint
+
+Tree = Any
+#: (field number, value) -> the encoded field, or fields
+Writer = Callable[[int, Tree], bytes]
+Encode = Callable[[Tree], bytes]
+VARINT, _FIXED64, _BYTES = 0, 1, 2
+
+
+def field(number: int, data: bytes) -> bytes:
+    return varint(number << 3 | _BYTES) + varint(len(data)) + data
+
+
+# -- values of fields
+
+
+def string(number: int, value: Tree) -> bytes:
+    return field(number, value.encode()) if value else b""
+
+
+def boolean(number: int, value: Tree) -> bytes:
+    return varint(number << 3 | VARINT) + b"\x01" if value else b""
+
+
+def integer(number: int, value: Tree) -> bytes:
+    return varint(number << 3 | VARINT) + varint(int(value) & 0xFFFFFFFFFFFFFFFF) if value else b""
+
+
+def double(number: int, value: Tree) -> bytes:
+    return varint(number << 3 | _FIXED64) + struct.pack("<d", value) if value else b""
+
+
+def any_value(number: int, value: Tree) -> bytes:
+    """A message that holds YAML; JSON is YAML."""
+    return field(number, string(2, json.dumps(value, ensure_ascii=False) + "\n"))
+
+
+def one(encode: Encode) -> Writer:
+    return lambda number, value: field(number, encode(value))
+
+
+def many(writer: Writer) -> Writer:
+    return lambda number, values: b"".join([writer(number, value) for value in values])
+
+
+def each_string(number: int, values: Tree) -> bytes:
+    return b"".join([field(number, value.encode()) for value in values])
+
+
+def named(encode: Encode) -> Writer:
+    """A map as a list of names (1) and values (2)."""
+
+    def write(number: int, value: Tree) -> bytes:
+        return b"".join([field(number, string(1, name) + field(2, encode(item))) for name, item in value.items()])
+
+    return write
+
+
+def wrapped(writer: Writer) -> Encode:
+    """A message of the one field 1."""
+    return lambda value: writer(1, value)
+
+
+# -- messages
+
+
+class Message:
+    """``fields``: what JSON calls them -> (number, writer).  ``extensions`` is the number of what begins with ``x-``."""
+
+    def __init__(self, extensions: int = 0) -> None:
+        self.fields: dict[str, tuple[int, Writer]] = {}
+        self.extensions = extensions
+
+    def __call__(self, tree: Tree) -> bytes:
+        checkpoint()
+        found: list[tuple[int, bytes]] = []
+        for key, value in tree.items():
+            known = self.fields.get(key)
+            if known is not None:
+                found.append((known[0], known[1](known[0], value)))
+            elif self.extensions and key.startswith("x-"):
+                found.append((self.extensions, field(self.extensions, string(1, key) + any_value(2, value))))
+        found.sort(key=lambda pair: pair[0])
+        return b"".join([data for _, data in found])
+
+
+def numbered(first: int, **writers: Writer) -> dict[str, tuple[int, Writer]]:
+    """Fields that follow each other; a trailing underscore keeps a name from being a keyword."""
+    return {name.rstrip("_"): (first + place, writer) for place, (name, writer) in enumerate(writers.items())}
