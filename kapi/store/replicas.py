@@ -15,6 +15,7 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.store.address import Address
@@ -28,6 +29,7 @@ Place = tuple[str, int]
 LAG = 100  # milliseconds that a replica may be behind those that have confirmed
 _SLOW = 10.0  # seconds for which one that was further behind is not waited for
 _ASK = 1.0  # seconds that it may take to say what it is
+_ASK_AGAIN = 0.2  # seconds until the next question
 #: seconds until a promotion that has happened shows: the Sentinel that leads asks the replica once a second what it is,
 #: then tells the others; less than a write may wait for its confirmation
 _SHOWS = 3.0
@@ -101,6 +103,7 @@ class Replicas:
         )
 
     def stop(self) -> None:
+        self._gone.clear()
         for asking in list(self._asking.values()):
             asking.cancel()
 
@@ -108,21 +111,26 @@ class Replicas:
         del self._asking[place]
 
     async def _ask(self, place: Place) -> None:
-        primary = self._primary
-        try:
-            role = await self._role_of(place).addTimeout(_ASK, self._reactor)
-        except CancelledError:
-            raise
-        except Exception as error:
-            why = str(error) or type(error).__name__
-            log.info("the replica {host}:{port} is gone: {why}", host=place[0], port=place[1], why=why)
-            return
-        if place not in self._gone or primary != self._primary:
-            return
-        if role == "master":
-            self._gone[place] = self._reactor.seconds() + _MASTER
-        else:
-            del self._gone[place]
+        """Until it has said what it is, and as long as that matters; one that is promoted ends all its connections."""
+        primary, told = self._primary, ""
+        while primary == self._primary and self._gone.get(place, 0.0) > self._reactor.seconds():
+            try:
+                role = await self._role_of(place).addTimeout(_ASK, self._reactor)
+            except CancelledError:
+                raise
+            except Exception as error:
+                if place not in self._gone:  # an endpoint says in words of its own that it was cancelled
+                    return
+                if told != (told := str(error) or type(error).__name__):
+                    log.info("the replica {host}:{port} is gone: {why}", host=place[0], port=place[1], why=told)
+            else:
+                if role != "master":
+                    if primary == self._primary:
+                        self._gone.pop(place, None)
+                    return
+                if told != (told := role) and place in self._gone:
+                    self._gone[place] = self._reactor.seconds() + _MASTER
+            await deferLater(self._reactor, _ASK_AGAIN, lambda: None)
 
 
 def _listed(reply: Any) -> set[Place] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -61,6 +63,36 @@ class Departures(SynchronousTestCase):
         self.clock.advance(3.1)
         self.trusted()
 
+    def test_one_that_says_it_later(self) -> None:
+        """It was just being started, or ended the connection of who asked."""
+        self.replicas.take(role(OTHER))
+        self.asked[ONE].errback(ConnectionError("closed"))
+        self.clock.advance(0.2)
+        self.doubted()
+        self.asked[ONE].callback("slave")
+        self.trusted()
+
+    def test_one_that_is_made_a_replica_again(self) -> None:
+        self.replicas.take(role(OTHER))
+        for _ in range(20):
+            self.asked[ONE].callback("master")
+            self.clock.advance(0.2)
+        self.doubted()
+        self.asked[ONE].callback("slave")
+        self.trusted()
+
+    def test_one_that_goes_on_saying_that_it_was_promoted(self) -> None:
+        self.replicas.take(role(OTHER))
+        for _ in range(49):
+            self.asked[ONE].callback("master")
+            self.clock.advance(0.2)
+        self.doubted()
+        self.clock.advance(0.4)
+        self.trusted()
+        for _ in range(2):
+            self.clock.advance(2)
+        self.assertEqual(self.clock.getDelayedCalls(), [], "it is asked no more")
+
     def test_one_that_was_promoted(self) -> None:
         """The Sentinels name it, or make it a replica again: writes are not held for ever."""
         self.replicas.take(role(OTHER))
@@ -107,6 +139,15 @@ class Departures(SynchronousTestCase):
         self.assertFalse(self.asked[ONE].called)
         self.replicas.stop()
         self.assertTrue(self.asked[ONE].called)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_an_attempt_to_connect_ends_with_the_store(self) -> None:
+        """Endpoints say in words of their own that they were cancelled."""
+        self.replicas._role_of = lambda _: Deferred(
+            lambda it: it.errback(ConnectingCancelledError(IPv4Address("TCP", *ONE)))
+        )
+        self.replicas.take(role(OTHER))
+        self.replicas.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
