@@ -35,6 +35,10 @@ class Foundation:
         except OSError as error:
             raise ConfigError(f"--data-dir: {self.directory}: {error.strerror or error}") from None
         self.store = self._make_store(options, reactor)
+        if options.storage.encryption_provider_config:
+            from kapi.store.encryption.transformer import Encryption  # for those alone who use it
+
+            self.store.encryption = Encryption(options.storage.encryption()[0])
 
     def _take_lock(self) -> int:
         lock = os.open(self.directory / "kapi.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -14,6 +14,7 @@ from kapi.aggregator.server import AggregatorServer
 from kapi.apiextensions.serving import CustomResources
 from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
 from kapi.assembly.controllers import install_controllers
+from kapi.assembly.encryption import install_encryption
 from kapi.assembly.filters import auditor, filters, flow_control
 from kapi.assembly.identity import authentication
 from kapi.assembly.parts import Assembly
@@ -64,6 +65,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     )
     made.metrics.add(families(made.caches))
     store.observe(_observe_store(made))
+    install_encryption(options, made, store)
     settings = {
         "allow_privileged": options.misc.allow_privileged,
         "service_cluster_ip_range": options.misc.service_cluster_ip_range,

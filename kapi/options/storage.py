@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, duration, integer, string
+
+if TYPE_CHECKING:
+    from kapi.store.encryption.configuration import Rule
 
 _WATCHED = "the connection to the store is watched all the time"
 _SCRAPED = "figures are made when somebody asks for them"
@@ -91,10 +95,12 @@ class StorageOptions(FlagSet):
             group="Etcd",
             inert="caches hold what there is, and history by age",
         )
-        later = "objects are stored as they are; keep the store on an encrypted disk"
-        value("encryption-provider-config", string, "", "EncryptionConfiguration file.", refused=later)
+        value("encryption-provider-config", string, "", "EncryptionConfiguration file: what is encrypted in the store.")
         self.switch(
-            "encryption-provider-config-automatic-reload", False, "Read that file again.", group="Etcd", refused=later
+            "encryption-provider-config-automatic-reload",
+            False,
+            "Take that file up again when it changes.",
+            group="Etcd",
         )
         for name, default, kind, use in _NOT_ETCD:
             parse, parsed = (integer, int(default)) if kind == "int" else (string, default)
@@ -110,6 +116,17 @@ class StorageOptions(FlagSet):
         self.embedded = not self.redis_servers
         self.min_replicas: int | None = None if self.redis_min_replicas < 0 else self.redis_min_replicas
 
+    def encryption(self) -> tuple[list[Rule], bytes]:
+        """What the file says, and the file.  Raises ConfigError."""
+        from kapi.store.encryption.configuration import EncryptionError, load_encryption  # for those who use it
+
+        content = read_file(self.encryption_provider_config, "encryption-provider-config")
+        try:
+            return load_encryption(content), content
+        except EncryptionError as error:
+            lines = str(error).splitlines()
+            raise ConfigError(*(f"--encryption-provider-config: {line}" for line in lines)) from None
+
     def validate(self) -> list[str]:
         errors = []
         if not self.data_dir:
@@ -119,6 +136,8 @@ class StorageOptions(FlagSet):
         for name, resource, size in (each.partition("#") for each in self.watch_cache_sizes):
             if not resource or not size.isdigit():
                 errors.append(f"--watch-cache-sizes: invalid value of watch cache size: {name}{resource}{size}")
+        if self.encryption_provider_config_automatic_reload and not self.encryption_provider_config:
+            errors.append("--encryption-provider-config-automatic-reload must be set with --encryption-provider-config")
         if self.delete_collection_workers < 1:
             errors.append("--delete-collection-workers must be positive")
         if self.redis_compaction_interval < 0:

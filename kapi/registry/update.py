@@ -120,7 +120,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         kept = await store.stored_form(obj)
         if _finished_deleting(obj, old_meta) and not store.row.strategy.holds_deletion(obj):
             outcome = await _delete_finalized(store, op, kept, entry)
-        elif kept == entry.object:
+        elif kept == entry.object and not store.store.stale(store.key(op.namespace, op.name)):
             outcome = Stored(entry.object, entry.data, entry.revision)
         elif op.dry_run:
             outcome = store.stored(obj, store.encode(obj), entry.revision)

@@ -116,6 +116,9 @@ class Store(Protocol):
     def revision(self) -> Awaitable[int]:
         """The newest revision given out.  Raises StoreUnavailable, also when the store has lost what it fed us."""
 
+    def stale(self, key: str) -> bool:
+        """Whether writing the same once more would change how it is stored: with another key of encryption."""
+
     def scan(self, prefix: str) -> Awaitable[Sequence[StoredObject]]:
         """The objects whose key begins so, each at some revision of the time that this takes.  Raises StoreUnavailable."""
 

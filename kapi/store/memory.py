@@ -96,6 +96,9 @@ class MemoryStore:
     async def revision(self) -> int:
         return self._revision
 
+    def stale(self, key: str) -> bool:
+        return False
+
     async def scan(self, prefix: str) -> list[StoredObject]:
         return [
             StoredObject(key, revision, _splice(head, revision, tail))

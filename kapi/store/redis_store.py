@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import txredisapi
 from twisted.internet import defer
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import Call
+from kapi.machinery.checkpoint import Call, steps
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone
@@ -41,6 +41,9 @@ from kapi.store.sentinel import find_primary
 from kapi.store.suitability import check, tells_disk
 from kapi.store.sweeper import Due, Sweeper
 from kapi.store.writing import Writing, load_scripts
+
+if TYPE_CHECKING:
+    from kapi.store.encryption.transformer import Encryption
 
 log = Logger()
 
@@ -92,6 +95,7 @@ class RedisStore:
         self._pause: defer.Deferred[None] | None = None
         self._running: defer.Deferred[None] | None = None
         self._check: HistoryCheck | None = None
+        self.encryption: Encryption | None = None  # without one everything is stored as it is
         self.skipped = Skipped()
         self.call: Call = defer.execute  # runs what takes long
         self.resets = 0  # how often the store was found to have gone back
@@ -136,6 +140,8 @@ class RedisStore:
     async def start(self, follower: Follower | None = None) -> None:
         """What cannot be used is an error there and then, what cannot be reached after ``patience``."""
         if follower is not None:
+            if self.encryption is not None:
+                follower = self.encryption.following(follower)
             self._progress = Progress(follower, self.skipped, self.call)
             if self.exclusive:
                 self._replies.feed = self._progress
@@ -345,8 +351,12 @@ class RedisStore:
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> defer.Deferred[int]:
         return self._write(DELETED, key, expected, head, tail, None)
 
-    def get(self, key: str) -> Awaitable[StoredObject | None]:
-        return self._reading.get(key)
+    async def get(self, key: str) -> StoredObject | None:
+        found = await self._reading.get(key)
+        return found if found is None or self.encryption is None else self.encryption.object(found)
+
+    def stale(self, key: str) -> bool:
+        return self.encryption is not None and self.encryption.stale(key)
 
     async def revision(self) -> int:
         progress, check = self._progress, self._check
@@ -360,8 +370,9 @@ class RedisStore:
                 raise StoreUnavailable(self._why)
         return newest
 
-    def scan(self, prefix: str) -> Awaitable[Sequence[StoredObject]]:
-        return self._reading.scan(prefix)
+    async def scan(self, prefix: str) -> Sequence[StoredObject]:
+        found = await self._reading.scan(prefix)
+        return found if self.encryption is None else [self.encryption.object(one) for one in steps(found)]
 
     async def compact(self, revision: int) -> None:
         newest = await self.revision()
@@ -389,6 +400,8 @@ class RedisStore:
         confirmation = self._confirmation
         if confirmation is not None and confirmation.problem:
             return defer.fail(StoreUnavailable(f"{self.address}: writes are not confirmed: {confirmation.problem}"))
+        if self.encryption is not None:
+            head, tail = self.encryption.conceal(key, head, tail)
         return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
 
     def _current(self) -> Connection:

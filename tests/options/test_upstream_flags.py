@@ -70,6 +70,7 @@ TEXTS = {
 }  # fmt: skip
 #: they do not stand alone, or name files that are read
 TOGETHER = {
+    "encryption-provider-config-automatic-reload",
     "allow-metric-labels-manifest", "authorization-config", "authorization-policy-file",
     "authorization-webhook-config-file", "kubelet-client-certificate", "kubelet-client-key", "oidc-ca-file",
     "oidc-client-id", "oidc-groups-claim", "oidc-groups-prefix", "oidc-issuer-url", "oidc-required-claim",
@@ -91,9 +92,10 @@ def test_a_flag_is_taken_or_refused_with_a_reason(name: str, kind: str) -> None:
 
 #: what belongs to etcd, or to what kapi does not do
 REFUSED = {
-    "debug-socket-path", "egress-selector-config-file", "enable-logs-handler", "encryption-provider-config",
-    "encryption-provider-config-automatic-reload", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix",
-    "etcd-servers", "etcd-servers-overrides", "lease-reuse-duration-seconds", "service-account-signing-endpoint",
+    "debug-socket-path", "egress-selector-config-file", "enable-logs-handler", "etcd-cafile",
+    "etcd-certfile", "etcd-keyfile", "etcd-prefix",
+    "etcd-servers", "etcd-servers-overrides", "lease-reuse-duration-seconds",
+    "service-account-signing-endpoint",
     "storage-backend", "storage-media-type", "tracing-config-file",
 }  # fmt: skip
 

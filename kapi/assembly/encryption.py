@@ -1,0 +1,46 @@
+"""Encryption at rest while the server runs: its figures, and the file that may change.
+
+Upstream: apiserver ``server/options/encryptionconfig/controller``.
+"""
+
+from __future__ import annotations
+
+from twisted.logger import Logger
+
+from kapi.assembly.parts import Assembly
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+from kapi.options.reloads import Reloads
+from kapi.store.redis_store import RedisStore
+
+_log = Logger()
+
+
+def install_encryption(options: Options, made: Assembly, store: RedisStore) -> None:
+    """Nothing without ``--encryption-provider-config``."""
+    encryption = store.encryption
+    if encryption is None:
+        return
+    encryption.register(made.metrics.registry)
+    if not options.storage.encryption_provider_config_automatic_reload:
+        return
+    reloads = Reloads("encryption", made.metrics.registry)
+    seen = options.storage.encryption()[1]
+    reloads.applied(seen)
+
+    def reload() -> None:
+        """A file that is wrong changes nothing; told each time, as it has to be put right."""
+        nonlocal seen
+        try:
+            rules, content = options.storage.encryption()
+        except ConfigError as error:
+            reloads.failed()
+            _log.error("Not reloading the encryption configuration: {error}", error=str(error))
+            return
+        if content != seen:
+            encryption.replace(rules)
+            seen = content
+            reloads.succeeded(content)
+            _log.info("Reloaded the encryption configuration")
+
+    made.reloaders.append(reload)

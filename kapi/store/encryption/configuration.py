@@ -1,0 +1,175 @@
+"""EncryptionConfiguration: which resources are encrypted with what (upstream: ``apis/apiserver/validation``
+``validation_encryption.go``, ``server/options/encryptionconfig/config.go``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from kapi.store.encryption.providers import AesCbc, AesGcm, Identity, Provider, SecretBox
+
+_GROUP = "apiserver.config.k8s.io"
+_AES = (16, 24, 32)
+_CIPHERS: dict[str, tuple[Callable[[str, bytes], Provider], tuple[int, ...]]] = {
+    "aescbc": (AesCbc, _AES),
+    "aesgcm": (AesGcm, _AES),
+    "secretbox": (SecretBox, (32,)),
+}
+_NOT_STORED = ("apiserveripinfo", "serviceipallocations", "servicenodeportallocations")
+
+
+class EncryptionError(ValueError):
+    """What is wrong with a file, each on a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """For resources: pairs of group and resource, "*" for all.  The first provider writes, all read."""
+
+    resources: frozenset[tuple[str, str]]
+    providers: tuple[Provider, ...]
+
+    def concerns(self, group: str, resource: str) -> bool:
+        return not self.resources.isdisjoint(((group, resource), (group, "*"), ("*", "*")))
+
+
+def load_encryption(content: bytes) -> list[Rule]:
+    """The rules of a file, in order.  Raises EncryptionError."""
+    try:
+        tree = yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        raise EncryptionError(f"not YAML: {str(error).splitlines()[0]}") from None
+    reader = _Reader()
+    rules = reader.read(tree)
+    if reader.errors:
+        raise EncryptionError("\n".join(reader.errors))
+    return rules
+
+
+class _Reader:
+    """Collects what is wrong."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def read(self, tree: Any) -> list[Rule]:
+        if not isinstance(tree, dict) or (tree.get("apiVersion"), tree.get("kind")) not in (
+            (f"{_GROUP}/v1", "EncryptionConfiguration"),
+            ("v1", "EncryptionConfig"),
+        ):
+            raise EncryptionError(f'want kind EncryptionConfiguration of "{_GROUP}/v1"')
+        self._fields("", tree, {"apiVersion", "kind", "resources"})
+        found = []
+        for position, entry in enumerate(self._list("resources", tree.get("resources"))):
+            at = f"resources[{position}]"
+            if not isinstance(entry, dict):
+                self.errors.append(f"{at}: must be an object")
+                continue
+            self._fields(at, entry, {"resources", "providers"})
+            names = self._resources(f"{at}.resources", entry.get("resources"))
+            found.append(Rule(names, self._providers(f"{at}.providers", entry.get("providers"))))
+        return found
+
+    def _list(self, at: str, value: Any) -> Sequence[Any]:
+        if not isinstance(value, list) or not value:
+            self.errors.append(f"{at}: Required value: at least one {at} is required")
+            return ()
+        return value
+
+    def _fields(self, at: str, tree: dict[str, Any], known: set[str]) -> None:
+        for name in tree.keys() - known:
+            self.errors.append(f'strict decoding error: unknown field "{at}{"." if at else ""}{name}"')
+
+    def _resources(self, at: str, value: Any) -> frozenset[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for position, name in enumerate(self._list(at, value)):
+            problem = ""
+            resource, _, group = str(name).partition(".")
+            if name == "*":
+                problem = "use '*.' to encrypt all the resources from core API group or *.* to encrypt all resources"
+            elif str(name) != str(name).lower():
+                problem = "resource name should not contain capital letters"
+            elif resource in _NOT_STORED:
+                problem = "resources which do not have REST API/s cannot be encrypted"
+            elif group == "events.k8s.io":
+                problem = (
+                    "'*.events.k8s.io' objects are stored using the 'events' API group in etcd. Use 'events' instead in "
+                    "the config file"
+                )
+            elif group == "extensions":
+                problem = "'extensions' group has been removed and cannot be used for encryption"
+            elif group == "*" and resource != "*":
+                problem = "encrypting the same resource across groups is not supported"
+            elif (group, resource) in found:
+                problem = "the same resource cannot be specified multiple times"
+            elif any(_overlap(one, (group, resource)) for one in found):
+                problem = (
+                    "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as "
+                    "they will be masked"
+                )
+            if problem:
+                self.errors.append(f'{at}[{position}]: Invalid value: "{name}": {problem}')
+            found.append((group, resource))
+        return frozenset(found)
+
+    def _providers(self, at: str, value: Any) -> tuple[Provider, ...]:
+        found: list[Provider] = []
+        for position, entry in enumerate(self._list(at, value)):
+            here = f"{at}[{position}]"
+            if not isinstance(entry, dict) or len(entry) != 1:
+                many = "more than one provider specified in a single element, should split into different list elements"
+                self.errors.append(
+                    f"{here}: {many if entry else 'provider does not contain any of the expected providers'}"
+                )
+                continue
+            ((kind, settings),) = entry.items()
+            if kind == "identity":
+                found.append(Identity())
+            elif kind == "kms":
+                self.errors.append(f"{here}.kms: kapi speaks no gRPC: use aescbc, aesgcm or secretbox")
+            elif kind in _CIPHERS:
+                found += self._keys(f"{here}.{kind}", kind, settings if isinstance(settings, dict) else {})
+            else:
+                self.errors.append(f'strict decoding error: unknown field "{here}.{kind}"')
+        return tuple(found)
+
+    def _keys(self, at: str, kind: str, settings: dict[str, Any]) -> list[Provider]:
+        make, lengths = _CIPHERS[kind]
+        self._fields(at, settings, {"keys"})
+        found = []
+        for position, entry in enumerate(self._list(f"{at}.keys", settings.get("keys"))):
+            here = f"{at}.keys[{position}]"
+            entry = entry if isinstance(entry, dict) else {}
+            name, text = entry.get("name") or "", entry.get("secret") or ""
+            if not name or not text:
+                self.errors.append(f"{here}: Required value: name and secret are mandatory fields for a key")
+                continue
+            try:
+                secret = base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                self.errors.append(f"{here}.secret: Invalid value: secrets must be base64 encoded")
+                continue
+            if len(secret) not in lengths:
+                shown = " ".join(map(str, lengths))
+                text = f"secret is not of the expected length, got {len(secret)}, expected one of [{shown}]"
+                self.errors.append(f"{here}.secret: Invalid value: {text}")
+                continue
+            try:
+                found.append(make(str(name), secret))
+            except ImportError:
+                self.errors.append(f"{at}: needs PyNaCl: install kapi[secretbox]")
+        return found
+
+
+def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether one of two pairs says all that the other does."""
+    wide = (one if "*" in one else other) if "*" in one or "*" in other else None
+    if wide is None:
+        return False
+    narrow = other if wide is one else one
+    return wide == ("*", "*") or wide[0] == narrow[0]

@@ -1,0 +1,106 @@
+"""The ciphers of EncryptionConfiguration: aescbc, aesgcm, secretbox and none (upstream: ``storage/value/encrypt``).
+
+What is stored begins with ``k8s:enc:<provider>:v1:<key name>:``; the key under which it is stored is authenticated where the
+cipher can, so that a value copied elsewhere cannot be read.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.padding import PKCS7
+
+PREFIX = b"k8s:enc:"
+_BLOCK = 16  # bytes
+_NONCE = 12  # bytes
+
+
+class Undecryptable(ValueError):
+    """Bytes that a provider cannot read."""
+
+
+class Provider(Protocol):
+    """``prefix`` is what its values begin with; empty for plain text."""
+
+    prefix: bytes
+
+    def encrypt(self, plain: bytes, key: bytes) -> bytes: ...
+
+    def decrypt(self, data: bytes, key: bytes) -> bytes:
+        """Raises Undecryptable."""
+
+
+class Identity:
+    """Plain text."""
+
+    prefix = b""
+
+    def encrypt(self, plain: bytes, key: bytes) -> bytes:
+        return plain
+
+    def decrypt(self, data: bytes, key: bytes) -> bytes:
+        return data
+
+
+class AesGcm:
+    """A random nonce for each value: rotate the key before two thousand million writes."""
+
+    def __init__(self, name: str, secret: bytes) -> None:
+        self.prefix = PREFIX + b"aesgcm:v1:" + name.encode() + b":"
+        self._cipher = AESGCM(secret)
+
+    def encrypt(self, plain: bytes, key: bytes) -> bytes:
+        nonce = os.urandom(_NONCE)
+        return nonce + self._cipher.encrypt(nonce, plain, key)
+
+    def decrypt(self, data: bytes, key: bytes) -> bytes:
+        try:
+            return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], key)
+        except (InvalidTag, ValueError):
+            raise Undecryptable("cipher: message authentication failed") from None
+
+
+class AesCbc:
+    def __init__(self, name: str, secret: bytes) -> None:
+        self.prefix = PREFIX + b"aescbc:v1:" + name.encode() + b":"
+        self._algorithm = algorithms.AES(secret)
+
+    def encrypt(self, plain: bytes, key: bytes) -> bytes:
+        vector = os.urandom(_BLOCK)
+        padder = PKCS7(8 * _BLOCK).padder()
+        encryptor = Cipher(self._algorithm, modes.CBC(vector)).encryptor()
+        return vector + encryptor.update(padder.update(plain) + padder.finalize()) + encryptor.finalize()
+
+    def decrypt(self, data: bytes, key: bytes) -> bytes:
+        try:
+            decryptor = Cipher(self._algorithm, modes.CBC(data[:_BLOCK])).decryptor()
+            unpadder = PKCS7(8 * _BLOCK).unpadder()
+            plain = decryptor.update(data[_BLOCK:]) + decryptor.finalize()
+            return unpadder.update(plain) + unpadder.finalize()
+        except ValueError:
+            raise Undecryptable("invalid padding on input") from None
+
+
+class SecretBox:
+    """XSalsa20 and Poly1305, which ``cryptography`` does not have.  Raises ImportError without PyNaCl."""
+
+    def __init__(self, name: str, secret: bytes) -> None:
+        from nacl.exceptions import CryptoError
+        from nacl.secret import SecretBox as Box
+
+        self.prefix = PREFIX + b"secretbox:v1:" + name.encode() + b":"
+        self._box: Any = Box(secret)
+        self._errors = (CryptoError, ValueError)
+
+    def encrypt(self, plain: bytes, key: bytes) -> bytes:
+        return bytes(self._box.encrypt(plain))
+
+    def decrypt(self, data: bytes, key: bytes) -> bytes:
+        try:
+            return bytes(self._box.decrypt(data))
+        except self._errors:
+            raise Undecryptable("output array was not large enough for encryption") from None

@@ -1,0 +1,173 @@
+"""From the halves of an object to what is stored, and back (upstream: ``storage/value/transformer.go``).
+
+The store puts a revision between two halves.  Encrypted, the first half is the provider's prefix with the ciphertext of both, and
+the second is empty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from prometheus_client.registry import CollectorRegistry
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.meters import Counter, Histogram, exponential
+from kapi.store.encryption.configuration import Rule
+from kapi.store.encryption.providers import PREFIX, Provider, Undecryptable
+from kapi.store.interface import DELETED, Change, Follower, StoredObject
+
+_NONE: tuple[Provider, ...] = ()
+_MAX_WRITTEN = 1000  # objects
+_LENGTH = 4  # bytes that say how long the first half is
+#: before plain text that must not be read: no JSON begins so
+_REFUSED = b"\0not encrypted: "
+_LABELS = ("resource", "transformation_type", "transformer_prefix")
+
+
+class Encryption:
+    """What is encrypted with what.  Keys begin with group (``core`` for the one without a name) and resource."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._known: dict[str, tuple[str, tuple[Provider, ...]]] = {}
+        self._rules = tuple(rules)
+        #: key -> what was just written, sealed and in halves: its change comes soon, and need not be decrypted
+        self._written: dict[str, tuple[bytes, bytes, bytes]] = {}
+        #: key -> the prefix it is stored with, of resources that have a rule
+        self._stored: dict[str, bytes] = {}
+        self.operations = Counter(
+            "apiserver_storage_transformation_operations_total",
+            "[ALPHA] Total number of transformations. Successful transformation will have a status 'OK' and a varied "
+            "status string when the transformation fails.",
+            ("resource", "status", "transformation_type", "transformer_prefix"),
+        )
+        self.seconds = Histogram(
+            "apiserver_storage_transformation_duration_seconds",
+            "[ALPHA] Latencies in seconds of value transformation operations.",
+            _LABELS,
+            exponential(5e-6, 2, 25),
+        )
+
+    def register(self, registry: CollectorRegistry) -> None:
+        registry.register(self.operations)
+        registry.register(self.seconds)
+
+    def replace(self, rules: Sequence[Rule]) -> None:
+        """From now on these count."""
+        self._rules = tuple(rules)
+        self._known.clear()
+
+    def _of(self, key: str) -> tuple[str, tuple[Provider, ...]]:
+        """The resource as metrics show it, and its providers."""
+        place = key[: key.find("/", key.find("/") + 1)]
+        found = self._known.get(place)
+        if found is None:
+            group, _, resource = place.partition("/")
+            group = "" if group == "core" else group
+            providers = next((rule.providers for rule in self._rules if rule.concerns(group, resource)), _NONE)
+            found = self._known[place] = (f"{resource}.{group}" if group else resource, providers)
+        return found
+
+    def conceal(self, key: str, head: bytes, tail: bytes) -> tuple[bytes, bytes]:
+        """The halves as they are stored."""
+        resource, providers = self._of(key)
+        if not providers or not providers[0].prefix or head.startswith(PREFIX):  # the latter: as it was stored
+            return head, tail
+        provider, begun = providers[0], time.perf_counter()
+        sealed = provider.encrypt(len(head).to_bytes(_LENGTH, "big") + head + tail, key.encode())
+        self._count(resource, "to_storage", provider.prefix, begun, "OK")
+        sealed = provider.prefix + sealed
+        if len(self._written) >= _MAX_WRITTEN:  # writes that failed, or whose change came by another way
+            self._written.clear()
+        self._written[key] = (sealed, head, tail)
+        return sealed, b""
+
+    def reveal(self, key: str, revision: int, data: bytes) -> bytes:
+        """What memory holds; what cannot be decrypted stays as it is, which no reader takes for an object."""
+        resource, providers = self._of(key)
+        if not data.startswith(PREFIX):
+            if not providers or not revision:  # the latter: something that no kapi wrote
+                return data
+            return data if any(not one.prefix for one in providers) else _REFUSED + data
+        text = b"%d" % revision
+        written = self._written.pop(key, None)
+        if written is not None and data.startswith(written[0]):
+            return written[1] + text + written[2]
+        provider = next((one for one in providers if one.prefix and data.startswith(one.prefix)), None)
+        begun = time.perf_counter()
+        if provider is None:
+            self._count(resource, "from_storage", b"unknown", begun, "no matching prefix found")
+            return data
+        try:
+            plain = provider.decrypt(data[len(provider.prefix) : -len(text)], key.encode())
+        except Undecryptable as error:
+            self._count(resource, "from_storage", provider.prefix, begun, str(error))
+            return data
+        self._count(resource, "from_storage", provider.prefix, begun, "OK")
+        cut = _LENGTH + int.from_bytes(plain[:_LENGTH], "big")
+        return plain[_LENGTH:cut] + text + plain[cut:]
+
+    def _count(self, resource: str, kind: str, prefix: bytes, begun: float, status: str) -> None:
+        shown = prefix.decode()
+        self.operations.add(resource, status, kind, shown)
+        if status == "OK":
+            self.seconds.observe(time.perf_counter() - begun, resource, kind, shown)
+
+    # -- what is stored with another provider than the one that writes now
+
+    def stale(self, key: str) -> bool:
+        """Whether writing the same object again would change what is stored."""
+        stored = self._stored.get(key)
+        if stored is None:
+            return False
+        providers = self._of(key)[1]
+        return stored != (providers[0].prefix if providers else b"")
+
+    def forget(self) -> None:
+        self._stored.clear()
+
+    def note(self, key: str, data: bytes | None) -> None:
+        """What is stored now, as it is stored; None: nothing."""
+        if data is None:
+            self._stored.pop(key, None)
+            return
+        _, providers = self._of(key)
+        if providers:
+            known = (one.prefix for one in providers if one.prefix and data.startswith(one.prefix))
+            self._stored[key] = next(known, PREFIX if data.startswith(PREFIX) else b"")
+
+    def following(self, follower: Follower) -> Follower:
+        return Revealed(follower, self)
+
+    def object(self, obj: StoredObject) -> StoredObject:
+        return StoredObject(obj.key, obj.revision, self.reveal(*obj))
+
+    def changes(self, changes: Iterable[Change]) -> list[Change]:
+        return [
+            Change(change.revision, change.kind, change.key, self.reveal(change.key, change.revision, change.data))
+            for change in changes
+        ]
+
+
+class Revealed:
+    """A follower that is fed plain text from a store that holds ciphertext."""
+
+    def __init__(self, follower: Follower, encryption: Encryption) -> None:
+        self._follower = follower
+        self._encryption = encryption
+
+    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+        encryption, found = self._encryption, []
+        encryption.forget()
+        for obj in steps(objects):
+            if "/" in obj.key.partition("/")[2]:
+                encryption.note(obj.key, obj.data)
+            found.append(encryption.object(obj))
+        self._follower.reset(found, encryption.changes(steps(history)), revision)
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        encryption = self._encryption
+        for change in changes:
+            if "/" in change.key.partition("/")[2]:
+                encryption.note(change.key, None if change.kind == DELETED else change.data)
+        self._follower.changed(encryption.changes(changes))

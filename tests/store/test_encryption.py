@@ -1,0 +1,181 @@
+"""Encryption at rest: what is stored, who can read it, rotation, and files that are wrong."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+import yaml
+
+from kapi.store.encryption.configuration import EncryptionError, load_encryption
+from kapi.store.encryption.transformer import Encryption
+from kapi.store.interface import CREATED, DELETED, Change, StoredObject
+
+KEY = "core/secrets/ns/name"
+HEAD, TAIL = b'{"metadata":{"resourceVersion":"', b'"},"data":"plain text"}'
+
+
+KINDS = [
+    "aescbc",
+    "aesgcm",
+    pytest.param("secretbox", marks=pytest.mark.skipif(find_spec("nacl") is None, reason="needs PyNaCl")),
+]
+
+
+def secret(letter: str, size: int = 32) -> str:
+    return base64.b64encode(letter.encode() * size).decode()
+
+
+def provider(kind: str, *letters: str) -> Any:
+    if kind == "identity":
+        return {"identity": {}}
+    return {kind: {"keys": [{"name": f"key-{letter}", "secret": secret(letter)} for letter in letters]}}
+
+
+def file(*providers: Any, resources: Sequence[str] = ("secrets",)) -> bytes:
+    tree = {
+        "kind": "EncryptionConfiguration",
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "resources": [{"resources": list(resources), "providers": list(providers)}],
+    }
+    return yaml.safe_dump(tree).encode()
+
+
+def made(*providers: Any, resources: Sequence[str] = ("secrets",)) -> Encryption:
+    return Encryption(load_encryption(file(*providers, resources=resources)))
+
+
+def stored(encryption: Encryption, revision: int = 12, key: str = KEY) -> bytes:
+    head, tail = encryption.conceal(key, HEAD, TAIL)
+    return head + b"%d" % revision + tail
+
+
+def plain(revision: int = 12) -> bytes:
+    return HEAD + b"%d" % revision + TAIL
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_stored_has_upstreams_prefix_and_no_plain_text(kind: str) -> None:
+    encryption = made(provider(kind, "a"), provider("identity"))
+    data = stored(encryption)
+    assert data.startswith(f"k8s:enc:{kind}:v1:key-a:".encode())
+    assert b"plain" not in data and b"metadata" not in data
+    assert stored(encryption) != data, "the same object is never stored alike"
+    assert encryption.reveal(KEY, 12, data) == plain()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_value_is_not_taken_for_an_object(kind: str) -> None:
+    encryption = made(provider(kind, "a"))
+    data = bytearray(stored(encryption))
+    data[-8] ^= 1
+    assert not encryption.reveal(KEY, 12, bytes(data)).endswith(TAIL)
+    others = made(provider(kind, "b"))
+    assert others.reveal(KEY, 12, bytes(data)) == data
+    assert [row[1] for row in others.operations.rows] == ["no matching prefix found"]
+
+
+def test_a_value_under_another_name_cannot_be_read() -> None:
+    encryption = made(provider("aesgcm", "a"))
+    data = stored(encryption)
+    assert encryption.reveal("core/secrets/ns/other", 12, data) == data
+    assert ("secrets", "cipher: message authentication failed", "from_storage", "k8s:enc:aesgcm:v1:key-a:") in (
+        encryption.operations.rows
+    )
+
+
+def test_the_first_key_writes_and_all_read() -> None:
+    old = stored(made(provider("aescbc", "a")))
+    rotated = made(provider("aesgcm", "b"), provider("aescbc", "c", "a"))
+    assert rotated.reveal(KEY, 12, old) == plain()
+    assert stored(rotated).startswith(b"k8s:enc:aesgcm:v1:key-b:")
+
+
+def test_plain_text_is_read_where_the_file_says_so() -> None:
+    assert made(provider("aesgcm", "a"), provider("identity")).reveal(KEY, 12, plain()) == plain()
+    refused = made(provider("aesgcm", "a")).reveal(KEY, 12, plain())
+    assert refused != plain() and not refused.startswith(b"{")
+
+
+def test_only_the_resources_that_are_named_are_encrypted() -> None:
+    names = {
+        "secrets": [KEY], "configmaps.": ["core/configmaps/n/a"], "*.apps": ["apps/deployments/n/a"],
+        "*.": [KEY, "core/configmaps/n/a"],
+    }  # fmt: skip
+    keys = [KEY, "core/configmaps/n/a", "apps/deployments/n/a", "example.com/things/n/a"]
+    names["*.*"] = keys
+    for name, wanted in names.items():
+        encryption = made(provider("aesgcm", "a"), resources=[name])
+        assert [key for key in keys if encryption.conceal(key, HEAD, TAIL)[0] != HEAD] == wanted
+
+
+def test_what_was_stored_encrypted_is_stored_as_it_is() -> None:
+    """As for what expires, whose halves are taken from the store."""
+    encryption = made(provider("aesgcm", "a"))
+    head, tail = encryption.conceal(KEY, HEAD, TAIL)
+    assert encryption.conceal(KEY, head, tail) == (head, tail)
+
+
+class Follower:
+    def __init__(self) -> None:
+        self.objects: list[StoredObject] = []
+        self.changes: list[Change] = []
+
+    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+        self.objects, self.changes = list(objects), list(history)
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        self.changes += changes
+
+
+def test_a_follower_gets_plain_text_and_what_another_key_wrote_is_stale() -> None:
+    old = made(provider("aesgcm", "a"))
+    encryption = made(provider("aesgcm", "b", "a"), provider("identity"))
+    follower = Follower()
+    between = encryption.following(follower)
+    other = "core/secrets/ns/plain"
+    foreign = StoredObject("strange", 0, b"?")
+    objects = [StoredObject(KEY, 12, stored(old)), StoredObject(other, 7, plain(7)), foreign]
+    between.reset(objects, [Change(12, CREATED, KEY, stored(old))], 12)
+    assert follower.objects == [StoredObject(KEY, 12, plain()), StoredObject(other, 7, plain(7)), foreign]
+    assert follower.changes == [Change(12, CREATED, KEY, plain())]
+    assert encryption.stale(KEY) and encryption.stale(other)
+    between.changed(
+        [Change(13, "u", KEY, stored(encryption, 13)), Change(14, DELETED, other, stored(encryption, 14, other))]
+    )
+    assert [change.data for change in follower.changes[1:]] == [plain(13), plain(14)]
+    assert not encryption.stale(KEY) and not encryption.stale(other)
+    encryption.replace(load_encryption(file(provider("aesgcm", "c", "b"))))
+    assert encryption.stale(KEY)
+    encryption.replace(load_encryption(file(provider("aesgcm", "c"), resources=["configmaps"])))
+    assert encryption.stale(KEY), "it would be stored in plain text"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "not YAML"),
+        (b"kind: EncryptionConfiguration", "want kind EncryptionConfiguration"),
+        (file(), "resources[0].providers: Required value: at least one"),
+        (file({"aesgcm": {}, "identity": {}}), "more than one provider specified in a single element"),
+        (file({"aesgcm": {"keys": []}}), "providers[0].aesgcm.keys: Required value"),
+        (file({"rot13": {}}), 'unknown field "resources[0].providers[0].rot13"'),
+        (file({"kms": {"name": "x"}}), "kapi speaks no gRPC"),
+        (
+            file({"aescbc": {"keys": [{"name": "a", "secret": secret("a", 15)}]}}),
+            "secret is not of the expected length, got 15, expected one of [16 24 32]",
+        ),
+        (file({"aescbc": {"keys": [{"name": "a", "secret": "=*="}]}}), "secrets must be base64 encoded"),
+        (file(provider("identity"), resources=["*"]), "use '*.' to encrypt all the resources from core API group"),
+        (file(provider("identity"), resources=["Secrets"]), "should not contain capital letters"),
+        (file(provider("identity"), resources=["secrets", "*.*"]), "using overlapping resources"),
+        (file(provider("identity"), resources=["secrets", "secrets"]), "cannot be specified multiple times"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(content: bytes, said: str) -> None:
+    with pytest.raises(EncryptionError) as caught:
+        load_encryption(content)
+    assert said in str(caught.value)
