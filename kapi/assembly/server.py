@@ -35,6 +35,7 @@ from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer, NotFound
 from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
@@ -160,7 +161,12 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     install_routes(made, store, reactor, options)
     Settled(made.caches, made.requests, reactor).install(core)
     chain = filters(options, reactor, made, identity, policy.authorizer, flow)
-    made.chain = FilterChain(chain, _handler(made))
+    handler = _handler(made)
+    if options.features.enable_fault_injection:
+        faults = FaultInjection(reactor)
+        faults.install(core)
+        handler = faults.around(handler)
+    made.chain = FilterChain(chain, handler)
     return made
 
 

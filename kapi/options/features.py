@@ -10,6 +10,7 @@ class FeatureOptions(FlagSet):
 
     def add(self) -> None:
         self.switch("enable-priority-and-fairness", True, "Fair queues instead of the in-flight limits alone.")
+        self.switch("enable-fault-injection", False, "Serve /kapi/faults: faults on command, for tests.")
         self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.", inert="there are no profiles")
         self.switch(
             "contention-profiling",

@@ -12,7 +12,8 @@ import ssl
 import time
 import urllib.parse
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,15 +135,24 @@ class Cluster:
         raise ValueError(f"the server does not know {kind} in {api_version}")
 
     def request(
-        self, method: str, path: str, body: Any = None, *, type: str = "application/json", expect: Iterable[int] = ()
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+        expect: Iterable[int] = (),
     ) -> Any:
         """The answer as a tree, or as text.  Raises RequestError for 400 and more, unless they are expected."""
-        code, answer = self._ask(method, path, body, type)
+        code, answer = self._ask(method, path, body, {"Content-Type": type, **(headers or {})})
         if code >= 400 and code not in expect:
             raise RequestError(method, path, code, answer)
         return answer
 
-    def _ask(self, method: str, path: str, body: Any = None, type: str = "application/json") -> tuple[int, Any]:
+    def _ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
         url = urllib.parse.urlsplit(self.server.url)
         context = ssl.create_default_context(cafile=str(self.server.authority))
         pki = self.server.authority.parent
@@ -150,7 +160,7 @@ class Cluster:
         connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=60)
         try:
             data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"Content-Type": type, "User-Agent": _MANAGER})
+            connection.request(method, path, data, {"User-Agent": _MANAGER, **(headers or {})})
             answer = connection.getresponse()
             text = answer.read()
             tree = "json" in (answer.getheader("Content-Type") or "")
@@ -176,6 +186,19 @@ class Cluster:
         """
         answer = self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")
         return int(answer["revision"])
+
+    @contextmanager
+    def fault(self, match: Object | None = None, **rule: Any) -> Iterator[str]:
+        """A rule of ``/kapi/faults`` for the length of a block, in the test's namespace unless ``match`` says otherwise.
+
+        The server has to run with ``--enable-fault-injection``.  Yields the rule's name.
+        """
+        body = {"match": {"namespace": self.namespace, **(match or {})}, **rule}
+        name = self.request("POST", "/kapi/faults", body)["name"]
+        try:
+            yield name
+        finally:
+            self.request("DELETE", f"/kapi/faults?name={name}", expect=(404,))
 
     # -- for reports
 

@@ -1,0 +1,111 @@
+"""Faults on command, for tests: refusals, latency, lost answers, watches that end, lists that are old.
+
+Only with ``--enable-fault-injection``; ``/kapi/faults`` is for members of system:masters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+import orjson
+from twisted.internet.task import deferLater
+
+from kapi.endpoints.body import raw_body
+from kapi.filters.chain import Handler
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import Response, StreamResponse
+from kapi.request.user import SYSTEM_MASTERS
+from kapi.server.fault_rules import Rule, Rules, decoded
+from kapi.server.generic import GenericServer
+
+PATH = "/kapi/faults"
+_REASONS = {
+    kind.code: kind.reason
+    for kind in (
+        status.Forbidden, status.NotFound, status.Conflict, status.Expired, status.TooManyRequests, status.InternalError,
+        status.ServiceUnavailable, status.Timeout,
+    )
+}  # fmt: skip
+
+
+class FaultInjection:
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self.rules = Rules()
+
+    def install(self, server: GenericServer) -> None:
+        server.route(PATH, self.answer, methods=("GET", "POST", "DELETE"), listed=False)
+
+    def answer(self, ctx: RequestContext) -> Response:
+        """GET tells all rules, POST adds one, DELETE (``?name=``) removes one or all.  Raises StatusError."""
+        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
+            raise status.Forbidden("faults are for members of system:masters")
+        if ctx.method == "POST":
+            try:
+                name = self.rules.add(decoded(raw_body(ctx)))
+            except ValueError as error:
+                raise status.bad_request(f"no rule: {error}") from None
+            return Response(201, orjson.dumps({"name": name}))
+        if ctx.method == "DELETE" and not self.rules.remove(ctx.first("name")):
+            raise status.NotFound("there is no such rule")
+        return Response(200, orjson.dumps({"rules": self.rules.all()}))
+
+    def around(self, handler: Handler) -> Handler:
+        """What answers requests, with faults."""
+        rules = self.rules
+
+        def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
+            if rules and ctx.info is not None:
+                user = "" if ctx.user is None else ctx.user.name
+                rule = rules.find(ctx.info, user, ctx.header("user-agent") or "")
+                if rule is not None:
+                    return self._fault(rule, ctx, handler)
+            return handler(ctx)
+
+        return handle
+
+    async def _fault(self, rule: Rule, ctx: RequestContext, handler: Handler) -> Response:
+        assert ctx.info is not None
+        if rule.seconds:
+            await deferLater(self._reactor, rule.seconds)
+        if rule.when == "before":
+            self._refuse(rule, ctx)
+        watch = ctx.info.verb == "watch"
+        if watch and rule.watch == "expired":
+            return Response(200, orjson.dumps({"type": "ERROR", "object": _status(rule, 410).status}) + b"\n")
+        if rule.list_revision and ctx.info.verb == "list" and not ctx.first("resourceVersion"):
+            ctx.query["resourceVersion"] = [str(rule.list_revision)]
+            ctx.query["resourceVersionMatch"] = ["Exact"]
+        result = handler(ctx)
+        answer = result if isinstance(result, Response) else await result
+        if rule.when == "after":
+            self._refuse(rule, ctx)
+        if watch and rule.watch == "cut" and isinstance(answer, StreamResponse):
+            return self._cut(rule, answer)
+        return answer
+
+    def _refuse(self, rule: Rule, ctx: RequestContext) -> None:
+        """Raises the StatusError that the rule says."""
+        if rule.close:
+            ctx.http.abort()
+            raise status.service_unavailable("the connection is closed")
+        if rule.status:
+            raise _status(rule, rule.status)
+
+    def _cut(self, rule: Rule, answer: StreamResponse) -> Response:
+        async def run(http: Any) -> None:
+            call = self._reactor.callLater(rule.watch_seconds, http.abort)
+            try:
+                await answer.run(http)
+            finally:
+                if call.active():
+                    call.cancel()
+
+        return StreamResponse(run, answer.status, answer.content_type, answer.headers)
+
+
+def _status(rule: Rule, code: int) -> status.StatusError:
+    details = {"retryAfterSeconds": rule.retry_after_seconds} if rule.retry_after_seconds else None
+    return status.StatusError(rule.message, code=code, reason=_REASONS.get(code, ""), details=details)

@@ -1,0 +1,128 @@
+"""Rules for faults on command: which requests they hit, and what is done to these.  Pure."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from kapi.machinery.duration import parse_duration
+from kapi.request.info import RequestInfo
+
+MAX_RULES = 100
+MAX_DELAY = 300.0  # seconds
+_TIMES = ("before", "after")
+_ENDS = ("", "cut", "expired")
+
+
+class Match(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Patterns as of a shell; what is not given matches all."""
+
+    user: str = "*"
+    user_agent: str = "*"
+    verb: str = "*"
+    group: str = "*"
+    resource: str = "*"  # with a subresource: pods/status
+    namespace: str = "*"
+    name: str = "*"
+
+    def matches(self, info: RequestInfo, user: str, agent: str) -> bool:
+        if not info.is_resource:
+            return False
+        resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+        return all(
+            pattern == "*" or fnmatchcase(value, pattern)
+            for value, pattern in (
+                (user, self.user), (agent, self.user_agent), (info.verb, self.verb), (info.group, self.group),
+                (resource, self.resource), (info.namespace, self.namespace), (info.name, self.name),
+            )
+        )  # fmt: skip
+
+
+class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """One fault.  ``decoded`` makes it."""
+
+    match: Match = msgspec.field(default_factory=Match)
+    skip: int = 0  # requests that match and are let through, to begin with
+    times: int = 0  # requests that are hit then; 0: all
+    when: str = "before"  # what is refused or closed: before it has an effect, or after
+    delay: str = ""  # Go duration
+    status: int = 0  # the answer's code
+    message: str = "a fault on command"
+    retry_after_seconds: int = 0
+    close: bool = False  # the connection instead of an answer
+    watch: str = ""  # "cut" ends watches, "expired" begins them with 410
+    watch_after: str = "0s"  # after which they are cut
+    list_revision: int = 0  # lists without a resourceVersion are of this one
+    seen: int = 0  # requests that matched; counted here
+    hits: int = 0  # requests that were hit
+
+    @property
+    def seconds(self) -> float:
+        return parse_duration(self.delay) if self.delay else 0.0
+
+    @property
+    def watch_seconds(self) -> float:
+        return parse_duration(self.watch_after)
+
+    def hit(self) -> bool:
+        """Whether a request that matches is hit; counts it."""
+        self.seen += 1
+        if self.seen <= self.skip or (self.times and self.hits >= self.times):
+            return False
+        self.hits += 1
+        return True
+
+
+def decoded(data: bytes) -> Rule:
+    """Raises ValueError, which says what is wrong."""
+    rule = msgspec.json.decode(data, type=Rule)  # its errors are ValueErrors
+    rule.seen = rule.hits = 0
+    for text in (rule.delay or "0s", rule.watch_after):
+        if not 0 <= parse_duration(text) <= MAX_DELAY:
+            raise ValueError(f"durations are from 0 to {MAX_DELAY:.0f}s: {text}")
+    if rule.when not in _TIMES or rule.watch not in _ENDS:
+        raise ValueError(f"when is one of {_TIMES}, watch one of {_ENDS}")
+    if rule.status and not 400 <= rule.status <= 599:
+        raise ValueError("status is from 400 to 599")
+    if min(rule.skip, rule.times, rule.retry_after_seconds, rule.list_revision) < 0:
+        raise ValueError("numbers are not negative")
+    if not (rule.delay or rule.status or rule.close or rule.watch or rule.list_revision):
+        raise ValueError("a rule has at least one of delay, status, close, watch, listRevision")
+    return rule
+
+
+class Rules:
+    """In the order in which they came; the first that hits a request counts."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, Rule] = {}
+        self._last = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def add(self, rule: Rule) -> str:
+        """Its name.  Raises ValueError when there are too many."""
+        if len(self._rules) >= MAX_RULES:
+            raise ValueError(f"there are {MAX_RULES} rules already")
+        self._last += 1
+        self._rules[str(self._last)] = rule
+        return str(self._last)
+
+    def remove(self, name: str = "") -> bool:
+        """One, or all; whether there was such a one."""
+        if not name:
+            self._rules.clear()
+            return True
+        return self._rules.pop(name, None) is not None
+
+    def all(self) -> dict[str, Any]:
+        return {name: msgspec.to_builtins(rule) for name, rule in self._rules.items()}
+
+    def find(self, info: RequestInfo, user: str, agent: str) -> Rule | None:
+        for rule in self._rules.values():
+            if rule.match.matches(info, user, agent) and rule.hit():
+                return rule
+        return None

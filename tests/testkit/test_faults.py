@@ -1,0 +1,131 @@
+"""Faults on command, in a server of its own process: what a client sees of them, and what the server has done."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kapi.testing.cluster import Cluster, RequestError
+from kapi.testing.process import KapiProcess
+
+_RBAC = "rbac.authorization.k8s.io"
+pytestmark = pytest.mark.xdist_group("faults")
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Iterator[KapiProcess]:
+    with KapiProcess("--enable-fault-injection") as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(faulty: KapiProcess, tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(faulty, tmp_path)
+    cluster.open()
+    yield cluster
+    cluster.close()
+
+
+def maps(cluster: Cluster) -> str:
+    return f"/api/v1/namespaces/{cluster.namespace}/configmaps"
+
+
+def make(cluster: Cluster, name: str) -> Any:
+    return cluster.request("POST", maps(cluster), {"metadata": {"name": name}})
+
+
+def names(cluster: Cluster) -> list[str]:
+    items = cluster.request("GET", maps(cluster))["items"]
+    return [item["metadata"]["name"] for item in items if item["metadata"]["name"] != "kube-root-ca.crt"]
+
+
+def test_a_refusal_before_anything_happens(cluster: Cluster) -> None:
+    match = {"verb": "create", "resource": "configmaps"}
+    with cluster.fault(match, status=429, retryAfterSeconds=7, skip=1, times=1):
+        make(cluster, "one")
+        with pytest.raises(RequestError) as caught:
+            make(cluster, "two")
+        make(cluster, "three")
+    assert (caught.value.code, caught.value.status["reason"]) == (429, "TooManyRequests")
+    assert caught.value.status["details"] == {"retryAfterSeconds": 7}
+    assert names(cluster) == ["one", "three"]
+
+
+@pytest.mark.parametrize("rule", [{"status": 504}, {"close": True}])
+def test_an_answer_that_is_lost_after_the_write(cluster: Cluster, rule: dict[str, Any]) -> None:
+    with (
+        cluster.fault({"verb": "create"}, when="after", **rule),
+        pytest.raises((RequestError, http.client.HTTPException, OSError)),
+    ):
+        make(cluster, "one")
+    assert names(cluster) == ["one"]
+
+
+def test_a_connection_that_is_closed_before_the_write(cluster: Cluster) -> None:
+    with cluster.fault({"verb": "create"}, close=True), pytest.raises((http.client.HTTPException, OSError)):
+        make(cluster, "one")
+    assert names(cluster) == []
+
+
+def test_latency(cluster: Cluster) -> None:
+    with cluster.fault({"verb": "get"}, delay="500ms", times=1):
+        begun = time.monotonic()
+        cluster.request("GET", f"{maps(cluster)}/none", expect=(404,))
+        assert time.monotonic() - begun >= 0.5
+
+
+def test_a_watch_that_begins_with_410(cluster: Cluster) -> None:
+    with cluster.fault({"verb": "watch"}, watch="expired"):
+        event = cluster.request("GET", f"{maps(cluster)}?watch=1")
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+
+def test_a_watch_that_is_cut(cluster: Cluster) -> None:
+    with (
+        cluster.fault({"verb": "watch"}, watch="cut", watchAfter="100ms"),
+        pytest.raises((http.client.HTTPException, OSError)),
+    ):
+        cluster.request("GET", f"{maps(cluster)}?watch=1&timeoutSeconds=30")
+
+
+def test_a_list_of_an_older_revision(cluster: Cluster) -> None:
+    revision = int(make(cluster, "old")["metadata"]["resourceVersion"])
+    make(cluster, "new")
+    with cluster.fault({"verb": "list"}, listRevision=revision):
+        assert names(cluster) == ["old"]
+    assert names(cluster) == ["new", "old"]
+
+
+def test_rules_are_told_and_removed(cluster: Cluster) -> None:
+    with cluster.fault({"verb": "get"}, status=500) as name:
+        rule = cluster.request("GET", "/kapi/faults")["rules"][name]
+        assert (rule["status"], rule["match"]["namespace"]) == (500, cluster.namespace)
+    assert cluster.request("GET", "/kapi/faults")["rules"] == {}
+    with pytest.raises(RequestError, match="no rule"):
+        cluster.request("POST", "/kapi/faults", {"status": 200})
+
+
+def test_only_masters_may(cluster: Cluster) -> None:
+    """Not even somebody whom RBAC lets do everything."""
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "everything"}}
+    binding = {**role, "kind": "ClusterRoleBinding", "subjects": [{"kind": "Group", "name": "ops", "apiGroup": _RBAC}]}
+    cluster.apply({**role, "rules": [{"nonResourceURLs": ["*"], "verbs": ["*"]}]})
+    cluster.apply({**binding, "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "everything"}})
+    bob = {"Impersonate-User": "bob", "Impersonate-Group": "ops"}
+    assert cluster.request("GET", "/kapi/settled", headers=bob)["revision"]
+    with pytest.raises(RequestError) as caught:
+        cluster.request("GET", "/kapi/faults", headers=bob)
+    assert caught.value.code == 403
+
+
+def test_without_the_flag_there_is_nothing(tmp_path: Path) -> None:
+    with KapiProcess("--controllers=") as server:
+        cluster = Cluster(server, tmp_path)
+        with pytest.raises(RequestError) as caught:
+            cluster.request("POST", "/kapi/faults", {"status": 500})
+    assert caught.value.code == 404
