@@ -14,10 +14,19 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_manual_page_is_that_of_its_source(tmp_path: Path) -> None:
     pytest.importorskip("sphinx")
-    command = ["sphinx.cmd.build", "-q", "-W", "-b", "man", "-d", str(tmp_path / "trees"), "docs", str(tmp_path)]
+    command = ["sphinx.cmd.build", "-q", "-b", "man", "-d", str(tmp_path / "trees"), "docs", str(tmp_path)]
     subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True, timeout=120)
     made, shipped = (file.read_text().partition("\n.TH ")[2] for file in (tmp_path / "kapi.8", ROOT / "etc" / "kapi.8"))
     assert made == shipped  # what is before names the version of the writer
+
+
+def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx")
+    command = ["sphinx.cmd.build", "-q", "-W", "--keep-going", "-b", "dummy", "-d", str(tmp_path / "trees"), "docs"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_manual_page_names_flags_that_exist() -> None:
