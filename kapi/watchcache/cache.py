@@ -33,6 +33,7 @@ log = Logger()
 __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
 Entries = list[Entry]  # under names of their own: inside the class, list is a method
+_MAX_ENDS = 50  # watches whose clients are told of their end in one turn
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
 
 
@@ -243,9 +244,17 @@ class Cache:
         if watch.bookmarks:
             self._feed.bookmarks.discard(watch)
 
-    def end_watches(self, error: Exception | None) -> None:
-        for watch in self._groups.all():
-            watch.end(error)
+    def end_watches(self, error: Exception | None, *, at_once: bool = False) -> None:
+        """Nothing is delivered any more; thousands of clients are told so in as many turns as it takes (unless ``at_once``)."""
+        ended = deque(watch for watch in self._groups.all() if watch.leave())
+
+        def tell() -> None:
+            for _ in range(len(ended) if at_once else min(len(ended), _MAX_ENDS)):
+                ended.popleft().say_end(error)
+            if ended:
+                self.later(tell)
+
+        tell()
 
     def count_terminated(self) -> None:
         self.terminated += 1

@@ -148,7 +148,7 @@ class Caches:
         self._flush()
         for cache in self.all():
             cache.reload.end()
-            cache.end_watches(None)
+            cache.end_watches(None, at_once=True)
         ending = StoreUnavailable("the server is shutting down")
         waiting, self._not_ready = self._not_ready, []
         for deferred in waiting:

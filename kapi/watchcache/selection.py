@@ -26,6 +26,10 @@ class Watcher(Protocol):
 
     def end(self, error: Exception | None) -> None: ...
 
+    def leave(self) -> bool: ...
+
+    def say_end(self, error: Exception | None) -> None: ...
+
 
 class Selection(NamedTuple):
     """What tells one selection from another."""

@@ -56,6 +56,7 @@ class Watch:
         "_queued_bytes",
         "_paused",
         "_pumping",
+        "_gone",
         "ended",
         "bookmarks",
         "deadline",
@@ -85,6 +86,7 @@ class Watch:
         self._paused = False
         self._pumping = False
         self.ended = False
+        self._gone = False  # the client
         self.bookmarks = bookmarks
         self.deadline = deadline  # reactor seconds when the watch will be ended by its client's timeout; 0 = never
         if backlog is not None:
@@ -111,6 +113,7 @@ class Watch:
 
     def stop(self) -> None:
         """The client has gone.  ``on_end`` is not called."""
+        self._gone = True
         if not self.ended:
             self._leave()
 
@@ -145,9 +148,20 @@ class Watch:
 
     def end(self, error: Exception | None) -> None:
         """The cache ends the watch."""
+        if self.leave():
+            self.say_end(error)
+
+    def leave(self) -> bool:
+        """Nothing is delivered any more; ``say_end`` is to follow.  False for a watch that has ended."""
         if self.ended:
-            return
+            return False
         self._leave()
+        return True
+
+    def say_end(self, error: Exception | None) -> None:
+        """Calls ``on_end``, unless the client has gone meanwhile."""
+        if self._gone:
+            return
         try:
             self._on_end(error)
         except Exception:

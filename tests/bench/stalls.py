@@ -63,7 +63,7 @@ def _measure(target: Target, name: str, case: Case, observer: Observer, add: Cal
     begin = time.monotonic()
     code, answer = _send(target, case.request, data)
     took = time.monotonic() - begin
-    time.sleep(_AFTER)
+    time.sleep(max(_AFTER, case.settle))
     add(name, took, str(code), *observer.longest(begin, time.monotonic()), note or _message(code, answer))
     for request in case.after:
         _send(target, request)

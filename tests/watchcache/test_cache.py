@@ -543,6 +543,30 @@ class Watching(CacheTest):
             self.turn()
         self.assertEqual((slow.ends, quick.ends, len(quick.told)), ([None], [], 11))
 
+    def test_thousands_are_told_of_their_end_in_several_turns(self) -> None:
+        clients = [self.watch() for _ in range(180)]
+        gone = clients[170]
+        self.caches.remove(PODS)
+        told = sum(len(client.ends) for client in clients)
+        self.assertEqual(told, 50)
+        self.create("later")
+        gone.watch.stop()
+        for _ in range(5):
+            for call in [call for call in self.clock.calls if call.time <= self.clock.rightNow]:
+                self.clock.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
+            ends = sum(len(client.ends) for client in clients)
+            self.assertLessEqual(ends - told, 50)
+            told = ends
+        self.assertEqual([client.ends for client in clients if client is not gone], [[None]] * 179)
+        self.assertEqual((gone.ends, [client for client in clients if client.told]), ([], []))
+
+    def test_when_the_server_stops_all_are_told_at_once(self) -> None:
+        clients = [self.watch() for _ in range(180)]
+        self.run_async(self.caches.stop())
+        self.assertEqual([client.ends for client in clients], [[None]] * 180)
+
     def test_a_watcher_that_fails_is_ended(self) -> None:
         client = Client()
 

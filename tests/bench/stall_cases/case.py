@@ -36,12 +36,14 @@ class Request:
 
 @dataclass(slots=True)
 class Case:
-    """``request`` is measured; ``before`` prepares it, ``after`` cleans up; ``wait``: seconds between preparing and it."""
+    """``request`` is measured; ``before`` prepares it, ``after`` cleans up; ``wait``: seconds between preparing and it;
+    ``settle``: seconds after the answer in which what follows from it counts, too."""
 
     request: Request
     before: list[Request] = field(default_factory=list)
     after: list[Request] = field(default_factory=list)
     wait: float = 0.0
+    settle: float = 0.0
 
 
 @dataclass(slots=True)
