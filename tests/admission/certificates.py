@@ -1,4 +1,4 @@
-"""Certificates for servers that admission calls."""
+"""Certificates for servers that admission calls, and requests for certificates."""
 
 from __future__ import annotations
 
@@ -36,3 +36,11 @@ def make_certificate(*names: str) -> tuple[bytes, bytes]:
     )
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return certificate.public_bytes(serialization.Encoding.PEM), pem
+
+
+def make_request(name: str) -> bytes:
+    """A certificate signing request in PEM."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)
