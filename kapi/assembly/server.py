@@ -41,6 +41,7 @@ from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
 from kapi.server.metrics_shape import Shape
 from kapi.server.pki import Files
+from kapi.server.profiling import install_profiling
 from kapi.server.routes import below, install_health, install_index, install_metrics, install_version
 from kapi.server.settled import Settled
 from kapi.server.slices import Slices
@@ -216,6 +217,8 @@ def install_routes(made: Assembly, store: Any, reactor: Any, options: Options) -
         install_flagz(server, dict(options.settings()))
     install_health(server, endpoints)
     install_metrics(server, made.metrics)
+    if options.features.profiling:
+        install_profiling(server, reactor, options.logs)
     install_slis(server, endpoints)
 
 

@@ -10,8 +10,8 @@ class FeatureOptions(FlagSet):
 
     def add(self) -> None:
         self.switch("enable-priority-and-fairness", True, "Fair queues instead of the in-flight limits alone.")
-        self.switch("enable-fault-injection", False, "Serve /kapi/faults: faults on command, for tests.")
-        self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.", inert="there are no profiles")
+        self.switch("enable-fault-injection", False, "Serve /kapi/faults: faults on command, for tests.", group="Kapi")
+        self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.")
         self.switch(
             "contention-profiling",
             False,

@@ -21,6 +21,7 @@ class Settings(Protocol):
     """The log flags."""
 
     logging_format: str
+    v: int
 
     @property
     def split(self) -> bool: ...
@@ -37,13 +38,13 @@ def observer(settings: Settings, out: IO[Any] | None = None, err: IO[Any] | None
     make = _json_observer if settings.logging_format == "json" else textFileLogObserver
     to_err = make(err)
     to_out = make(out) if settings.split else to_err
-    known: dict[str, int] = {}
+    known: dict[tuple[str, int], int] = {}  # the verbosity may be changed
 
     def observe(event: Any) -> None:
         module = event.get("log_namespace") or ""
-        least = known.get(module)
+        least = known.get((module, settings.v))
         if least is None:
-            least = known[module] = _least(settings.verbosity(module))
+            least = known[module, settings.v] = _least(settings.verbosity(module))
         level = event.get("log_level")
         rank = _ORDER.index(level) if level is not None else _ERROR
         if rank >= least:

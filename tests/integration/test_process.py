@@ -331,3 +331,18 @@ def test_health_checks_and_pages_have_upstreams_names(running: ServerProcess) ->
         assert time.monotonic() < end, names
         leases = json.loads(api_request(running, "GET", "apis/coordination.k8s.io/v1/namespaces/kube-system/leases")[1])
         names = [item["metadata"]["name"] for item in leases["items"]]
+
+
+def test_a_profile_of_the_running_server_and_its_verbosity(running: ServerProcess, tmp_path: Path) -> None:
+    code, body = api_request(running, "GET", "debug/pprof/profile?seconds=0.3")
+    assert code == 200 and body[:2] == b"\x1f\x8b"
+    assert api_request(running, "GET", "debug/pprof/profile?seconds=never")[0] == 400
+    assert b"profile" in api_request(running, "GET", "debug/pprof/")[1]
+    code, body = api_request(running, "PUT", "debug/flags/v", 4)
+    assert (code, body) == (200, b"successfully set klog.logging.verbosity to 4")
+    assert api_request(running, "PUT", "debug/flags/v", 0)[0] == 200
+    closed = ServerProcess("--profiling=false", directory=tmp_path).start()
+    try:
+        assert api_request(closed, "GET", "debug/pprof/")[0] == 404
+    finally:
+        closed.stop()

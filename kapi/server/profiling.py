@@ -1,0 +1,90 @@
+"""``/debug/pprof/`` and ``/debug/flags/v`` (upstream: apiserver ``server/routes/{profiling,flags}.go``, Go's net/http/pprof)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.generic import GenericServer
+from kapi.server.profile import Sampler, encode
+
+_PLAIN = b"text/plain; charset=utf-8"
+_HTML = b"text/html; charset=utf-8"
+_NOSNIFF = ((b"x-content-type-options", b"nosniff"),)
+DEFAULT_SECONDS = 30
+MAX_SECONDS = 300
+_PROFILES = {
+    "cmdline": "The command line invocation of the current program",
+    "profile": "CPU profile. You can specify the duration in the seconds GET parameter.",
+}
+
+
+class Profiler:
+    """One profile at a time."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._thread = threading.get_ident()  # that of the reactor, which is put together in its own
+        self._busy = False
+
+    async def profile(self, ctx: RequestContext) -> Response:
+        try:
+            seconds = float(ctx.first("seconds") or DEFAULT_SECONDS)
+        except ValueError:
+            raise status.bad_request("seconds must be a number") from None
+        if not 0 < seconds <= MAX_SECONDS:
+            raise status.bad_request(f"seconds must be greater than 0 and at most {MAX_SECONDS}")
+        if self._busy:
+            return Response(500, b"Could not enable CPU profiling: cpu profiling already in use\n", _PLAIN, _NOSNIFF)
+        self._busy = True
+        stopped, began = threading.Event(), time.time()
+        sampler = Sampler(self._thread)
+        try:
+            running: Deferred[None] = deferToThreadPool(
+                self._reactor, self._reactor.getThreadPool(), sampler.run, seconds, stopped
+            )
+            await running
+        finally:  # also when the client goes
+            stopped.set()
+            self._busy = False
+        body = encode(sampler.counts, began, seconds)
+        headers = ((b"content-disposition", b'attachment; filename="profile"'), *_NOSNIFF)
+        return Response(200, body, b"application/octet-stream", headers)
+
+
+def _index(ctx: RequestContext) -> Response:
+    rows = "".join(f"<li><a href='{name}'>{name}</a>: {text}</li>\n" for name, text in _PROFILES.items())
+    return Response(200, f"<html><title>/debug/pprof/</title><body><ul>\n{rows}</ul></body></html>\n".encode(), _HTML)
+
+
+def _cmdline(ctx: RequestContext) -> Response:
+    return Response(200, "\0".join(sys.argv).encode(), _PLAIN, _NOSNIFF)
+
+
+def install_profiling(server: GenericServer, reactor: Any, logs: Any) -> None:
+    """``logs`` are the log flags, whose ``v`` can be changed."""
+    server.route(
+        "/debug/pprof", lambda ctx: Response(301, b"", _PLAIN, ((b"location", b"/debug/pprof/"),)), listed=False
+    )
+    server.route("/debug/pprof/", _index, listed=False)
+    server.route("/debug/pprof/cmdline", _cmdline, listed=False)
+    server.route("/debug/pprof/profile", Profiler(reactor).profile, listed=False)
+
+    def verbosity(ctx: RequestContext) -> Response:
+        if ctx.method != "PUT":
+            return Response(405, b"unrecognized http method\n", _PLAIN)
+        text = ctx.http.content.getvalue().decode("utf-8", "replace").strip()
+        if not text.isdigit():
+            raise status.bad_request(f"failed to set klog.logging.verbosity {text}: not a number")
+        logs.v = int(text)
+        return Response(200, f"successfully set klog.logging.verbosity to {text}".encode(), _PLAIN)
+
+    server.route("/debug/flags/v", verbosity, listed=False)
