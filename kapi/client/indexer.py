@@ -6,6 +6,8 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import orjson
+
 Object = dict[str, Any]
 #: the values under which an object is found
 IndexFunction = Callable[[Object], Iterable[str]]
@@ -25,10 +27,12 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 class Indexer:
-    """Objects are shared: copy before changing."""
+    """Objects are shared: copy before changing.  ``packed`` ones are kept as JSON, and decoded for who asks."""
 
-    def __init__(self, indices: Mapping[str, IndexFunction] | None = None) -> None:
-        self._objects: dict[str, Object] = {}
+    def __init__(self, indices: Mapping[str, IndexFunction] | None = None, *, packed: bool = False) -> None:
+        self._objects: dict[str, Any] = {}
+        self._pack: Callable[[Object], Any] = orjson.dumps if packed else _as_it_is
+        self._unpack: Callable[[Any], Object] = orjson.loads if packed else _as_it_is
         self._functions = {"namespace": _namespace, **(indices or {})}
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._functions}
 
@@ -39,17 +43,18 @@ class Indexer:
         return key in self._objects
 
     def get(self, key: str) -> Object | None:
-        return self._objects.get(key)
+        found = self._objects.get(key)
+        return None if found is None else self._unpack(found)
 
     def keys(self) -> builtins.list[str]:
         return list(self._objects)
 
     def list(self) -> builtins.list[Object]:
-        return list(self._objects.values())
+        return [self._unpack(found) for found in self._objects.values()]
 
     def by_index(self, name: str, value: str) -> builtins.list[Object]:
         """Raises KeyError for an index that is not there."""
-        return [self._objects[key] for key in self._indices[name].get(value, ())]
+        return [self._unpack(self._objects[key]) for key in self._indices[name].get(value, ())]
 
     def index_values(self, name: str) -> builtins.list[str]:
         return list(self._indices[name])
@@ -57,18 +62,19 @@ class Indexer:
     def put(self, obj: Object) -> Object | None:
         """What was there before."""
         key = key_of(obj)
-        previous = self._objects.get(key)
+        previous = self.get(key)
         if previous is not None:
             self._forget(key, previous)
-        self._objects[key] = obj
+        self._objects[key] = self._pack(obj)
         for name, function in self._functions.items():
             for value in function(obj):
                 self._indices[name].setdefault(value, {})[key] = None
         return previous
 
     def remove(self, key: str) -> Object | None:
-        previous = self._objects.pop(key, None)
+        previous = self.get(key)
         if previous is not None:
+            del self._objects[key]
             self._forget(key, previous)
         return previous
 
@@ -81,6 +87,10 @@ class Indexer:
                     members.pop(key, None)
                     if not members:
                         del index[value]
+
+
+def _as_it_is(obj: Any) -> Any:
+    return obj
 
 
 def _namespace(obj: Object) -> Iterable[str]:

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from kapi.client.dynamic import ResourceInterface
 from kapi.client.errors import ClientError, Gone
+from kapi.client.indexer import key_of
 from kapi.client.watching import Watch
 from kapi.machinery.status import BadRequest, Expired, Invalid, StatusError
 
@@ -30,12 +31,12 @@ _END = "k8s.io/initial-events-end"
 class Sink(Protocol):
     """Where the objects go."""
 
-    def replace(self, objects: list[Object]) -> None:
-        """These are all."""
+    def change(self, kind: str, obj: Object) -> None:
+        """``kind`` is ADDED, MODIFIED or DELETED.  What there is at a begin is ADDED, whether it was there before or not."""
         ...
 
-    def change(self, kind: str, obj: Object) -> None:
-        """``kind`` is ADDED, MODIFIED or DELETED."""
+    def complete(self, keys: set[str]) -> None:
+        """At the end of a begin: there is nothing but these."""
         ...
 
 
@@ -115,26 +116,28 @@ class Reflector:
             except (BadRequest, Invalid):
                 self._initial_events = False
             else:
-                await self._follow(watch, [])
+                await self._follow(watch, set())
                 return
         page = await self._resource.list(resource_version="0", **self._selection)
-        objects = typed_items(page)
-        self._sink.replace(objects)
+        keys = set()
+        for obj in typed_items(page):
+            keys.add(key_of(obj))
+            self._sink.change("ADDED", obj)
+        self._sink.complete(keys)
         self.revision = page["metadata"]["resourceVersion"]
 
-    async def _follow(self, watch: Watch, initial: list[Object] | None = None) -> None:
-        """``initial`` collects what there is, until the bookmark that ends it."""
+    async def _follow(self, watch: Watch, initial: set[str] | None = None) -> None:
+        """``initial`` collects the keys of what there is, until the bookmark that ends it."""
         try:
             async for kind, obj in watch:
                 metadata = obj["metadata"]
                 if kind == "BOOKMARK":
                     if initial is not None and _END in (metadata.get("annotations") or ()):
-                        self._sink.replace(initial)
+                        self._sink.complete(initial)
                         initial = None
-                elif initial is not None:
-                    initial.append(obj)
-                    continue
                 else:
+                    if initial is not None:
+                        (initial.discard if kind == "DELETED" else initial.add)(key_of(obj))
                     self._sink.change(kind, obj)
                 if initial is None:
                     self.revision = metadata["resourceVersion"]

@@ -135,7 +135,7 @@ def pod(number: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
 
-def inform(kubeconfig: str, pods: int) -> dict[str, float]:
+def inform(kubeconfig: str, pods: int, packed: bool = False) -> dict[str, float]:
     async def body(reactor: Any, client: Any) -> dict[str, float]:
         from twisted.internet.defer import Deferred, gatherResults
 
@@ -143,7 +143,7 @@ def inform(kubeconfig: str, pods: int) -> dict[str, float]:
 
         resource_ = await client.resource("pods")
         mine = resource_.namespace(NAMESPACE)
-        numbers = iter(range(pods))
+        numbers = iter(range(0 if packed else pods))  # who keeps them packed comes second
 
         async def create() -> None:
             for number in numbers:
@@ -153,12 +153,15 @@ def inform(kubeconfig: str, pods: int) -> dict[str, float]:
         bytes_ = len(await mine._to(mine._client.get()).raw())
         gc.collect()
         before, begin, cpu = _resident(), time.perf_counter(), _cpu()
-        informer = SharedInformer(resource_)
+        informer = SharedInformer(resource_, packed=packed)
         informer.start()
         await informer.synced()
         found = {"seconds": time.perf_counter() - begin, "cpu": _cpu() - cpu, "json_bytes": bytes_}
         gc.collect()
         found["memory_per_json_byte"] = (_resident() - before) / bytes_
+        if packed:
+            informer.stop()
+            return found
         took, waiting = [], Deferred()
         informer.add_handler(on_update=lambda old, new: waiting.called or waiting.callback(time.perf_counter()))
         for number in range(200):
@@ -191,6 +194,8 @@ def commands(kapi: KapiProcess, times: int = 7) -> dict[str, float]:
 def _child(what: str, kubeconfig: str, seconds: float, pods: int) -> dict[str, float]:
     if what == "informer":
         return inform(kubeconfig, pods)
+    if what == "packed informer":
+        return inform(kubeconfig, pods, packed=True)
     if what == "kapi":
         return get_with_kapi(kubeconfig, seconds)
     run: Any = {
@@ -240,9 +245,11 @@ def main() -> None:
             for name in CLIENTS:
                 rounds[name].append(child(name))
         for name, found in rounds.items():
-            keys = found[0]
-            print(name, {key: round(statistics.median(one[key] for one in found), 1) for key in keys})
-        print("informer", {key: round(value, 3) for key, value in child("informer").items()})
+            keys = found[0] if found else {}
+            if keys:
+                print(name, {key: round(statistics.median(one[key] for one in found), 1) for key in keys})
+        for what in ("informer", "packed informer"):
+            print(what, {key: round(value, 3) for key, value in child(what).items()})
         print("command", {key: round(value, 3) for key, value in commands(kapi).items()})
 
 

@@ -191,6 +191,22 @@ class InformerCase(TestCase):
         chosen = self.informer(label_selector="l=1")
         self.assertEqual(self.names(chosen), ["n/b"])
 
+    async def test_packed_objects_are_decoded_for_who_asks(self) -> None:
+        informer = self.informer(packed=True, indices={"x": lambda obj: [obj["data"].get("x", "")]})
+        await self.maps.create(config_map("a", x="1"))
+        await self.maps.patch("a", {"data": {"x": "2"}})
+        await self.maps.create(config_map("b", x="1"))
+        self.api.turn()
+        self.assertEqual(self.events, [("add", "a"), ("update", "a"), ("add", "b")])
+        first = informer.store.get("n/a")
+        assert first is not None
+        first["data"]["x"] = "changed here"
+        self.assertEqual(informer.store.get("n/a")["data"], {"x": "2"})  # type: ignore[index]
+        self.assertEqual([key_of(obj) for obj in informer.store.by_index("x", "1")], ["n/b"])
+        await self.maps.delete("a")
+        self.api.turn()
+        self.assertEqual((self.names(informer), informer.store.by_index("x", "2")), (["n/b"], []))
+
     async def test_synced(self) -> None:
         informer = SharedInformer(self.all)
         waiting = Deferred.fromCoroutine(informer.synced())
