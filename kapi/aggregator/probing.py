@@ -30,7 +30,7 @@ WORKERS = 5  # servers asked at once: one that never answers holds one of them, 
 RESYNC = 30.0  # seconds between two looks at a server
 #: seconds until a server that did not answer is asked again: at first, and at most where it takes no longer to ask; upstream
 #: begins with 5 ms and ends with 30 s, which one that is silent for PROBE_TIMEOUT has here, too
-_FIRST, _LONGEST = 0.05, 0.8
+_FIRST, _MAX_DELAY = 0.05, 0.8
 PROBE_TIMEOUT = 5.0  # seconds
 
 
@@ -89,7 +89,7 @@ class AvailabilityController:
             self._backends.remove(name)
         else:
             verdict = await self._judge(service, reference)
-        longest = _LONGEST if self._reactor.seconds() - begin < _LONGEST else RESYNC
+        longest = _MAX_DELAY if self._reactor.seconds() - begin < _MAX_DELAY else RESYNC
         await self._write(name, verdict)
         return None if reference is None else self._again(name, verdict, longest)
 

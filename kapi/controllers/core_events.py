@@ -18,7 +18,7 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.uid import new_uid
 
 Object = dict[str, Any]
-MAX_REMEMBERED = 4096  # events whose repetition is counted
+CACHE_SIZE = 4096  # events whose repetition is counted
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
 
 
@@ -64,7 +64,7 @@ class CoreEventRecorder:
 
     def _remember(self, key: tuple[Any, ...], namespace: str, name: str, count: int) -> None:
         self._known[key] = namespace, name, count
-        if len(self._known) > MAX_REMEMBERED:
+        if len(self._known) > CACHE_SIZE:
             self._known.popitem(last=False)
 
     def _event(self, event: CoreEvent) -> Object:

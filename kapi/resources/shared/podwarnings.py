@@ -16,19 +16,10 @@ from kapi.resources.shared.affinity import PREFERRED, REQUIRED
 from kapi.resources.shared.names import is_label_value
 from kapi.resources.shared.podtemplate import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD
 from kapi.resources.shared.security import containers_with_paths
+from kapi.resources.shared.volume_warnings import NODE_LABELS
 
 Object = dict[str, Any]
 
-DEPRECATED_NODE_LABELS = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
-    "app.kubernetes.io/created-by": "deprecated since v1.9",
-    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
-    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
-}
 _ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
     "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
@@ -53,8 +44,8 @@ _NO_POD = "a null labelSelector results in matching no pod"
 def node_term_warnings(term: Object, path: Path, check_values: bool) -> Iterator[str]:
     for i, expression in enumerate(steps(term.get("matchExpressions") or ())):
         key, here = expression.get("key", ""), path.child("matchExpressions").index(i)
-        if key in DEPRECATED_NODE_LABELS:
-            yield f"{here.child('key')}: {key} is {DEPRECATED_NODE_LABELS[key]}"
+        if key in NODE_LABELS:
+            yield f"{here.child('key')}: {key} is {NODE_LABELS[key]}"
         for j, value in enumerate(steps(expression.get("values") or ()) if check_values else ()):
             for text in is_label_value(value):
                 yield f"{here.child('values').index(j)}: {value} is invalid, {text}"
@@ -85,14 +76,14 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
     where = path.child("spec")
     annotations = metadata.get("annotations") or {}
     for key in steps(spec.get("nodeSelector") or ()):
-        if key in DEPRECATED_NODE_LABELS:
-            warnings.append(f"{where.child('nodeSelector').key(key)}: {DEPRECATED_NODE_LABELS[key]}")
+        if key in NODE_LABELS:
+            warnings.append(f"{where.child('nodeSelector').key(key)}: {NODE_LABELS[key]}")
     if spec.get("affinity"):
         warnings += _node_affinity(spec["affinity"].get("nodeAffinity") or {}, where.child("affinity", "nodeAffinity"))
     for i, constraint in enumerate(steps(spec.get("topologySpreadConstraints") or ())):
         here, key = where.child("topologySpreadConstraints").index(i), constraint.get("topologyKey", "")
-        if key in DEPRECATED_NODE_LABELS:
-            warnings.append(f"{here.child('topologyKey')}: {key} is {DEPRECATED_NODE_LABELS[key]}")
+        if key in NODE_LABELS:
+            warnings.append(f"{here.child('topologyKey')}: {key} is {NODE_LABELS[key]}")
         if constraint.get("labelSelector") is None:
             warnings.append(f"{here.child('labelSelector')}: {_NO_POD}")
     for key, text in _ANNOTATIONS.items() if annotations else ():
