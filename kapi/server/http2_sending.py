@@ -289,11 +289,10 @@ class Sending:
     def _ask(self, stream: Stream) -> None:
         """All that was there is sent: its producer may go on."""
         if stream.streaming:
-            if stream.paused:
-                stream.paused = False
-                stream.producer.resumeProducing()
-            return
-        if stream.window <= 0:
+            if not stream.paused:
+                return
+            stream.paused = False
+        elif stream.window <= 0:
             return  # a WINDOW_UPDATE will ask again
         try:
             stream.producer.resumeProducing()

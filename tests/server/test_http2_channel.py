@@ -116,6 +116,23 @@ class Answers(ChannelCase):
         self.assertEqual(await self.status(client, client.begin("GET", MAPS)), "200")
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
+    async def test_so_does_one_in_the_middle_of_an_answer(self) -> None:
+        class Slices(list[bytes]):
+            def __getitem__(self, index: Any) -> Any:
+                if index == 3:
+                    raise ZeroDivisionError
+                return super().__getitem__(index)
+
+        self.serve(lambda ctx: Response(200, Slices(LARGE) if ctx.method == "GET" else b"{}"))
+        client = await self.client2()
+        stream = client.begin("GET", MAPS)
+        client.state.increment_flow_control_window(1 << 24)
+        client.state.increment_flow_control_window(1 << 24, stream)
+        client.flush()
+        await client.until(h2.events.StreamReset, stream)
+        self.assertEqual(await self.status(client, client.begin("OPTIONS", MAPS)), "200")
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
 
 class Reading(ChannelCase):
     async def test_requests_that_were_written_one_by_one_are_read_together(self) -> None:
