@@ -31,6 +31,7 @@ from tests.bench.load import Connection, Target
 from tests.bench.pair import compare as compare_pair
 from tests.bench.shares import shares
 from tests.bench.stalls import stalls
+from tests.bench.testkit import testkit
 
 _TOKEN = "bench-token"
 
@@ -96,7 +97,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         default="start,requests,lists,watches,idle",
-        help="more: custom, crds, fairness, http2, stalls, webhooks",
+        help="more: custom, crds, fairness, http2, stalls, testkit, webhooks",
     )
     parser.add_argument(
         "--case", default="", help="stalls, pair: only cases whose names contain one of these, comma-separated"
@@ -175,6 +176,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 fairness(bench)
             if "stalls" in wanted:
                 stalls(bench, options.case)
+            if "testkit" in wanted:
+                testkit(bench)
             bench.clean()
         finally:
             if own is not None:
