@@ -11,7 +11,7 @@ import signal
 import sys
 
 #: of the client; with anything else the server starts
-COMMANDS = ("get", "create", "apply", "delete", "wait", "api-resources", "api-versions", "config")
+COMMANDS = ("get", "create", "apply", "delete", "wait", "api-resources", "api-versions", "config", "completion")
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ COMMANDS = {
     "api-resources": ("kapi.cli.api_resources", "run", "FLAGS"),
     "api-versions": ("kapi.cli.api_resources", "run_versions", "FLAGS"),
     "config": ("kapi.cli.config", "run", "FLAGS"),
+    "completion": ("kapi.cli.completion", "run", "FLAGS"),
 }
 PROGRAM = "kapi"
 

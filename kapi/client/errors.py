@@ -7,8 +7,7 @@
      ├─ ConnectionFailed             there is no answer: nobody listens, TLS failed, the connection broke
      ├─ RequestTimeout               there was no answer in time
      ├─ UnexpectedAnswer             an answer that is not what the API says
-     ├─ NoMatch                      the server has no such kind or resource
-     └─ AmbiguousMatch               it has several
+     └─ NoMatch                      the server has no such kind or resource
     ConfigError                      a configuration that cannot be used (kapi.client.config)
 """
 
@@ -67,14 +66,6 @@ class UnexpectedAnswer(ClientError):
 
 class NoMatch(ClientError):
     """No kind or resource of that name."""
-
-
-class AmbiguousMatch(ClientError):
-    """More than one kind or resource of that name, in ``matches``."""
-
-    def __init__(self, message: str, matches: list[Any]) -> None:
-        super().__init__(message)
-        self.matches = matches
 
 
 def from_status(tree: dict[str, Any], headers: tuple[tuple[str, str], ...] = ()) -> StatusError:

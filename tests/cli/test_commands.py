@@ -1,0 +1,129 @@
+"""What a table of command lines cannot show: watches, standard input, files behind URLs, waiting, completion."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from kapi.testing.process import KapiProcess
+
+pytestmark = pytest.mark.xdist_group("commands")
+MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}, "data": {"a": "1"}}'
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KapiProcess]:
+    with KapiProcess() as kapi:
+        yield kapi
+
+
+def kapi(cluster: KapiProcess, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kapi", *arguments], env=cluster.environment(), input=stdin,
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def started(cluster: KapiProcess, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kapi", *arguments], env=cluster.environment(), stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_standard_input(cluster: KapiProcess) -> None:
+    assert kapi(cluster, "create", "-f", "-", stdin=MAP % "piped").stdout == "configmap/piped created\n"
+    yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: piped}\n"
+    assert kapi(cluster, "delete", "-f", "-", stdin=yaml).stdout == 'configmap "piped" deleted from default namespace\n'
+
+
+def test_a_file_behind_a_url(cluster: KapiProcess) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = (MAP % "fetched").encode()
+            self.send_response(200 if self.path == "/a.json?x=1" else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *what: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert kapi(cluster, "create", "-f", f"{url}/a.json?x=1").stdout == "configmap/fetched created\n"
+        done = kapi(cluster, "create", "-f", f"{url}/b.json")
+        server.shutdown()
+    assert done.returncode == 1
+    assert done.stderr.startswith(f'error: unable to read URL "{url}/b.json", server reported 404')
+
+
+def test_a_watch_shows_what_there_is_and_what_changes(cluster: KapiProcess) -> None:
+    kapi(cluster, "create", "-f", "-", stdin=MAP % "watched")
+    with started(cluster, "get", "cm", "watched", "-w", "--output-watch-events", "--no-headers") as watch:
+        assert watch.stdout is not None
+        assert watch.stdout.readline().split()[:3] == ["ADDED", "watched", "1"]
+        more = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "watched"}, "data": {"b": "2"}}'
+        kapi(cluster, "apply", "--server-side", "-f", "-", stdin=more)
+        assert watch.stdout.readline().split()[:3] == ["MODIFIED", "watched", "2"]
+        kapi(cluster, "delete", "cm", "watched")
+        assert watch.stdout.readline().split()[:2] == ["DELETED", "watched"]
+        watch.terminate()
+
+
+def test_watch_only_begins_with_the_next_change(cluster: KapiProcess) -> None:
+    kapi(cluster, "create", "-f", "-", stdin=MAP % "before")
+    with started(cluster, "get", "cm", "--watch-only", "-o", "name", "--field-selector=metadata.name!=before") as watch:
+        assert watch.stdout is not None
+        line: list[str] = []
+        reader = threading.Thread(target=lambda: line.append(watch.stdout.readline()))  # type: ignore[union-attr]
+        reader.start()
+        for number in range(100):
+            kapi(cluster, "create", "-f", "-", stdin=MAP % f"next-{number}")
+            reader.join(0.05)
+            if line:
+                break
+        assert line[0].startswith("configmap/next-")
+        watch.terminate()
+
+
+def test_waiting_ends_when_it_is_so(cluster: KapiProcess) -> None:
+    kapi(cluster, "create", "-f", "-", stdin=MAP % "slow")
+    with started(cluster, "wait", "cm/slow", "--for=jsonpath={.data.b}=2", "--timeout=30s") as wait:
+        more = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slow"}, "data": {"b": "2"}}'
+        kapi(cluster, "apply", "--server-side", "-f", "-", stdin=more)
+        assert wait.communicate(timeout=60)[0] == "configmap/slow condition met\n"
+    with started(cluster, "wait", "cm/slow", "--for=delete", "--timeout=30s") as wait:
+        kapi(cluster, "delete", "cm", "slow")
+        assert wait.wait(60) == 0
+
+
+def test_deleting_waits_for_finalizers(cluster: KapiProcess) -> None:
+    held = MAP.replace('"name": "%s"', '"name": "held", "finalizers": ["example.com/wait"]')
+    kapi(cluster, "create", "-f", "-", stdin=held)
+    done = kapi(cluster, "delete", "cm", "held", "--timeout=500ms")
+    assert (done.stdout, done.returncode) == ('configmap "held" deleted from default namespace\n', 1)
+    assert done.stderr == "error: timed out waiting for the condition on configmaps/held\n"
+    assert kapi(cluster, "delete", "cm", "held", "--wait=false").returncode == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(cluster: KapiProcess, shell: str) -> None:
+    script = kapi(cluster, "completion", shell).stdout
+    assert "api-resources" in script and "show-labels" in script
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"no {shell}")
+    assert subprocess.run([path, "-n"], input=script, text=True, capture_output=True).returncode == 0
+    if shell == "bash":
+        words = "COMP_WORDS=(kapi get --show-l) COMP_CWORD=2; _kapi; echo ${COMPREPLY[@]}"
+        done = subprocess.run([path, "-c", f"{script}\n{words}"], text=True, capture_output=True, env=dict(os.environ))
+        assert done.stdout == "--show-labels\n"
