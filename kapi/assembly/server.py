@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kapi.admission.interface import AdmissionChain
+from kapi.aggregator.metrics import unavailable_services
 from kapi.aggregator.server import AggregatorServer
 from kapi.apiextensions.serving import CustomResources
 from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
@@ -19,6 +20,7 @@ from kapi.assembly.filters import auditor, filters, flow_control
 from kapi.assembly.identity import authentication
 from kapi.assembly.parts import Assembly
 from kapi.assembly.policy import admission, authorization
+from kapi.client.workqueue_figures import FIGURES
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
 from kapi.endpoints.dispatch import ResourceTable
@@ -35,10 +37,12 @@ from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.build_metrics import build_families
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer, NotFound
 from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
+from kapi.server.metrics import store_requests
 from kapi.server.metrics_shape import Shape
 from kapi.server.pki import Files
 from kapi.server.profiling import install_profiling
@@ -66,6 +70,9 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"), call=call
     )
     made.metrics.add(families(made.caches))
+    made.metrics.add(lambda: build_families(options.generic.features))
+    made.metrics.add(lambda: store_requests(made.metrics.store))
+    made.metrics.registry.register(FIGURES)
     store.observe(_observe_store(made))
     install_encryption(options, made, store)
     settings = {
@@ -138,6 +145,8 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         identity=proxy_identity(options, made),
         rejects_redirects=options.aggregator.aggregator_reject_forwarding_redirect,
     )
+    services = registry.client.resource("apiregistration.k8s.io", "apiservices").lister
+    made.metrics.add(lambda: unavailable_services(services))
     install_controllers(options, reactor, made, core, files, advertise, port, node_ports, tables, aggregator.remotes)
 
     async def follow() -> None:

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.work import register
+from kapi.client.workqueue_figures import QueueFigures
 from kapi.machinery.status import Conflict, StatusError
 
 FIRST_RETRY, LONGEST_RETRY = 0.05, 60.0  # seconds
@@ -54,6 +55,7 @@ class WorkQueue(Generic[Key]):
         self._retries = _Bucket(RETRY_RATE, RETRY_BURST)
         self._woken = False
         self._stopped = False
+        self._figures = QueueFigures(name, reactor.seconds)
         register(reactor, self)
 
     def add(self, key: Key) -> None:
@@ -64,6 +66,7 @@ class WorkQueue(Generic[Key]):
             return
         self._waiting.add(key)
         self._ready.append(key)
+        self._figures.added(key)
         self._wake()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -85,6 +88,7 @@ class WorkQueue(Generic[Key]):
         self._later.clear()
         self._ready.clear()
         self._waiting.clear()
+        self._figures.stopped()
         for task in list(self._running.values()):
             if task is not None:
                 task.cancel()
@@ -119,6 +123,7 @@ class WorkQueue(Generic[Key]):
                 return
             key = self._ready.popleft()
             self._waiting.discard(key)
+            self._figures.begun(key)
             self._running[key] = None  # what it adds itself, before it waits, comes again as well
             task = Deferred.fromCoroutine(self._run(key))
             if not task.called:
@@ -145,12 +150,14 @@ class WorkQueue(Generic[Key]):
                 self.add_after(key, again)
 
     def _retry(self, key: Key) -> None:
+        self._figures.retried()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(LONGEST_RETRY, self._first_retry * 2.0 ** min(failures, 20))
         self.add_after(key, max(delay, self._retries.reserve(self._reactor.seconds())))
 
     def _finished(self, result: Any, key: Key) -> None:
         self._running.pop(key, None)
+        self._figures.finished(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)

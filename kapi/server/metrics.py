@@ -226,6 +226,18 @@ class Metrics:
         return CONTENT_TYPE_LATEST.encode(), generate_latest(shown)
 
 
+def store_requests(durations: LabelledHistogram) -> Iterator[Any]:
+    """How many there were, of the durations."""
+    family = CounterMetricFamily(
+        "etcd_requests_total",
+        "[ALPHA] Etcd request counts for each operation and object type.",
+        labels=["operation", "group", "resource"],
+    )
+    for labels, row in durations.rows.items():
+        family.add_metric(list(labels), sum(row[:-1]))
+    yield family
+
+
 class _Sink:
     """Takes the registration that GCCollector makes by itself."""
 

@@ -7,6 +7,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from kapi.client.workqueue import MAX_TURN, RETRY_BURST, RETRY_RATE, WorkQueue
+from kapi.client.workqueue_figures import FIGURES
 from kapi.machinery import status
 
 
@@ -154,3 +155,30 @@ class WorkQueues(TestCase):
         queue.stop()
         self.clock.pump([0, 2, 0])
         self.assertEqual(self.seen, [])
+
+    async def test_what_waits_and_runs_is_counted_by_the_queues_name(self) -> None:
+        slow: Deferred[float | None] = Deferred()
+        calls: list[str] = []
+
+        async def handle(key: str) -> float | None:
+            calls.append(key)
+            if key == "fails":
+                raise status.Conflict("x")
+            return await slow
+
+        queue = WorkQueue(self.clock, "counted", handle, 2)
+        for key in ("slow", "fails", "last"):
+            queue.add(key)
+        figures = FIGURES.queues["counted"]
+        self.assertEqual(figures.depth, 3)
+        self.clock.advance(2)
+        self.assertEqual((figures.depth, calls), (0, ["slow", "fails", "last"]))
+        self.clock.advance(3)
+        self.assertIn(3.0, figures.ages())
+        slow.callback(None)
+        self.assertEqual(figures.ages(), [])
+        self.assertEqual(FIGURES.retries.rows[("counted",)], 1)
+        self.assertGreaterEqual(FIGURES.adds.rows[("counted",)], 3)
+        self.assertGreaterEqual(FIGURES.waits.rows[("counted",)][-1], 6.0)
+        queue.stop()
+        self.assertEqual(figures.depth, 0)

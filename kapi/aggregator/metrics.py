@@ -1,0 +1,22 @@
+"""Which aggregated servers are away (upstream: kube-aggregator ``pkg/controllers/status/metrics``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from kapi.resources.apiregistration.apiservices import is_available
+
+
+def unavailable_services(lister: Any) -> Iterator[Metric]:
+    """One series per APIService; ``lister`` is theirs."""
+    family = GaugeMetricFamily(
+        "aggregator_unavailable_apiservice",
+        "[ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name.",
+        labels=["name"],
+    )
+    for service in lister.list():
+        family.add_metric([service["metadata"]["name"]], 0.0 if is_available(service) else 1.0)
+    yield family
