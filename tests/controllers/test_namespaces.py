@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers.namespaces import reconcile
 from kapi.controllers.namespaces.controller import NamespaceController
 from kapi.controllers.rootca.controller import RootCAController
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
-from kapi.testing.memory_api import MemoryAPI
+from tests.controllers.served import Served
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}
 
 
-class NamespaceDeletion(TestCase):
+class NamespaceDeletion(Served):
     async def start(self) -> None:
-        self.api = await MemoryAPI.started()
+        await self.begin()
         self.controller = NamespaceController(self.api.registry.client, self.api.clock, self.api.environment.now)
-        await self.controller.start()
-        self.addCleanup(self.controller.stop)
-        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": "n1"}}, 201)
-
-    def call(self, method: str, path: str, body: Any = None, expect: int = 0, type: str = "") -> Object:
-        request = self.api.ask(method, path, body, type=type)
-        for _ in range(200):
-            if request.finished:
-                break
-            self.api.turn()
-        if expect:
-            self.assertEqual(request.code, expect, b"".join(request.chunks))
-        answer: Object = orjson.loads(b"".join(request.chunks))
-        return answer
-
-    def wait(self, seconds: int) -> None:
-        for _ in range(seconds * 10):
-            self.api.turn(0.1)
+        await self.run_controller(self.controller)
 
     def condition(self, kind: str) -> Object:
         conditions = self.call("GET", "/api/v1/namespaces/n1", expect=200)["status"]["conditions"]
