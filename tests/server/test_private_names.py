@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
     "kapi.authentication.certificates": {"_tlsConnection"},
     "kapi.authentication.oidc.verification": {"_jwk_data"},
+    "kapi.client.collected": {"_producer"},
     "kapi.client.connections": {"twisted.web.http._ChunkedTransferDecoder"},
-    "kapi.client.https": {"_producer"},
     "kapi.client.kept": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
     "kapi.client.tls_writing": {"_tempDataBuffer", "_writeDisconnected"},
