@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -87,8 +88,10 @@ def main(arguments: Sequence[str]) -> int:
     reactor.callWhenRunning(begin)
     reactor.run()
     if failures:
-        failures[0].printTraceback()
+        if not failures[0].check(BrokenPipeError):  # nobody reads the output
+            failures[0].printTraceback(file=sys.stderr)
         codes.append(1)
-    sys.stdout.flush()
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
     sys.stderr.flush()
     os._exit(codes[0] if codes else 130)

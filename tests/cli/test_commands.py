@@ -127,3 +127,15 @@ def test_completion(cluster: KapiProcess, shell: str) -> None:
         words = "COMP_WORDS=(kapi get --show-l) COMP_CWORD=2; _kapi; echo ${COMPREPLY[@]}"
         done = subprocess.run([path, "-c", f"{script}\n{words}"], text=True, capture_output=True, env=dict(os.environ))
         assert done.stdout == "--show-labels\n"
+
+
+def test_nobody_reads_the_output(cluster: KapiProcess) -> None:
+    """As ``kapi ... | true``: it ends, and says nothing of it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "kapi", "api-resources"], env=cluster.environment(), stdout=writing,
+        stderr=subprocess.PIPE, text=True, timeout=60,
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.stderr, done.returncode) == ("", 1)

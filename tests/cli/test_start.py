@@ -49,3 +49,15 @@ def test_a_command_ends_with_its_code() -> None:
     help_text = run("-m", "kapi", "get", "--help")
     assert help_text.returncode == 0
     assert "--show-labels" in help_text.stdout
+
+
+def test_a_fault_of_a_command_is_shown() -> None:
+    code = """
+import sys
+from kapi.cli import get, main
+get.run = lambda factory, program: [].pop()
+main.main(["get", "pods"])
+"""
+    done = run("-c", code)
+    assert done.returncode == 1
+    assert "IndexError: pop from empty list" in done.stderr
