@@ -117,9 +117,7 @@ class Receiving:
     def _headers(self, flags: int, number: int, payload: bytes) -> None:
         if not number & 1:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "HEADERS of a stream that is none of the client's")
-        begin, end = 0, len(payload)
-        if flags & wire.PADDED:
-            begin, end = _unpadded(payload)
+        begin, end = _unpadded(payload) if flags & wire.PADDED else (0, len(payload))
         depends = 0
         if flags & wire.WITH_PRIORITY:
             if end - begin < 5:
@@ -299,7 +297,7 @@ class Receiving:
         self.settings(values)
         self.answer(wire.SETTINGS_TAKEN)
 
-    def _push_promise(self, flags: int, number: int, payload: bytes) -> None:
+    def _push(self, flags: int, number: int, payload: bytes) -> None:
         raise ConnectionFault(Code.PROTOCOL_ERROR, "a client does not push")
 
     def _ping(self, flags: int, number: int, payload: bytes) -> None:
@@ -393,7 +391,7 @@ _HANDLERS: tuple[Any, ...] = (
     Receiving._priority,
     Receiving._reset,
     Receiving._settings,
-    Receiving._push_promise,
+    Receiving._push,
     Receiving._ping,
     Receiving._goaway,
     Receiving._window_update,

@@ -83,10 +83,6 @@ class Stream:
 class StreamRequest(APIRequest):
     """A request whose channel is a stream."""
 
-    def chunk_writer(self) -> None:
-        """There are no chunks in HTTP/2."""
-        return None
-
     def abort(self) -> None:
         """Ends an answer in the middle so that nobody takes it for a whole one."""
         stream: Any = getattr(self, "channel", None)
