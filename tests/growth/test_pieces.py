@@ -33,3 +33,12 @@ def test_no_stretch_without_a_checkpoint_grows_with_a_body(kind: str) -> None:
             if many.longest > FACTOR * few.longest:
                 found.append(f"{do.__name__} of {place}: {many.longest} lines, {many.where}")
     assert not found, "\n".join(found)
+
+
+def test_the_addresses_of_a_node_are_read_in_steps() -> None:
+    """Each is parsed, which samples that are no addresses do not show."""
+    place = next(place for place in PLACES if str(place) == "core/v1/nodes:spec.podCIDRs")
+    body = place.body(1)
+    body["spec"]["podCIDRs"] = [f"10.0.{number}.0/32" for number in range(250)]
+    found = stretches(Work(place.row).create(body))
+    assert found.longest < 4 * LINES, found.where

@@ -90,12 +90,12 @@ def _validate_node(node: Object, errors: Errors) -> None:
     for i, cidr in enumerate(cidrs):
         errors += check_cidr_legacy(path.index(i), cidr)
     if len(cidrs) > 1:
-        parsed = [parse_network(cidr) for cidr in cidrs]
+        parsed = [parse_network(cidr) for cidr in steps(cidrs)]
         if None in parsed:
             i = parsed.index(None)
             fault = f"invalid CIDR[{i}]: <nil> (invalid CIDR address: {cidrs[i]})"
             errors.append(internal(path, f"invalid PodCIDRs. failed to check with dual stack with error:{fault}"))
-        versions = {network[1].version for network in parsed if network is not None}
+        versions = {network[1].version for network in steps(parsed) if network is not None}
         if None in parsed or len(versions) != 2 or len(cidrs) > 2:
             errors.append(invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -38,7 +39,7 @@ class ServiceCIDRStrategy(PlainStrategy):
             return
         for i, cidr in enumerate(cidrs):
             errors += check_cidr(_CIDRS.index(i), cidr)
-        parsed = [parse_network(cidr) for cidr in cidrs]
+        parsed = [parse_network(cidr) for cidr in steps(cidrs)]
         versions = [network[1].version for network in parsed if network is not None]
         if len(versions) == 2 and versions[0] == versions[1]:
             detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"

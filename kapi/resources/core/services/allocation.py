@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from kapi.machinery.checkpoint import steps
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -64,7 +65,7 @@ def owned_addresses(service: Object) -> dict[str, str]:
     """The addresses a stored Service holds, by family."""
     if type_of(service) == EXTERNAL_NAME or cluster_ips(service)[:1] == [HEADLESS]:
         return {}
-    return {family_of(ip): ip for ip in cluster_ips(service)}
+    return {family_of(ip): ip for ip in steps(cluster_ips(service))}
 
 
 def write_addresses(service: Object, taken: dict[str, str]) -> None:

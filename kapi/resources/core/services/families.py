@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
@@ -95,7 +96,7 @@ def families_on_read(service: Object, primary: str) -> None:
         else:
             spec["ipFamilyPolicy"], spec["ipFamilies"] = REQUIRE_DUAL_STACK, [primary, other_family(primary)]
         return
-    found = [IPV6 if is_ipv6(ip) else IPV4 for ip in cluster_ips(service)]
+    found = [IPV6 if is_ipv6(ip) else IPV4 for ip in steps(cluster_ips(service))]
     if found:
         spec["ipFamilies"] = found
         spec["ipFamilyPolicy"] = SINGLE_STACK if len(found) == 1 else REQUIRE_DUAL_STACK
