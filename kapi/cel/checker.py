@@ -85,6 +85,7 @@ class _Checker:
         self.subst = Substitution()
         self.issues: list[Issue] = []
         self.locals: list[tuple[str, CelType]] = []
+        self.formats = 0  # calls of format around the node, whose literals may hold whatever a format takes
 
     def error(self, node: Expr | int, message: str) -> None:
         self.issues.append(Issue(node if isinstance(node, int) else node.offset, message))
@@ -207,6 +208,15 @@ class _Checker:
     # calls
 
     def call(self, node: Call) -> CelType:
+        if node.function != "format":
+            return self.plain_call(node)
+        self.formats += 1
+        try:
+            return self.plain_call(node)
+        finally:
+            self.formats -= 1
+
+    def plain_call(self, node: Call) -> CelType:
         if node.function == "_?._":
             return self.optional_select(node)
         if node.target is not None:
@@ -275,7 +285,7 @@ class _Checker:
             return current
         if self.subst.assignable(previous, current):
             return types.most_general(self.subst.resolve(previous), self.subst.resolve(current))
-        if self.scope.homogeneous:
+        if self.scope.homogeneous and not self.formats:
             self.mismatch(at, previous, current)
             return previous
         return types.DYN

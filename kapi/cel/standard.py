@@ -187,6 +187,11 @@ def duration_of(text: str) -> Duration:
         raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Duration'") from None
 
 
+def _no_duration(value: int) -> Duration:
+    """The overload is declared, but there is no such conversion."""
+    raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
+
+
 # time
 
 
@@ -431,7 +436,7 @@ def _conversions() -> list[Overload]:
         d("timestamp", "int64_to_timestamp", "(int) timestamp", lambda a: Timestamp(a * NANOS)),
         d("duration", "duration_to_duration", "(duration) duration", same),
         d("duration", "string_to_duration", "(string) duration", duration_of),
-        d("duration", "int64_to_duration", "(int) duration", Duration),
+        d("duration", "int64_to_duration", "(int) duration", _no_duration),
         d("dyn", "to_dyn", "(A) dyn", same),
         d("type", "type", "(A) type(A)", type_of),
     ]

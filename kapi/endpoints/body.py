@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError
 
 from kapi.codecs.negotiation import PROTOBUF, input_media_type
-from kapi.codecs.reading import DecodingError, Document, read_body
+from kapi.codecs.reading import DecodingError, Document, read_body, unrecognized
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage
@@ -62,6 +62,8 @@ def read_any(data: bytes, media: str, kind: GroupVersionKind, validation: str) -
     try:
         return Document(protobuf.decode(data, kind))
     except ValueError as error:
+        if not data.startswith(protobuf.MAGIC):
+            raise unrecognized(data, kind, str(error)) from None
         raise DecodingError(
             f"the object provided is unrecognized (must be of type {kind.kind}): {error}", str(error)
         ) from None

@@ -100,11 +100,17 @@ def validate_update(obj: Object, old: Object, namespaced: bool) -> list[FieldErr
     return errors
 
 
-def check_uid(precondition: str, obj: Object | None, resource: GroupResource, namespace: str, name: str) -> None:
-    """A write that names a uid must meet that very object; the words are those of upstream's storage layer."""
+def check_uid(
+    precondition: str, obj: Object | None, resource: GroupResource, namespace: str, name: str, dry_run: bool = False
+) -> None:
+    """A write that names a uid must meet that very object; the words are those of upstream's storage layer.
+
+    A dry run comes no further than the layer above it, which knows the key without its prefix.
+    """
     actual = obj["metadata"].get("uid", "") if obj is not None else ""
     if precondition and precondition != actual:
-        key = "/".join(part for part in ("/registry", resource.resource, namespace, name) if part)
+        root = "" if dry_run else "/registry"
+        key = "/".join([root, *(part for part in (resource.resource, namespace, name) if part)])
         raise status.conflict(
             resource,
             name,

@@ -46,11 +46,11 @@ async def update(
             if entry is None:
                 if not creatable:
                     raise status.not_found(resource, name)
-                meta.check_uid(uid, None, resource, op.namespace, name)
+                meta.check_uid(uid, None, resource, op.namespace, name, op.dry_run)
                 return await _create_instead(store, op, await transform(None))
             existing = store.read(op.resource, entry)
             if uid:
-                meta.check_uid(uid, existing, resource, op.namespace, name)
+                meta.check_uid(uid, existing, resource, op.namespace, name, op.dry_run)
             return await _update_once(store, op, existing, entry, await transform(existing))
         except Outdated as error:
             if op.counted is not None:  # whoever counted has to count anew

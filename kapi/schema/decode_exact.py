@@ -96,15 +96,17 @@ class ExactDecoder:
     ) -> dict[str, Any]:
         """``earlier`` is what the same field held, when it is given again: Go decodes the second value into the first."""
         state = earlier or _Struct()
-        out, given = state.out, state.given
+        out, given, seen = state.out, state.given, set[str]()
         for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             field = type_.fields.get(key)
             if field is None:
                 self._problem(f'unknown field "{below}"')
                 continue
-            if key in given:
+            if key in seen:
                 self._problem(f'duplicate field "{below}"')
+            seen.add(key)
+            if key in given:
                 item = _onto(given[key], item, field)
             given[key] = item
             out.pop(key, None)
@@ -149,10 +151,12 @@ class ExactDecoder:
         assert type_.elem is not None
         if out is None:
             out = {}
+        seen: set[str] = set()
         for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
-            if key in out:
+            if key in seen:
                 self._problem(f'duplicate field "{below}"')
+            seen.add(key)
             out[key] = self._value(item, type_.elem, below, names, struct)
         return out
 

@@ -40,6 +40,7 @@ def test_a_clause_takes_its_own_types(source: str, column: int, text: str) -> No
          "precision specifier"),
         ("s == string(timestamp(9223372036854775807))", "invalid timestamp argument"),
         ("d == duration('1w')", "invalid duration argument"),
+        ("d == duration(1)", "invalid duration argument"),
         ("s.reverse() == s", "found no matching overload for 'reverse' applied to 'string.()'"),
         ("quantity('1').sign() == 1", "found no matching overload for 'sign' applied to 'kubernetes.Quantity.()'"),
         ("cel.bind(x, 1, x) == 1", "undeclared reference to 'cel' (in container '')"),
@@ -70,6 +71,14 @@ def test_constants_are_computed_before_the_program_runs(source: str, text: str) 
 def test_what_is_not_constant_is_left_to_the_evaluation() -> None:
     ENV.compile("s.find(s) == '' && double(s) > 1.0 && '%x'.format([any]) == s && '%s'.format([o]) == s")
     ENV.compile("s.format([d]) == '%x'.format(o)")
+
+
+def test_what_is_formatted_may_be_of_several_types() -> None:
+    """Though elements of a literal list are of one type elsewhere."""
+    assert ENV.compile("'%s %d %s'.format(['a', 1, [1, 'b']])").evaluate({}) == 'a 1 [1, "b"]'
+    for source in ("['a', 1] == [1]", "['%s'.format([s]), 1] == [1]"):
+        with pytest.raises(CompileErrors, match="expected type 'string' but found 'int'"):
+            ENV.compile(source)
 
 
 @pytest.mark.parametrize(

@@ -180,3 +180,18 @@ def test_a_tolerations_operator_has_a_default(api: MemoryAPI) -> None:
     answer = api.ask("POST", "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims", body)
     assert answer.code == 201, answer.json
     assert answer.json["spec"]["devices"]["requests"][0]["exactly"]["tolerations"][0]["operator"] == "Equal"
+
+
+@pytest.mark.parametrize(("query", "root"), [("", "/registry"), ("?dryRun=All", "")])
+def test_a_dry_run_knows_the_key_of_an_object_without_its_prefix(api: MemoryAPI, query: str, root: str) -> None:
+    path = "/api/v1/namespaces/n/configmaps"
+    assert api.ask("POST", path, {"metadata": {"name": "a"}}).code == 201
+    answer = api.ask("PUT", f"{path}/a{query}", {"metadata": {"name": "a", "uid": "other"}})
+    assert answer.code == 409
+    assert f"Code: 4, Key: {root}/configmaps/n/a, " in answer.json["message"]
+
+
+def test_a_body_that_is_no_protobuf_is_quoted(api: MemoryAPI) -> None:
+    answer = api.ask("POST", "/api/v1/namespaces/n/configmaps", b"{}", type="application/vnd.kubernetes.protobuf")
+    why = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] ({})"
+    assert (answer.code, answer.json["message"].partition("): ")[2]) == (400, why)

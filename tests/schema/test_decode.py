@@ -112,7 +112,6 @@ FOUND = [
     'unknown field "spec.template.spec.containers[0].imagee"',
     'duplicate field "spec.template.spec.containers[0].image"',
     'duplicate field "metadata"',
-    'duplicate field "metadata.name"',
 ]
 
 

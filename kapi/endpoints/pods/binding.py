@@ -61,7 +61,7 @@ class Binding:
         now = self._pods.environment.now()
 
         def change(pod: Object) -> None:
-            meta.check_uid(metadata.get("uid", ""), pod, _PODS, namespace, name)
+            meta.check_uid(metadata.get("uid", ""), pod, _PODS, namespace, name, dry_run)
             wanted, version = metadata.get("resourceVersion", ""), pod["metadata"]["resourceVersion"]
             if wanted and wanted != version:
                 raise status.conflict(
