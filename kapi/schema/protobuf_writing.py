@@ -81,6 +81,10 @@ def _head(kind: GroupVersionKind) -> bytes:
     return MAGIC + b"\x0a" + _framed(meta) + b"\x12"
 
 
+#: the answers of /api and /api/v1 do not say which version they have
+_NO_VERSION = frozenset((GroupVersionKind("", "", "APIVersions"), GroupVersionKind("", "", "APIResourceList")))
+
+
 @functools.lru_cache(1024)
 def message_of(kind: GroupVersionKind) -> Write:
     """Writes the message of an object of a kind.  Raises NoProtobuf."""
@@ -88,7 +92,7 @@ def message_of(kind: GroupVersionKind) -> Write:
         partial = {"PartialObjectMetadata": _partial, "PartialObjectMetadataList": _partial_list}.get(kind.kind)
         if partial is not None:
             return partial
-    if not (kind.group or kind.version):  # the answers of /api and /api/v1 do not say which they have
+    if kind in _NO_VERSION:
         kind = kind._replace(version="v1")
     name = builtin.names_by_kind().get(kind)
     if name is None or name not in numbers():
