@@ -23,10 +23,6 @@ class JSONPathError(ValueError):
     """A template that cannot be read, or not be applied."""
 
 
-class Missing(JSONPathError):
-    """A field that is not there, where it has to be."""
-
-
 class Template:
     """Reads ``text`` at once; ``allow_missing`` lets fields be absent.  Raises JSONPathError."""
 
@@ -226,7 +222,7 @@ class _Reader:
         def step(values: list[Any], root: Any) -> list[Any]:
             found = [value[name] for value in values if isinstance(value, dict) and name in value]
             if not found and not self._allow and not among_all:
-                raise Missing(f"{name} is not found")
+                raise JSONPathError(f"{name} is not found")
             return found
 
         return step
