@@ -106,6 +106,8 @@ _DEPRECATED_OFF = """
 _DEPRECATED_OFF_LOCKED = """
     AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
 """
+#: gates that may not be switched on, and why
+REFUSED = {"CBORServingAndStorage": "kapi answers and stores no CBOR; clients get JSON or protobuf"}
 #: gates that switch something here
 WITH_EFFECT = frozenset(
     """
@@ -153,7 +155,7 @@ def resolve(given: Mapping[str, bool]) -> dict[str, bool]:
 
 
 def problems(given: Mapping[str, bool]) -> list[str]:
-    """What upstream refuses, in its words."""
+    """What upstream refuses, in its words, and what clients would count on in vain."""
     errors = []
     for name, on in given.items():
         gate = GATES.get(name)
@@ -163,6 +165,8 @@ def problems(given: Mapping[str, bool]) -> list[str]:
         elif gate.locked and on is not gate.default:
             values = tuple("true" if value else "false" for value in (on, gate.default))
             errors.append(f"cannot set feature gate {name} to {values[0]}, feature is locked to {values[1]}")
+        elif on and name in REFUSED:
+            errors.append(f"cannot set feature gate {name} to true: {REFUSED[name]}")
     return errors
 
 

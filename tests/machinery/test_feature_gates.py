@@ -38,6 +38,14 @@ def test_stages_switch_what_is_not_named_and_not_locked() -> None:
         ),
         ({"APIServerTracing": True, "AllAlpha": False, "GitRepoVolumeDriver": False}, []),
         (
+            {"CBORServingAndStorage": True, "AllAlpha": True},
+            [
+                "cannot set feature gate CBORServingAndStorage to true: "
+                "kapi answers and stores no CBOR; clients get JSON or protobuf"
+            ],
+        ),
+        ({"CBORServingAndStorage": False, "AllAlpha": True}, []),
+        (
             {"GitRepoVolumeDriver": True},
             ["cannot set feature gate GitRepoVolumeDriver to true, feature is locked to false"],
         ),
