@@ -262,7 +262,7 @@ class App(Service):
         assembly.refusing = True
         if self.options.generic.shutdown_send_retry_after and not self.exit_code:
             await self._drain()  # meanwhile who comes is told to come back
-        await self._close_port()
+        await self.close_port()
         if self._hooks is not None:
             await run_hooks(assembly.server.closing_hooks())
         await self.connections.close_idle()
@@ -281,7 +281,8 @@ class App(Service):
         self.reactor.callLater(seconds, pause.callback, None)
         return pause
 
-    async def _close_port(self) -> None:
+    async def close_port(self) -> None:
+        """Takes no more connections."""
         if self._port is not None:
             await self._port.stop()
         elif self._socket is not None:

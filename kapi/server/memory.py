@@ -18,8 +18,8 @@ from twisted.logger import Logger
 
 log = Logger()
 EVERY = 5.0  # seconds
-_LEAST = 16 * 1024 * 1024  # bytes that are worth it
-_SHARE = 10  # and a tenth of the process
+_LEAST = 8 * 1024 * 1024  # bytes that are worth it
+_SHARE = 20  # and a twentieth of the process
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
@@ -82,10 +82,10 @@ class MemoryReturn:
         if free - self._returned < resident // _SHARE:
             return None
         work: Deferred[None] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self._allocator.trim)
+        self._returned = free  # what is freed while that goes on may stay: the next look is for it
         work.addCallback(self._done, resident)
         return work
 
     def _done(self, _: None, before: int) -> None:
-        self._returned = self._allocator.free()
         size = max(0, before - self._allocator.resident())
         log.info("{size} MB of memory given back", size=size // 1_000_000)

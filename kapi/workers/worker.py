@@ -12,9 +12,13 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.main import CONNECTION_DONE
+
+if TYPE_CHECKING:
+    from kapi.app import App
 
 LISTENER = 3  # the listening socket's file descriptor
 READY = b"ready"  # the line on standard output that tells the supervisor so
@@ -48,6 +52,11 @@ class Lifeline:
             self._ended()
 
 
+def orphaned(app: App, reactor: Any) -> None:
+    """Without a supervisor: whoever is started next needs the port at once, not only when all requests are answered."""
+    Deferred.fromCoroutine(app.close_port()).addBoth(lambda _: reactor.stop())
+
+
 def main() -> None:
     gc.disable()  # as in kapi.__main__
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's business, which ends us in order
@@ -75,7 +84,7 @@ def main() -> None:
     app.on_failure = complain
     app.announce = lambda: os.write(1, READY + b"\n")
     globalLogBeginner.beginLoggingTo([observer(options.logs, out=sys.stderr)], redirectStandardIO=False)
-    Lifeline(reactor, reactor.stop)
+    Lifeline(reactor, lambda: orphaned(app, reactor))
     app.startService()
     reactor.addSystemEventTrigger("before", "shutdown", app.stopService)
     reactor.run()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kapi.testing.process import KapiProcess
+from tests.store.servers import free_port
 
 pytestmark = pytest.mark.xdist_group("process")
 
@@ -141,6 +142,19 @@ def test_workers_end_when_their_supervisor_is_killed(server: KapiProcess) -> Non
     workers = children(pid_of(server))
     server.end(signal.SIGKILL)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def test_after_a_killed_supervisor_the_next_one_starts_at_once(tmp_path: Path) -> None:
+    port = free_port()
+    server = KapiProcess("--workers=2", f"--secure-port={port}", directory=tmp_path)
+    server.start()
+    with clients(server):  # the workers are busy when they become orphans
+        server.end(signal.SIGKILL)
+    server.start()
+    try:
+        assert ask(server, "GET", "/readyz")[0] == 200
+    finally:
+        assert server.end() == 0
 
 
 def test_what_is_wrong_with_the_flags_is_told_once(tmp_path: Path) -> None:

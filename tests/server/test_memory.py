@@ -55,16 +55,28 @@ class Returns(SynchronousTestCase):
         self.assertEqual(self.allocator.size, 120 * MB)
 
     def test_what_is_in_use_stays(self) -> None:
-        self.assertEqual(self.burst(1000, 50), 0)
+        self.assertEqual(self.burst(1000, 40), 0)
 
     def test_little_is_not_worth_it(self) -> None:
-        self.assertEqual(self.burst(100, 15), 0)
+        self.assertEqual(self.burst(100, 7), 0)
 
     def test_each_burst_is_one_time(self) -> None:
         """Free memory that was returned is still free to the library."""
         self.assertEqual([self.burst(1000, 880), self.burst(120, 880), self.burst(120, 880)], [1, 1, 1])
         self.assertEqual(self.burst(900, 100), 1, "in use again")
         self.assertEqual(self.burst(900, 880), 2)
+
+    def test_what_is_freed_while_memory_is_returned_is_returned_next_time(self) -> None:
+        trim = self.allocator.trim
+
+        def trim_and_free() -> None:
+            trim()
+            self.allocator.unused += 30 * MB
+
+        self.allocator.trim = trim_and_free  # type: ignore[method-assign]
+        self.assertEqual(self.burst(1000, 880), 1)
+        self.clock.advance(5)
+        self.assertEqual(self.allocator.trimmed, 2)
 
     def test_the_library_of_this_machine_answers(self) -> None:
         allocator = Allocator()
