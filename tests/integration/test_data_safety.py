@@ -17,8 +17,6 @@ import pytest
 
 from tests.integration.server_process import ServerProcess
 
-pytestmark = pytest.mark.xdist_group("data_safety")
-
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 

@@ -10,12 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.integration.server_process import ServerProcess, api_request
 from tests.store.test_encryption import file, provider
 
-pytestmark = pytest.mark.xdist_group("process")
 SECRETS = "api/v1/namespaces/default/secrets"
 TEXT = "hunter2-nobody-may-read-this"
 

@@ -11,8 +11,6 @@ import pytest
 from tests.integration.operators import operator, until
 from tests.integration.server_process import Kubectl, ServerProcess
 
-pytestmark = pytest.mark.xdist_group("clients")
-
 OPERATOR = """
 import kopf
 

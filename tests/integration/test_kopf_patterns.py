@@ -14,8 +14,6 @@ import pytest
 from tests.integration.operators import operator, until
 from tests.integration.server_process import Kubectl, ServerProcess
 
-pytestmark = pytest.mark.xdist_group("clients")
-
 Object = dict[str, Any]
 GROUP = "patterns.kapi.example"
 _LOOSE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

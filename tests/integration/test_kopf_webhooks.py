@@ -12,8 +12,6 @@ from tests.admission.certificates import make_certificate
 from tests.integration.operators import operator, until
 from tests.integration.server_process import Kubectl, ServerProcess
 
-pytestmark = pytest.mark.xdist_group("clients")
-
 OPERATOR = """
 import kopf
 

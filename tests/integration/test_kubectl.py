@@ -11,8 +11,6 @@ import pytest
 
 from tests.integration.server_process import Kubectl
 
-pytestmark = pytest.mark.xdist_group("kubectl")
-
 DEPLOYMENT = """
 apiVersion: apps/v1
 kind: Deployment

@@ -6,12 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.integration.server_process import Kubectl
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
-pytestmark = pytest.mark.xdist_group("kubectl")
 
 
 def who(text: str) -> Any:

@@ -15,7 +15,6 @@ import pytest
 
 from tests.integration.server_process import ServerProcess
 
-pytestmark = pytest.mark.xdist_group("process")
 MAPS = "/api/v1/namespaces/default/configmaps"
 OBJECTS, SIZE = 600, 8_000  # about 5 MB
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.integration.server_process import ServerProcess, api_request
 
-pytestmark = pytest.mark.xdist_group("process")
 LINES = (Path(__file__).parents[1] / "server" / "upstream_metrics.txt").read_text().splitlines()[1:]
 
 

@@ -20,7 +20,6 @@ from tests.admission.certificates import make_certificate
 from tests.authentication.identities import Authority, name
 from tests.integration.server_process import ServerProcess, api_request
 
-pytestmark = pytest.mark.xdist_group("process")
 GROUP = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 

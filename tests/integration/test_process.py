@@ -21,8 +21,6 @@ import pytest
 from tests.integration.server_process import ServerProcess, api_request
 from tests.store.servers import Server, free_port
 
-pytestmark = pytest.mark.xdist_group("process")
-
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[ServerProcess]:

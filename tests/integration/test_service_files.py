@@ -21,8 +21,6 @@ import pytest
 from kapi.options.options import Options
 from kapi.tap import flags_from_file
 
-pytestmark = pytest.mark.xdist_group("process")
-
 ROOT = Path(__file__).parents[2]
 FLAGS = ["--bind-address=127.0.0.1", "--secure-port=0"]
 

@@ -17,7 +17,6 @@ from kapi.testing.process import KapiProcess
 from tests.integration.server_process import Kubectl, kubectl_path
 from tests.store.servers import Server, free_port
 
-pytestmark = pytest.mark.xdist_group("process")
 ROOT = Path(__file__).parents[2]
 LEASE = "kapi-controller-manager"
 

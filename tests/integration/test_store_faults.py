@@ -17,7 +17,6 @@ from tests.integration.server_process import ServerProcess
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.store.servers import Server
 
-pytestmark = pytest.mark.xdist_group("store_faults")
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
 OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential=true"
 

@@ -18,8 +18,6 @@ import pytest
 from kapi.testing.process import KapiProcess
 from tests.store.servers import free_port
 
-pytestmark = pytest.mark.xdist_group("process")
-
 
 def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:
     """The processes that ``pid`` has started and whose command line names that module."""
