@@ -68,10 +68,10 @@ def _quantity(text: str) -> Fraction | None:
     return number * tens if power >= 0 else number / tens
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Runs of digits as numbers."""
+def _natural(text: str) -> list[tuple[int, int, int, str]]:
+    """Runs of digits as numbers; of two equal ones the one with fewer zeros before it comes first."""
     return [
-        (0, int(part), part) if part.isdigit() and part.isascii() else (1, 0, part)
+        (0, int(part), len(part), "") if part.isdigit() and part.isascii() else (1, 0, 0, part)
         for part in re.split(r"([0-9]+)", text)
         if part
     ]

@@ -9,7 +9,7 @@ import pytest
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.testing.memory_api import MemoryAPI, succeed
-from tests.resources.test_every_row import LEAST
+from tests.resources.test_every_row import LEAST, NAMES
 
 STORED = [row for row in BUILT_IN if not row.handler]
 
@@ -98,26 +98,32 @@ LEAST_OF_ALL: dict[str, dict[str, Any]] = {
     "FlowSchema": {"spec": {"priorityLevelConfiguration": {"name": "global-default"}}},
     "PriorityLevelConfiguration": {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}},
 }
-ODD = {"Namespace", "Node", "PersistentVolumeClaim", "PersistentVolume"}  # whose deletion waits for somebody
+NEW_EVENT = {
+    "regarding": {"namespace": "n"}, "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "reason": "R", "action": "A",
+    "reportingController": "example.com/c", "reportingInstance": "c-1",
+}  # fmt: skip
+# whose deletion waits for somebody
+ODD = {"Namespace", "Node", "PersistentVolumeClaim", "PersistentVolume", "CustomResourceDefinition"}
 
 
 @pytest.mark.parametrize("row", CREATED, ids=named)
 def test_the_life_of_an_object(row: Resource) -> None:
     """Created, read, written back, changed, listed, deleted; or refused with causes when the least is too little."""
     api: MemoryAPI = succeed(MemoryAPI.started())
-    metadata = {"name": "x"} | ({"namespace": "n"} if row.namespaced else {})
+    name = NAMES.get(row.kind, "x")
+    metadata = {"name": name} | ({"namespace": "n"} if row.namespaced else {})
     body = {
         "kind": row.kind,
         "apiVersion": str(row.group_version),
         "metadata": metadata,
-        **LEAST_OF_ALL.get(row.kind, {}),
+        **(NEW_EVENT if row.group == "events.k8s.io" else LEAST_OF_ALL.get(row.kind, {})),
     }
     made = api.ask("POST", path_of(row), body)
     if made.code != 201:
         assert (made.code, made.json["reason"]) == (422, "Invalid"), made.json
         assert made.json["details"]["causes"] and row.kind not in LEAST_OF_ALL
         return
-    path = f"{path_of(row)}/x"
+    path = f"{path_of(row)}/{name}"
     stored = api.ask("GET", path).json
     assert stored == made.json and stored["metadata"]["uid"]
     same = api.ask("PUT", path, stored).json
@@ -131,7 +137,7 @@ def test_the_life_of_an_object(row: Resource) -> None:
     stale = api.ask("PUT", path, stored | {"metadata": stored["metadata"] | {"labels": {"l": "w"}}})
     assert (stale.code, stale.json["reason"]) == (409, "Conflict")
     listed = api.ask("GET", f"{path_of(row)}?labelSelector=l%3Dv").json["items"]
-    assert [entry["metadata"]["name"] for entry in listed] == ["x"]
+    assert [entry["metadata"]["name"] for entry in listed] == [name]
     assert api.ask("DELETE", f"{path}?propagationPolicy=Background").code in (200, 202)
     if row.kind not in ODD:
         assert api.ask("GET", path).code == 404

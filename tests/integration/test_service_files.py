@@ -89,7 +89,7 @@ def test_the_tac_file_serves_and_stops(tmp_path: Path, by_file: bool) -> None:
 def test_what_is_wrong_at_the_start_ends_the_tac_file_with_an_exit_code(tmp_path: Path) -> None:
     for flags, said in (
         ("--nosuch", "kapi: unknown flag: --nosuch"),
-        ("--redis-servers=redis://127.0.0.1:1", "refused"),
+        ("--redis-servers=redis://127.0.0.1:1 --storage-initialization-timeout=1s", "refused"),
     ):
         settings = {"KAPI_FLAGS": f"--data-dir={tmp_path} --secure-port=0 {flags}"}
         with service(twistd("--python", "etc/kapi.tac"), **settings) as process:
