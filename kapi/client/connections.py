@@ -1,8 +1,7 @@
 """Kept HTTP/1.1 connections to one API server, for whole answers and for streams (watches, logs).
 
-A request is written in one piece; a whole answer is one Deferred.  Connections are kept while they are idle, the most
-recently used first; one that the server has closed meanwhile is noticed before it is used, so that a client follows a
-server that starts anew.  ``kapi.client.kept`` is its like for webhooks, which never stream.
+A request is written in one piece; a whole answer is one Deferred.  ``kapi.client.kept`` is its like for webhooks, which never
+stream.
 """
 
 from __future__ import annotations
@@ -14,21 +13,17 @@ from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import _ChunkedTransferDecoder
 
 from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length, read_head
 from kapi.client.head import header_line, request_line
+from kapi.client.keeping import KeptConnections
 from kapi.client.transport import Header, Response, Stream
 
 MAX_HEAD = 256 * 1024  # bytes
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes of a whole answer
-KEEP = 90.0  # seconds an idle connection is kept
-MAX_IDLE = 25  # connections
-_SWEEP = 15.0  # seconds
-_FRESH = 1.0  # seconds for which a connection is believed to be as it was
 _BREAK = b"\r\n\r\n"
 
 
@@ -188,21 +183,17 @@ class Connection(Protocol):
             busy.errback(reason if self._answer is None else Failure(BadAnswer("unexpected EOF")))
 
 
-class Connections:
+class Connections(KeptConnections[Connection]):
     """A Transport to one server.  ``connect`` makes a connection with a protocol factory; ``url`` names the server."""
 
     def __init__(self, reactor: Any, url: str, connect: Callable[[Factory], Deferred[Any]]) -> None:
-        self._reactor = reactor
+        super().__init__(reactor)
         self._connect = connect
         parsed = urlsplit(url)
         self._base = parsed.path.rstrip("/")
         self._host = header_line(b"Host", parsed.netloc.rpartition("@")[2].encode("ascii"))
         self._factory: Any = Factory.forProtocol(lambda: Connection(self))
         self._factory.noisy = False
-        self.idle: list[Connection] = []
-        self.open: set[Connection] = set()
-        self._sweeper: IDelayedCall | None = None
-        self._closed: Deferred[None] | None = None
 
     def request(
         self, method: str, target: str, headers: Sequence[Header], body: bytes | None, *, streaming: bool = False
@@ -212,76 +203,14 @@ class Connections:
         if body is not None:
             lines.append(b"Content-Length: %d" % len(body))
         data = b"\r\n".join(lines) + _BREAK + (body or b"")
-        running: list[Callable[[], Any]] = []  # how to stop what is under way; empty when it was stopped
-        done: Deferred[Response] = Deferred(lambda _: running.pop()())
         bodiless = method == "HEAD"
-        connection = self._kept()
-        if connection is not None:
-            running.append(connection.abort)
-            connection.ask(data, done, streaming, bodiless)
-            return done
-        connecting = self._connect(self._factory)
+        return self._ask(lambda connection, done: connection.ask(data, done, streaming, bodiless))
 
-        def connected(made: Any) -> None:
-            self.open.add(made)
-            running[0] = made.abort
-            made.ask(data, done, streaming, bodiless)
-
-        running.append(connecting.cancel)
-        connecting.addCallback(connected).addErrback(lambda why: done.errback(why) if running else None)
-        return done
-
-    def _kept(self) -> Connection | None:
-        now: float = self._reactor.seconds()
-        while self.idle:
-            connection = self.idle.pop()
-            if now - connection.since < _FRESH or not connection.has_news():
-                return connection
-            connection.abort()
-        return None
-
-    def free(self, connection: Connection) -> None:
-        """A connection has answered."""
-        if self._closed is not None or len(self.idle) >= MAX_IDLE:
-            connection.transport.loseConnection()  # type: ignore[union-attr]
-            return
-        connection.since = self._reactor.seconds()
-        self.idle.append(connection)
-        if self._sweeper is None:
-            self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
-
-    def lost(self, connection: Connection) -> None:
-        if connection in self.idle:
-            self.idle.remove(connection)
-        self.open.discard(connection)
-        if not self.open and self._closed is not None and not self._closed.called:
-            self._closed.callback(None)
-
-    def _sweep(self) -> None:
-        """Closes what nobody used for long."""
-        self._sweeper = None
-        old = self._reactor.seconds() - KEEP
-        for connection in [one for one in self.idle if one.since < old]:
-            self.idle.remove(connection)
-            connection.transport.loseConnection()  # type: ignore[union-attr]
-        if self.idle:
-            self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
+    def _connected(self) -> Deferred[Any]:
+        return self._connect(self._factory)
 
     def forget(self) -> None:
         """Closes idle connections: their credentials no longer count."""
         idle, self.idle = self.idle, []
         for connection in idle:
             connection.abort()
-
-    def close(self) -> Deferred[None]:
-        if self._closed is None:
-            self._closed = Deferred()
-            if self._sweeper is not None:
-                self._sweeper.cancel()
-                self._sweeper = None
-            idle, self.idle = self.idle, []
-            for connection in idle:
-                connection.transport.loseConnection()  # type: ignore[union-attr]
-            if not self.open:
-                self._closed.callback(None)
-        return self._closed

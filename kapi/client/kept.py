@@ -9,13 +9,12 @@ A kept connection that breaks fails the request that is on it, as upstream's: a 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from socket import MSG_DONTWAIT, MSG_PEEK
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import PotentialDataLoss, _ChunkedTransferDecoder
@@ -26,14 +25,11 @@ from zope.interface import implementer
 from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length, read_head
 from kapi.client.dialer import Dialer
 from kapi.client.head import header_line, request_line
+from kapi.client.keeping import KeptConnections
 from kapi.client.tls_client import TLSReactor
 
 MAX_HEAD = 256 * 1024  # bytes
-KEEP = 90.0  # seconds an idle connection is kept
-MAX_IDLE = 25  # connections to one server
 _HEADS = 1000  # URIs whose first lines are kept
-_SWEEP = 15.0  # seconds
-_FRESH = 1.0  # seconds for which a connection is believed to be as it was
 _BREAK = b"\r\n\r\n"
 
 
@@ -173,11 +169,11 @@ class _Connection(Protocol):
 
 
 @implementer(IAgent)
-class ServerAgent:
+class ServerAgent(KeptConnections[_Connection]):
     """Requests to one server at ``host`` and ``port``, whatever host the URIs name; TLS as ``options`` say.
 
     ``headers`` go with every request.  ``limit`` is of an answer's body, in bytes.
-    Up to MAX_IDLE connections are kept for ``KEEP`` seconds.
+    Connections are kept as ``kapi.client.keeping`` says.
     """
 
     def __init__(
@@ -189,16 +185,12 @@ class ServerAgent:
         limit: int,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        self._reactor = reactor
+        super().__init__(reactor)
         self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._headers = b"".join(b"\r\n" + header_line(*pair) for pair in headers)
         self._endpoint = Dialer(TLSReactor(reactor, options)).endpoint(host, port)
         self._factory = Factory.forProtocol(lambda: _Connection(self))
         self.limit = limit
-        self.idle: list[_Connection] = []
-        self._open: set[_Connection] = set()
-        self._sweeper: IDelayedCall | None = None
-        self._closed: Deferred[None] | None = None
 
     def request(
         self, method: bytes, uri: bytes, headers: Headers | None = None, bodyProducer: IBodyProducer | None = None
@@ -212,74 +204,11 @@ class ServerAgent:
             if len(self._heads) > _HEADS:
                 self._heads.popitem(last=False)
         data = b"%s%s\r\nContent-Length: %d\r\n\r\n%s" % (head, _lines(headers), len(body), body)
-        running: list[Callable[[], Any]] = []  # how to stop what is under way; empty when it was stopped
-        done: Deferred[Any] = Deferred(lambda _: running.pop()())
-        connection = self._kept()
-        if connection is not None:
-            running.append(connection.abort)
-            connection.ask(data, done)
-            return done
-        connecting = self._endpoint.connect(self._factory)
+        return self._ask(lambda connection, done: connection.ask(data, done))
 
-        def connected(made: Any) -> None:
-            self._open.add(made)
-            running[0] = made.abort
-            made.ask(data, done)
-
-        running.append(connecting.cancel)
-        connecting.addCallback(connected).addErrback(lambda why: done.errback(why) if running else None)
-        return done
-
-    def _kept(self) -> _Connection | None:
-        """An idle connection that the server has not closed, as far as can be known."""
-        now: float = self._reactor.seconds()
-        while self.idle:
-            connection = self.idle.pop()
-            if now - connection.since < _FRESH or not connection.has_news():
-                return connection
-            connection.abort()
-        return None
-
-    def free(self, connection: _Connection) -> None:
-        """A connection has answered."""
-        if self._closed is not None or len(self.idle) >= MAX_IDLE:
-            connection.transport.loseConnection()  # type: ignore[union-attr]
-            return
-        connection.since = self._reactor.seconds()
-        self.idle.append(connection)
-        if self._sweeper is None:
-            self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
-
-    def lost(self, connection: _Connection) -> None:
-        if connection in self.idle:
-            self.idle.remove(connection)
-        self._open.discard(connection)
-        if not self._open and self._closed is not None and not self._closed.called:
-            self._closed.callback(None)
-
-    def _sweep(self) -> None:
-        """Closes what nobody used for long; the most recently used are taken first, so the oldest go."""
-        self._sweeper = None
-        old = self._reactor.seconds() - KEEP
-        for connection in [one for one in self.idle if one.since < old]:
-            self.idle.remove(connection)
-            connection.transport.loseConnection()  # type: ignore[union-attr]
-        if self.idle:
-            self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
-
-    def close(self) -> Deferred[None]:
-        """Closes idle connections, later those that are busy; fires when none is open."""
-        if self._closed is None:
-            self._closed = Deferred()
-            if self._sweeper is not None:
-                self._sweeper.cancel()
-                self._sweeper = None
-            idle, self.idle = self.idle, []
-            for connection in idle:
-                connection.transport.loseConnection()  # type: ignore[union-attr]
-            if not self._open:
-                self._closed.callback(None)
-        return self._closed
+    def _connected(self) -> Deferred[Any]:
+        made: Deferred[Any] = self._endpoint.connect(self._factory)
+        return made
 
 
 def _first_lines(method: bytes, uri: bytes) -> bytes:

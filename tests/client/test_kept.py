@@ -16,6 +16,7 @@ from twisted.web.http_headers import Headers
 
 from kapi.client import kept
 from kapi.client.answer import AnswerTooLarge, BadAnswer
+from kapi.client.keeping import KEEP
 from kapi.client.kept import ServerAgent
 from kapi.client.prepared import Body, no_cookies, prepared_url
 from tests.admission.certificates import make_certificate
@@ -185,7 +186,7 @@ class KeptCase(TestCase):
     async def test_idle_connections_are_closed_after_a_while(self) -> None:
         clock = self.agent._reactor = Clock()
         await self.ask(OK)
-        clock.pump([1.0] * int(kept.KEEP - 5))
+        clock.pump([1.0] * int(KEEP - 5))
         self.assertEqual(len(self.agent.idle), 1)
         clock.pump([1.0] * 25)
         self.assertEqual((self.agent.idle, clock.getDelayedCalls()), ([], []))
