@@ -10,9 +10,9 @@ import orjson
 
 from kapi.apiextensions.jsonpath import Find, JSONPathError, compile_path
 from kapi.cel.values import format_double
+from kapi.machinery.ages import human_duration
 from kapi.machinery.time import seconds_of
 from kapi.resources.definition import Column, TableColumns
-from kapi.resources.shared.printing import human_duration
 
 Object = dict[str, Any]
 _NAME = (

@@ -48,7 +48,7 @@ class KeptConnections(Generic[C]):
         raise NotImplementedError
 
     def _ask(self, ask: Callable[[C, Deferred[Any]], None]) -> Deferred[Any]:
-        """The Deferred that ``ask`` is given with a connection.  It fails when none can be made; cancelling ends the connection."""
+        """The Deferred that ``ask`` is given with a connection; cancelling ends that.  It fails when none can be made."""
         running: list[Callable[[], Any]] = []  # how to stop what is under way; empty when it was stopped
         done: Deferred[Any] = Deferred(lambda _: running.pop()())
         connection = self._kept()

@@ -10,7 +10,7 @@ from kapi.cli.go_values import go_text
 from kapi.cli.printers.interface import Object
 from kapi.cli.printers.tabwriter import TabWriter
 from kapi.client.discovery import APIResource
-from kapi.machinery.time import seconds_of
+from kapi.machinery.ages import since
 
 _BREAKS = "\f\n\r"
 
@@ -89,41 +89,7 @@ def default_table(obj: Object) -> Object:
     rows = []
     for item in items:
         metadata = item.get("metadata") or {}
-        rows.append({"cells": [metadata.get("name"), age(metadata.get("creationTimestamp"))], "object": item})
+        rows.append(
+            {"cells": [metadata.get("name"), since(metadata.get("creationTimestamp"), time.time())], "object": item}
+        )
     return {"columnDefinitions": [{"name": "Name"}, {"name": "Age"}], "rows": rows}
-
-
-def age(timestamp: str | None) -> str:
-    if not timestamp:
-        return "<unknown>"
-    return human_duration(time.time() - seconds_of(timestamp))
-
-
-def human_duration(seconds: float) -> str:
-    """``5m30s``, ``3d4h``: two units while the first is small (upstream: apimachinery ``util/duration``)."""
-    whole = int(seconds)
-    if whole < -1:
-        return "<invalid>"
-    if whole < 0:
-        return "0s"
-    if whole < 120:
-        return f"{whole}s"
-    minutes = whole // 60
-    if minutes < 10:
-        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    hours = whole // 3600
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 192:
-        return f"{hours // 24}d{hours % 24}h" if hours % 24 else f"{hours // 24}d"
-    days = hours // 24
-    if days < 730:
-        return f"{days}d"
-    years = days // 365
-    if years < 8:
-        return f"{years}y{days % 365}d" if days % 365 else f"{years}y"
-    return f"{years}y"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.ages import since
 from kapi.machinery.field import FieldError, Path
 from kapi.resources.batch.cron import ScheduleError, check_schedule, zone_texts
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import NONE, UNSET, age, label_selector, name, since, table
+from kapi.resources.shared.printing import NONE, UNSET, age, label_selector, name, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import field, tree
+from kapi.machinery.ages import human_duration
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.time import seconds_of
@@ -17,7 +18,7 @@ from kapi.resources.shared.internal import internal, plain
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import age, human_duration, label_selector, name, table
+from kapi.resources.shared.printing import age, label_selector, name, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_fit
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy

@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
+from kapi.machinery.ages import human_duration
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.request.user import user_tree
@@ -306,7 +307,7 @@ def _state(obj: Object, now: float) -> str:
 
 def _duration(obj: Object, now: float) -> str:
     seconds = (obj.get("spec") or {}).get("expirationSeconds")
-    return printing.NONE if seconds is None else printing.human_duration(seconds)
+    return printing.NONE if seconds is None else human_duration(seconds)
 
 
 def _signer(obj: Object, now: float) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.ages import since
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.resources.definition import Resource, Strategy, StrategyContext, selectable
 from kapi.resources.shared import printing
@@ -63,13 +64,13 @@ class EventStrategy(Strategy):
 
 
 def _first_seen(event: Object, now: float) -> str:
-    return printing.since(event.get("firstTimestamp") or event.get("eventTime"), now)
+    return since(event.get("firstTimestamp") or event.get("eventTime"), now)
 
 
 def _last_seen(event: Object, now: float) -> str:
     if event.get("series") is not None:
-        return printing.since(event["series"].get("lastObservedTime"), now)
-    return printing.since(event["lastTimestamp"], now) if event.get("lastTimestamp") else _first_seen(event, now)
+        return since(event["series"].get("lastObservedTime"), now)
+    return since(event["lastTimestamp"], now) if event.get("lastTimestamp") else _first_seen(event, now)
 
 
 def _count(event: Object, now: float) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.ages import since
 from kapi.machinery.checkpoint import steps
-from kapi.resources.shared.printing import NONE, age, name, since
+from kapi.resources.shared.printing import NONE, age, name
 
 Object = dict[str, Any]
 

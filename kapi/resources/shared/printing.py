@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kapi.machinery.time import seconds_of
+from kapi.machinery.ages import since
 from kapi.resources.definition import TableColumns
 from kapi.resources.shared.columns import COLUMNS
 
@@ -16,48 +16,6 @@ Object = dict[str, Any]
 NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-
-
-def human_duration(seconds: float) -> str:
-    """A duration in at most two units, ``3d4h``: coarser the longer it is."""
-    whole = int(seconds)
-    if whole < -1:
-        return "<invalid>"
-    if whole < 0:
-        return "0s"
-    if whole < 2 * _MINUTE:
-        return f"{whole}s"
-    minutes = whole // _MINUTE
-    if minutes < 10:
-        rest = whole % _MINUTE
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if minutes < 3 * 60:
-        return f"{minutes}m"
-    hours = whole // _HOUR
-    if hours < 8:
-        rest = minutes % 60
-        return f"{hours}h{rest}m" if rest else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    days = hours // 24
-    if hours < 192:
-        rest = hours % 24
-        return f"{days}d{rest}h" if rest else f"{days}d"
-    if hours < 24 * 365 * 2:
-        return f"{days}d"
-    years = whole // _YEAR
-    if hours < 24 * 365 * 8:
-        rest = days % 365
-        return f"{years}y{rest}d" if rest else f"{years}y"
-    return f"{years}y"
-
-
-def since(timestamp: str | None, now: float) -> str:
-    """The age of a time; ``<unknown>`` when there is none."""
-    if not timestamp:
-        return UNKNOWN
-    return human_duration(now - seconds_of(timestamp))
 
 
 def name(obj: Object, now: float) -> str:
