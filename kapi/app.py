@@ -31,11 +31,12 @@ from kapi.server import pki
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
 from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
-from kapi.server.listening import ListenError, Port, bind, default_address, raise_file_limit, socket_name
+from kapi.server.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
 from kapi.server.memory import MemoryReturn
 from kapi.server.notify import notify
 from kapi.server.routes import VERSION
 from kapi.server.runner import RequestRunner
+from kapi.server.signals import on_signal, stop_reactor
 from kapi.server.stalls import StallMonitor
 from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
 from kapi.store.errors import StoreError
@@ -93,10 +94,7 @@ class App(Service):
             flag = "--cert-dir" if serving.cert_dir else "--data-dir"
             raise ConfigError(f"{flag}: {keys}: {error}") from None
         self._contexts = self._make_contexts()
-        host = serving.bind_address
-        if host in ("0.0.0.0", "::"):
-            host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-        self.url = f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.url = local_url(serving.bind_address, self.port)
         self.assembly = assemble(self.options, self.reactor, self.files, store, self.advertise, self.port)
         runner = RequestRunner(
             self.assembly.chain, self.reactor, gather=True, rounds=self.assembly.rounds, slices=self.assembly.slices
@@ -197,18 +195,12 @@ class App(Service):
 
     def _handle_hangup(self) -> None:
         """SIGHUP reads certificates and keys again at once."""
-        try:
-            signal.signal(signal.SIGHUP, lambda *_: self.reactor.callFromThread(self.reload))
-        except ValueError:
-            pass  # not the main thread: an embedded server
+        on_signal(signal.SIGHUP, lambda: self.reactor.callFromThread(self.reload))
 
     def _leave_at_next_signal(self) -> None:
         """Who cannot wait signals a second time, as upstream.  What was acknowledged is on disk."""
-        try:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: os._exit(1))
-        except ValueError:
-            pass  # not the main thread: an embedded server
+        for number in (signal.SIGTERM, signal.SIGINT):
+            on_signal(number, lambda: os._exit(1))
 
     def _tune_interpreter(self) -> None:
         """What was made until now stays: the collector need not look at it ever.
@@ -235,10 +227,7 @@ class App(Service):
             log.failure("The server could not be started", failure)
         self.exit_code = 1
         self.on_failure(error if str(error) else RuntimeError(type(error).__name__))
-        if self.reactor.running:
-            self.reactor.stop()
-        else:
-            self.reactor.callWhenRunning(self.reactor.stop)
+        stop_reactor(self.reactor)
 
     def stopService(self) -> Deferred[None]:
         if self._stopping is None:

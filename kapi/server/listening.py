@@ -66,6 +66,12 @@ def socket_name(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def local_url(address: str, port: int) -> str:
+    """Where a client on this machine reaches what listens on an address, a wildcard's by the loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+    return f"https://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def default_address(bind_address: str) -> str:
     """The address to advertise: the bound one, or for a wildcard or loopback that of the default route's interface."""
     bound = ipaddress.ip_address(bind_address)

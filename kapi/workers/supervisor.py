@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from twisted.logger import Logger
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
-from kapi.server.listening import BACKLOG, ListenError, bind
+from kapi.server.listening import BACKLOG, ListenError, bind, local_url
 from kapi.server.notify import notify
+from kapi.server.signals import on_signal, stop_reactor
 from kapi.store.errors import StoreError
 from kapi.workers.worker import LISTENER, READY
 
@@ -109,10 +111,7 @@ class Supervisor(Service):
             self._listener.listen(BACKLOG)
         except (ListenError, OSError) as error:
             raise ConfigError(f"--secure-port: {error}") from None
-        host, port = self._listener.getsockname()[:2]
-        if host in ("0.0.0.0", "::"):
-            host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-        self.url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = local_url(*self._listener.getsockname()[:2])
 
     def startService(self) -> None:
         super().startService()
@@ -129,15 +128,9 @@ class Supervisor(Service):
         self._foundation.supervise_server()
         await gatherResults([Deferred.fromCoroutine(slot.start()) for slot in self._slots[1:]], consumeErrors=True)
         for number, action in ((signal.SIGHUP, self.reload), (signal.SIGUSR2, self.replace)):
-            self._on_signal(number, action)
+            on_signal(number, partial(self.reactor.callFromThread, action))
         notify("READY=1")
         print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
-
-    def _on_signal(self, number: int, action: Callable[[], None]) -> None:
-        try:
-            signal.signal(number, lambda *_: self.reactor.callFromThread(action))
-        except ValueError:
-            pass  # not the main thread: an embedded server
 
     def spawn(self, number: int) -> Worker:
         """Starts a process for the slot of that number."""
@@ -186,10 +179,7 @@ class Supervisor(Service):
         elif not isinstance(error, StartFailed):
             log.failure("The workers could not be started", failure)
         self.exit_code = 1
-        if self.reactor.running:
-            self.reactor.stop()
-        else:
-            self.reactor.callWhenRunning(self.reactor.stop)
+        stop_reactor(self.reactor)
 
     def stopService(self) -> Deferred[None]:
         if self._stopping is None:
