@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kapi.machinery.brackets import closing_bracket
 from kapi.machinery.checkpoint import checkpoint
 
 Find = Callable[[Any], list[Any]]
@@ -60,7 +61,9 @@ def _steps(text: str) -> list[_Step]:
             name, position = _name(text, position)
             steps.append(_wildcard if name == "*" else _field(name))
         elif text[position] == "[":
-            end = _closing(text, position)
+            end = closing_bracket(text, position)
+            if end < 0:
+                raise JSONPathError("unterminated array")
             steps.append(_bracket(text[position + 1 : end]))
             position = end + 1
         else:
@@ -74,27 +77,6 @@ def _name(text: str, position: int) -> tuple[str, int]:
     if match is None:
         raise JSONPathError(f"unrecognized character in path: {text[position:]}")
     return re.sub(r"\\(.)", r"\1", match.group()), match.end()
-
-
-def _closing(text: str, opening: int) -> int:
-    depth, quote, position = 0, "", opening
-    while position < len(text):
-        char = text[position]
-        if quote:
-            if char == "\\":
-                position += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-        elif char == "[":
-            depth += 1
-        elif char == "]":
-            depth -= 1
-            if not depth:
-                return position
-        position += 1
-    raise JSONPathError("unterminated array")
 
 
 def _field(name: str) -> _Step:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kapi.cli.go_values import go_text, json_text
+from kapi.machinery.brackets import closing_bracket
 
 _FIELD = re.compile(r"(?:\\.|[^\s.\[\]{}()'\"\\,@$=<>!|&])+")
 _OPERATOR = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*")
@@ -229,27 +230,11 @@ class _Reader:
 
     def _subscript(self) -> Step:
         text, start = self._text, self._position
-        quote, depth, position = "", 0, start
-        while position < len(text):
-            character = text[position]
-            if quote:
-                if character == "\\":
-                    position += 1
-                elif character == quote:
-                    quote = ""
-            elif character in "'\"":
-                quote = character
-            elif character == "[":
-                depth += 1
-            elif character == "]":
-                depth -= 1
-                if depth == 0:
-                    break
-            position += 1
-        else:
+        end = closing_bracket(text, start)
+        if end < 0:
             raise JSONPathError("unterminated array")
-        inner = text[start + 1 : position].strip()
-        self._position = position + 1
+        inner = text[start + 1 : end].strip()
+        self._position = end + 1
         if inner.startswith("?("):
             if not inner.endswith(")"):
                 raise JSONPathError("unclosed array expect ]")
