@@ -45,7 +45,7 @@ def _order(left: Any, right: Any) -> int:
         first, second = _quantity(left), _quantity(right)
         if first is not None and second is not None:
             return int(first > second) - int(first < second)
-        return _compare(_natural(left), _natural(right))
+        return int(left > right) - int(left < right)  # numbers in texts do not count as such
     if isinstance(left, int | float) and isinstance(right, int | float):
         return int(left > right) - int(left < right)
     raise CommandError(f"unsortable type: {type(left).__name__}")
@@ -66,16 +66,3 @@ def _quantity(text: str) -> Fraction | None:
     power = int(match[3]) if match[3] else _SUFFIXES.get(suffix, 0)
     tens: int = 10 ** abs(power)
     return number * tens if power >= 0 else number / tens
-
-
-def _natural(text: str) -> list[tuple[int, int, int, str]]:
-    """Runs of digits as numbers; of two equal ones the one with fewer zeros before it comes first."""
-    return [
-        (0, int(part), len(part), "") if part.isdigit() and part.isascii() else (1, 0, 0, part)
-        for part in re.split(r"([0-9]+)", text)
-        if part
-    ]
-
-
-def _compare(left: Any, right: Any) -> int:
-    return int(left > right) - int(left < right)
