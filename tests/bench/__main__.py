@@ -26,7 +26,9 @@ from tests.bench.cases import Bench, Row, _spread
 from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
 from tests.bench.fairness import fairness
+from tests.bench.growth import growth
 from tests.bench.http2_cases import http2
+from tests.bench.kubelets import kubelets
 from tests.bench.load import Connection, Target
 from tests.bench.pair import compare as compare_pair
 from tests.bench.shares import shares
@@ -93,16 +95,19 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", default="100,1000,5000")
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
+    parser.add_argument("--objects", default="1000,10000,100000", help="growth: beside how many to measure, rising")
+    parser.add_argument("--kubelets", default="100,1000", help="kubelets: how many to simulate, rising")
     parser.add_argument("--idle", type=int, default=2000, help="watches on which nothing happens (ulimit -n)")
     parser.add_argument(
         "--only",
         default="start,requests,lists,watches,idle",
-        help="more: custom, crds, fairness, http2, stalls, testkit, webhooks",
+        help="more: custom, crds, fairness, growth, http2, kubelets, stalls, testkit, webhooks",
     )
     parser.add_argument(
         "--case", default="", help="stalls, pair: only cases whose names contain one of these, comma-separated"
     )
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
+    parser.add_argument("--profile", default="", help="directory for flame graphs of the server (needs py-spy)")
     parser.add_argument("--json")
     parser.add_argument("--svg")
     parser.add_argument("--compare", nargs="*", help="JSON files of earlier runs to show instead of measuring")
@@ -150,6 +155,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 runs=options.runs,
                 pods=options.pods,
                 say=lambda text: print(text, flush=True),
+                profile=options.profile,
             )
             if target.pids:
                 time.sleep(1)
@@ -174,6 +180,10 @@ def measure(options: argparse.Namespace) -> list[Row]:
             if "fairness" in wanted:
                 shares(bench)
                 fairness(bench)
+            if "growth" in wanted:
+                growth(bench, [int(size) for size in options.objects.split(",")])
+            if "kubelets" in wanted:
+                kubelets(bench, [int(count) for count in options.kubelets.split(",")])
             if "stalls" in wanted:
                 stalls(bench, options.case)
             if "testkit" in wanted:

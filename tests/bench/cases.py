@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.bench.flames import Flames
 from tests.bench.idle import idle
 from tests.bench.load import Connection, Outcome, Target, drive
 from tests.bench.watchers import fan_out
@@ -56,7 +57,10 @@ def pod(name: str) -> bytes:
 class Bench:
     """All measurements against one server, in a namespace of its own."""
 
-    def __init__(self, target: Target, *, seconds: float, runs: int, pods: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, target: Target, *, seconds: float, runs: int, pods: int, say: Callable[[str], None], profile: str = ""
+    ) -> None:
+        self.flames = Flames(profile)
         self.target = target
         self.seconds = seconds
         self.runs = runs
@@ -104,8 +108,9 @@ class Bench:
     def throughput(self, name: str, make: Callable[[int], bytes], levels: tuple[int, ...] = (1, 16, 64)) -> None:
         for level in levels:
             outcomes: list[Outcome] = []
-            for _ in range(self.runs):
-                outcomes.append(drive(self.target, make, level, self.seconds))
+            with self.flames.of(f"{name} {level}", self.target.pids):
+                for _ in range(self.runs):
+                    outcomes.append(drive(self.target, make, level, self.seconds))
             rates = [outcome.rate for outcome in outcomes]
             cpus = [outcome.cpu for outcome in outcomes]
             latencies = sorted(latency for outcome in outcomes for latency in outcome.latencies)
@@ -195,17 +200,18 @@ class Bench:
             (f"LIST {self.pods} Pods, gzip", "?resourceVersion=0", {"Accept_Encoding": "gzip"}),
         ):
             times, cpus, size = [], [], 0
-            for _ in range(self.runs):
-                before, begin = self.target.cpu(), time.perf_counter()
-                repeat = 5
-                for _ in range(repeat):
-                    code, body = connection.roundtrip(self.target.request("GET", path + query, **headers))
-                    assert code == 200, (code, body[:300])
-                times.append((time.perf_counter() - begin) / repeat * 1000)
-                cpus.append((self.target.cpu() - before) / repeat * 1e6)
-                size = len(body)
-                if headers:
-                    gzip.decompress(body)
+            with self.flames.of(name, self.target.pids):
+                for _ in range(self.runs):
+                    before, begin = self.target.cpu(), time.perf_counter()
+                    repeat = 5
+                    for _ in range(repeat):
+                        code, body = connection.roundtrip(self.target.request("GET", path + query, **headers))
+                        assert code == 200, (code, body[:300])
+                    times.append((time.perf_counter() - begin) / repeat * 1000)
+                    cpus.append((self.target.cpu() - before) / repeat * 1e6)
+                    size = len(body)
+                    if headers:
+                        gzip.decompress(body)
             self.add(
                 Row(
                     name,
@@ -254,7 +260,8 @@ class Bench:
     def watches(self, levels: tuple[int, ...]) -> None:
         for level in levels:
             writes = max(20, min(400, 200_000 // level))
-            runs = [fan_out(self.target, f"{self.base}/configmaps", level, writes) for _ in range(self.runs)]
+            with self.flames.of(f"fan-out {level}", self.target.pids):
+                runs = [fan_out(self.target, f"{self.base}/configmaps", level, writes) for _ in range(self.runs)]
             rates = [run["rate"] for run in runs]
             middle = sorted(runs, key=lambda run: run["rate"])[len(runs) // 2]
             lost = sum(run["lost"] for run in runs)
