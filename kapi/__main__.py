@@ -11,7 +11,9 @@ import signal
 import sys
 
 #: of the client; with anything else the server starts
-COMMANDS = ("get", "create", "apply", "delete", "wait", "api-resources", "api-versions", "config", "completion")
+COMMANDS = (
+    "get", "create", "apply", "delete", "wait", "explain", "api-resources", "api-versions", "config", "completion",
+)  # fmt: skip
 
 
 def main() -> None:

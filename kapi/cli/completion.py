@@ -14,7 +14,7 @@ from kapi.cli.messages import CommandError
 
 FLAGS = ()
 SHELLS = ("bash", "zsh", "fish")
-_WITH_RESOURCES = ("get", "delete", "wait")
+_WITH_RESOURCES = ("get", "delete", "wait", "explain")
 
 _BASH = """# {program} completion for bash: source <({program} completion bash)
 _{program}() {{

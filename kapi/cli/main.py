@@ -16,6 +16,7 @@ COMMANDS = {
     "apply": ("kapi.cli.create", "run_apply", "APPLY_FLAGS"),
     "delete": ("kapi.cli.delete", "run", "FLAGS"),
     "wait": ("kapi.cli.wait", "run", "FLAGS"),
+    "explain": ("kapi.cli.explain", "run", "FLAGS"),
     "api-resources": ("kapi.cli.api_resources", "run", "FLAGS"),
     "api-versions": ("kapi.cli.api_resources", "run_versions", "FLAGS"),
     "config": ("kapi.cli.config", "run", "FLAGS"),

@@ -9,11 +9,11 @@ from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, St
 
 
 class CommandError(Exception):
-    """A message for the user.  ``usage``: the command whose help it points to."""
+    """A message for the user.  ``usage``: the command whose help it points to; ``plain``: no word before it."""
 
-    def __init__(self, message: str, *, usage: str = "", code: int = 1) -> None:
+    def __init__(self, message: str, *, usage: str = "", code: int = 1, plain: bool = False) -> None:
         super().__init__(message)
-        self.usage, self.code = usage, code
+        self.usage, self.code, self.plain = usage, code, plain
 
 
 class Aggregate(Exception):
@@ -73,7 +73,8 @@ def message_of(error: BaseException, host: str = "") -> str:
     if standard is not None:
         return standard + "\n"
     text = str(error) or type(error).__name__
-    text = text if text.startswith("error: ") else f"error: {text}"
+    if not text.startswith("error: ") and not (isinstance(error, CommandError) and error.plain):
+        text = f"error: {text}"
     return text if text.endswith("\n") else text + "\n"
 
 

@@ -45,6 +45,15 @@ class RESTMapper:
             raise NoMatch(f'the server doesn\'t have a resource type "{name}"{where}')
         return found
 
+    async def resources_for(self, name: str) -> list[APIResource]:
+        """All of a name, in every group and version, the server's first choice first.  Raises NoMatch."""
+        found = (await self.table()).resources_named(name)
+        if not found and self._again():
+            found = (await self.table()).resources_named(name)
+        if not found:
+            raise NoMatch(f'the server doesn\'t have a resource type "{name}"')
+        return found
+
     async def kind_for(self, api_version: str, kind: str) -> APIResource:
         """The resource of an object.  Raises NoMatch."""
         found = (await self.table()).kind(api_version, kind)
@@ -85,6 +94,9 @@ class _Table:
                 self._names.setdefault(name, []).append(one)
             for name in one.short_names:
                 self._shorts.setdefault(name, []).append(one)
+
+    def resources_named(self, name: str) -> list[APIResource]:
+        return self._shorts.get(name.lower()) or self._names.get(name.lower()) or []
 
     def resource(self, text: str) -> APIResource | None:
         parts = text.lower().split(".", 2)

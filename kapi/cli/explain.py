@@ -1,0 +1,82 @@
+"""``kapi explain`` (upstream: kubectl ``cmd/explain``): what a kind and its fields mean, as the server documents them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.cli.factory import Factory
+from kapi.cli.flags import Flag
+from kapi.cli.messages import CommandError
+from kapi.cli.schema_text import NoField, SchemaText
+from kapi.client.discovery import APIResource
+from kapi.client.errors import NoMatch
+from kapi.machinery.gvk import GroupVersion
+
+FLAGS = (
+    Flag("recursive", "bool"),
+    Flag("api-version"),
+    Flag("output", short="o", default="plaintext"),
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    if not flags.arguments:
+        raise CommandError(
+            f'You must specify the type of resource to explain. Use "{program} api-resources" for a complete list of '
+            "supported resources.\n"
+        )
+    if len(flags.arguments) > 1:
+        raise CommandError("We accept only this format: explain RESOURCE\n")
+    text = flags.arguments[0].removesuffix(".")
+    found, fields = await _resource(factory, text)
+    group, version = found.group, found.version
+    if flags["api-version"]:
+        group, version = GroupVersion.parse(flags["api-version"])
+    if flags["output"] == "plaintext-openapiv2":
+        raise CommandError("--output=plaintext-openapiv2 is not supported: the server documents itself in OpenAPI v3")
+    named = f"{group}/{version}, Resource={found.name}"
+    writer = SchemaText(await _document(factory, group, version, named), recursive=flags["recursive"])
+    if flags["output"] != "plaintext":
+        raise CommandError(f"unrecognized format: {flags['output']}")
+    kind = writer.kind_of(group, version, found.name)
+    if kind is None:
+        raise CommandError(f"GVR ({named}) not found in OpenAPI schema")
+    head = f"GROUP:      {kind['group']}\n" if kind.get("group") else ""
+    factory.out.write(f"{head}KIND:       {kind['kind']}\nVERSION:    {kind['version']}\n\n")
+    schema = writer.schema_of(kind)
+    if schema is None:
+        shown = " ".join(f"{key}:{kind[key]}" for key in sorted(kind))
+        raise CommandError(f"GVK map[{shown}] not found in OpenAPI schema")
+    try:
+        factory.out.write(writer.explain(schema, fields) + "\n")
+    except NoField as error:
+        raise CommandError(str(error)) from None
+    return 0
+
+
+async def _resource(factory: Factory, text: str) -> tuple[APIResource, list[str]]:
+    """``deployments.apps.spec`` names the group before the fields, when it is written with the plural."""
+    name, *fields = text.split(".")
+    try:
+        candidates = await factory.mapper.resources_for(name) if name else []
+    except NoMatch as error:
+        raise CommandError(str(error), plain=True) from None
+    if not all((name, *fields)):
+        raise CommandError("invalid jsonpath syntax, first node must be field node")
+    if not factory.flags["api-version"]:
+        for one in candidates:
+            full = f"{one.name}.{one.group}" if one.group else one.name
+            if text.startswith(full):
+                return one, text[len(full) :].split(".")[1:]
+    return candidates[0], fields
+
+
+async def _document(factory: Factory, group: str, version: str, named: str) -> dict[str, Any]:
+    client = factory.client()
+    paths = (await client.get().abs_path("/openapi/v3").do()).get("paths") or {}
+    place = paths.get(f"apis/{group}/{version}" if group else f"api/{version}")
+    if place is None:
+        raise CommandError(f'couldn\'t find resource for "{named}"')
+    found: dict[str, Any] = await client.get().abs_path(place["serverRelativeURL"]).do()
+    return found
