@@ -35,6 +35,7 @@ class Foundation:
         except OSError as error:
             raise ConfigError(f"--data-dir: {self.directory}: {error.strerror or error}") from None
         self.store = self._make_store(options, reactor)
+        self.store.max_object_bytes = options.storage.redis_max_object_bytes
         if options.storage.encryption_provider_config:
             from kapi.store.encryption.transformer import Encryption  # for those alone who use it
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, duration, integer, string
+from kapi.store.size import MAX_OBJECT_BYTES
 
 if TYPE_CHECKING:
     from kapi.store.encryption.configuration import Rule
@@ -47,6 +48,13 @@ class StorageOptions(FlagSet):
             -1,
             "How many replicas must have a write on disk before it is acknowledged, so that fail-over cannot lose it; "
             "0 turns this off, -1 means 1 with Sentinels and 0 without.",
+        )
+        self.value(
+            "redis-max-object-bytes",
+            integer,
+            MAX_OBJECT_BYTES,
+            "How many bytes of JSON one object may have in the store, managed fields included; larger ones are answered 413, "
+            "0 is no limit.",
         )
         self.value("redis-prefix", string, "kapi", "Prefix of all keys in the store.")
         self.value("event-ttl", duration, 3600.0, "How long events are kept.", group="Misc")
@@ -142,6 +150,8 @@ class StorageOptions(FlagSet):
             errors.append("--delete-collection-workers must be positive")
         if self.redis_compaction_interval < 0:
             errors.append("--redis-compaction-interval can not be negative value")
+        if self.redis_max_object_bytes < 0:
+            errors.append("--redis-max-object-bytes can not be negative value")
         if self.redis_min_replicas < -1:
             errors.append("--redis-min-replicas must be a number of replicas, or -1")
         if self.embedded and self.redis_min_replicas > 0:

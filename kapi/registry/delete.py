@@ -108,7 +108,8 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
         return store.stored(obj, halves, entry.revision)
     try:
         commit()
-        revision = await store.store.update(store.key(op.namespace, op.name), entry.revision, *halves)
+        key, size = store.key(op.namespace, op.name), len(entry.data)
+        revision = await store.store.update(key, entry.revision, *halves, replaced=size, going=True)
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:

@@ -36,7 +36,8 @@ async def modify(
             return store.stored(obj, halves, entry.revision)
         try:
             commit()
-            revision = await store.store.update(store.key(namespace, name), entry.revision, *halves)
+            key, going = store.key(namespace, name), "deletionTimestamp" in obj["metadata"]
+            revision = await store.store.update(key, entry.revision, *halves, replaced=len(entry.data), going=going)
         except (RevisionConflict, KeyMissing):
             continue
         except StoreError as error:

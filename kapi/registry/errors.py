@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from kapi.machinery import status
+from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import (
     Compacted,
     KeyExists,
     KeyMissing,
+    ObjectTooLarge,
     OutcomeUnknown,
     Outdated,
     RevisionConflict,
@@ -26,6 +28,13 @@ def interpret(error: StoreError, resource: GroupResource, name: str) -> status.S
         return status.conflict(resource, name, status.OPTIMISTIC_LOCK)
     if isinstance(error, Compacted):
         return status.expired("The provided continue parameter is too old or the resource version is too old.")
+    if isinstance(error, ObjectTooLarge):
+        size = f"{resource} {quote(name)} would be stored with {error.size} bytes, managed fields included"
+        details = {"name": name, "group": resource.group, "kind": resource.resource}
+        return status.RequestTooLarge(
+            f"Request entity too large: {size}: limit is {error.limit}",
+            details={key: value for key, value in details.items() if value},
+        )
     if isinstance(error, OutcomeUnknown):  # without Retry-After: whether to try again is the client's to decide
         return status.Timeout(f"Timeout: {error}")
     if isinstance(error, StoreUnavailable):

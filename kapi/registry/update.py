@@ -131,7 +131,15 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
                 charges = charges_of(attributes) if attributes.charges else ()
                 commit()
                 committed = None  # until the store has said
-                revision = await store.store.update(key, entry.revision, *halves, charges=charges, counted=op.counted)
+                revision = await store.store.update(
+                    key,
+                    entry.revision,
+                    *halves,
+                    charges=charges,
+                    counted=op.counted,
+                    replaced=len(entry.data),
+                    going="deletionTimestamp" in metadata,
+                )
             except (RevisionConflict, KeyMissing, Outdated):
                 committed = False
                 raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not

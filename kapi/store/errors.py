@@ -6,6 +6,7 @@
      ├─ KeyExists           create of a key that is there
      ├─ KeyMissing          update or delete of a key that is not there
      ├─ RevisionConflict    compare-and-swap lost: somebody wrote in between
+     ├─ ObjectTooLarge      more bytes than one object may have
      ├─ Outdated            a charge that was counted away meanwhile, or a count that misses a charge
      ├─ Compacted           the history asked for is gone
      ├─ StoreUnavailable    not reachable now: nothing was written
@@ -42,6 +43,16 @@ class RevisionConflict(StoreError):
         self.key = key
         self.expected = expected
         self.revision = revision
+
+
+class ObjectTooLarge(StoreError):
+    """Nothing was written.  ``size`` and ``limit`` are bytes."""
+
+    def __init__(self, key: str, size: int, limit: int) -> None:
+        super().__init__(f"{key} would be stored with {size} bytes: limit is {limit}")
+        self.key = key
+        self.size = size
+        self.limit = limit
 
 
 class Outdated(StoreError):

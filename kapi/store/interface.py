@@ -78,13 +78,17 @@ class Store(Protocol):
     @property
     def skipped(self) -> SkippedEntries: ...
 
+    #: bytes of one object, without its revision; 0 is no limit (see ``kapi.store.size``)
+    max_object_bytes: int
+
     #: how often the store was found to have lost what it had fed us
     resets: int
 
     def create(
         self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
     ) -> Awaitable[int]:
-        """The new revision.  ``expires`` is unix seconds.  Raises KeyExists, Outdated, StoreUnavailable.
+        """The new revision.  ``expires`` is unix seconds.  Raises KeyExists, ObjectTooLarge, Outdated,
+        StoreUnavailable.
 
         ``charges`` must still count: it is Outdated when an account was counted anew after the charge.
         """
@@ -99,16 +103,24 @@ class Store(Protocol):
         expires: float | None = None,
         charges: Sequence[Charge] = (),
         counted: int | None = None,
+        replaced: int = 0,
+        going: bool = False,
     ) -> Awaitable[int]:
         """The new revision; ``expires`` None keeps the one there is.
 
+        ``replaced`` is how many bytes the object has until now, ``going`` that its deletion was asked for: what that means
+        for how large it may be is in ``kapi.store.size``.
+
         ``counted`` says that the object is an account, counted anew from what was stored at that revision: it is Outdated
-        when something that was charged to it has been stored since.  Raises RevisionConflict, KeyMissing, Outdated,
-        StoreUnavailable.
+        when something that was charged to it has been stored since.  Raises RevisionConflict, KeyMissing,
+        ObjectTooLarge, Outdated, StoreUnavailable.
         """
 
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> Awaitable[int]:
-        """The deletion's revision; ``head`` and ``tail`` are the last state, for the event.  Raises as update does."""
+        """The deletion's revision; ``head`` and ``tail`` are the last state, for the event, however large.
+
+        Raises RevisionConflict, KeyMissing, StoreUnavailable.
+        """
 
     def get(self, key: str) -> Awaitable[StoredObject | None]:
         """What is stored now.  Raises StoreUnavailable."""

@@ -10,6 +10,7 @@ from typing import Any
 from kapi.store.entries import Skipped
 from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Follower, StoredObject
+from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.sweeper import Due, Sweeper
 
 
@@ -18,6 +19,7 @@ class MemoryStore:
 
     exclusive = True
     resets = 0
+    max_object_bytes = MAX_OBJECT_BYTES
 
     def __init__(self, reactor: Any = None, clock: Callable[[], float] = time.time) -> None:
         self.skipped = Skipped()
@@ -55,6 +57,7 @@ class MemoryStore:
     async def create(
         self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
     ) -> int:
+        self._check_size(key, head, tail)
         stored = self._objects.get(key)
         if stored is not None:
             raise KeyExists(key, stored[0])
@@ -73,7 +76,10 @@ class MemoryStore:
         expires: float | None = None,
         charges: Sequence[Charge] = (),
         counted: int | None = None,
+        replaced: int = 0,
+        going: bool = False,
     ) -> int:
+        self._check_size(key, head, tail, replaced, going)
         self._compare(key, expected)
         self._check_accounts(key, charges, counted)
         revision = self._write(UPDATED, key, head, tail, expires)
@@ -115,6 +121,11 @@ class MemoryStore:
         """What has expired, for the sweeper."""
         keys = [key for key, expires in self._expires.items() if expires <= now][:limit]
         return [Due(key, *self._objects[key]) for key in keys]
+
+    def _check_size(self, key: str, head: bytes, tail: bytes, replaced: int = 0, going: bool = False) -> None:
+        limit, size = self.max_object_bytes, len(head) + len(tail)
+        if size > limit and limit:
+            check_size(key, size, limit, replaced, going)
 
     def _compare(self, key: str, expected: int) -> None:
         stored = self._objects.get(key)

@@ -25,6 +25,7 @@ from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
 from kapi.store.entries import Skipped
 from kapi.store.errors import (
+    ObjectTooLarge,
     StoreError,
     StoreLoading,
     StoreUnavailable,
@@ -38,6 +39,7 @@ from kapi.store.replicas import Replicas, role_at
 from kapi.store.replies import Replies
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
+from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.suitability import check, tells_disk
 from kapi.store.sweeper import Due, Sweeper
 from kapi.store.writing import Writing, load_scripts
@@ -98,6 +100,7 @@ class RedisStore:
         self.encryption: Encryption | None = None  # without one everything is stored as it is
         self.skipped = Skipped()
         self.call: Call = defer.execute  # runs what takes long
+        self.max_object_bytes = MAX_OBJECT_BYTES
         self.resets = 0  # how often the store was found to have gone back
         self._sweeper = Sweeper(self, reactor, clock)
         self._watchdog = LoopingCall(self._look)
@@ -345,8 +348,10 @@ class RedisStore:
         expires: float | None = None,
         charges: Sequence[Charge] = (),
         counted: int | None = None,
+        replaced: int = 0,
+        going: bool = False,
     ) -> defer.Deferred[int]:
-        return self._write(UPDATED, key, expected, head, tail, expires, charges, counted)
+        return self._write(UPDATED, key, expected, head, tail, expires, charges, counted, replaced, going)
 
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> defer.Deferred[int]:
         return self._write(DELETED, key, expected, head, tail, None)
@@ -393,7 +398,15 @@ class RedisStore:
         expires: float | None,
         charges: Sequence[Charge] = (),
         counted: int | None = None,
+        replaced: int = 0,
+        going: bool = False,
     ) -> defer.Deferred[int]:
+        limit, size = self.max_object_bytes, len(head) + len(tail)
+        if size > limit and limit and kind != DELETED:
+            try:
+                check_size(key, size, limit, replaced, going)
+            except ObjectTooLarge as error:
+                return defer.fail(error)
         connection = self._connection
         if connection is None:
             return defer.fail(StoreUnavailable(self._why))

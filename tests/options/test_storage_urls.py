@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from twisted.internet.testing import MemoryReactorClock
+
+from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 
@@ -43,6 +47,21 @@ def test_replicas(arguments: list[str], number: int | None) -> None:
 def test_wrong_replicas(arguments: list[str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Options.from_command_line(arguments)
+
+
+@pytest.mark.parametrize(("arguments", "size"), [([], 3145728), (["--redis-max-object-bytes=0"], 0)])
+def test_how_large_an_object_may_be(arguments: list[str], size: int, tmp_path: Path) -> None:
+    options = Options.from_command_line([f"--data-dir={tmp_path}", *arguments])
+    foundation = Foundation(options, MemoryReactorClock())
+    try:
+        assert foundation.store.max_object_bytes == size
+    finally:
+        foundation.release()
+
+
+def test_a_negative_size() -> None:
+    with pytest.raises(ConfigError, match="--redis-max-object-bytes can not be negative"):
+        Options.from_command_line(["--redis-max-object-bytes=-1"])
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [([], 60.0), (["--storage-initialization-timeout=1m30s"], 90.0)])

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.trial.unittest import TestCase
 
-from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict
+from kapi.store.errors import KeyExists, KeyMissing, ObjectTooLarge, Outdated, RevisionConflict
 from kapi.store.interface import Change, Charge, StoredObject
 
 HEAD, TAIL = b'{"kind":"X","metadata":{"resourceVersion":"', b'","name":"a"}}'
@@ -230,6 +230,42 @@ class StoreContract:
         )
         self.assertEqual([change.revision for change in follower.history], [1, 2, 3, 4])
         self.assertEqual(await self.store.create("c", HEAD, TAIL), 5)
+
+    async def test_no_object_is_larger_than_the_limit(self: Any) -> None:
+        self.store.max_object_bytes = 100
+        with self.assertRaises(ObjectTooLarge) as refused:
+            await self.store.create("a", b"", b"x" * 101)
+        self.assertEqual((refused.exception.size, refused.exception.limit), (101, 100))
+        first = await self.store.create("a", b"x" * 50, b"x" * 50)
+        self.assertEqual(first, 1)  # what was refused has no revision
+        with self.assertRaises(ObjectTooLarge):
+            await self.store.update("a", first, b"x", b"x" * 100, replaced=100)
+        self.assertEqual(await self.store.update("a", first, b"", b"x" * 100, replaced=100), 2)
+        self.assertEqual(await self.store.get("a"), StoredObject("a", 2, b"2" + b"x" * 100))
+
+    async def test_an_object_from_before_the_limit_is_changed_and_deleted(self: Any) -> None:
+        self.store.max_object_bytes = 0
+        revision = await self.store.create("a", b"", b"x" * 500)
+        self.store.max_object_bytes = 100
+        with self.assertRaises(ObjectTooLarge):
+            await self.store.update("a", revision, b"", b"x" * 501, replaced=500)
+        revision = await self.store.update("a", revision, b"", b"y" * 500, replaced=500)
+        with self.assertRaises(ObjectTooLarge):
+            await self.store.update("a", revision, b"", b"y" * 200_000, replaced=500, going=True)
+        revision = await self.store.update("a", revision, b"", b"y" * 600, replaced=500, going=True)
+        revision = await self.store.update("a", revision, b"", b"y" * 300, replaced=600)
+        await self.store.delete("a", revision, b"", b"z" * 700)
+        self.assertIsNone(await self.store.get("a"))
+
+    async def test_what_goes_does_not_grow_write_by_write(self: Any) -> None:
+        self.store.max_object_bytes = 100
+        revision, size = await self.store.create("a", b"", b"x" * 100), 100
+        with self.assertRaises(ObjectTooLarge):
+            for _ in range(20):
+                new = size + 30_000
+                revision = await self.store.update("a", revision, b"", b"x" * new, replaced=size, going=True)
+                size = new
+        self.assertLess(size, 100_000)
 
     async def test_expired_objects_are_due_until_swept(self: Any) -> None:
         await self.store.create("old", HEAD, TAIL, expires=100.0)
