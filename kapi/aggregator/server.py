@@ -24,7 +24,8 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.request.context import RequestContext
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Lister
-from kapi.server.generic import Answer, Delegate, GenericServer
+from kapi.server.delegation import Answer, Delegate
+from kapi.server.generic import GenericServer
 
 Object = dict[str, Any]
 
@@ -122,19 +123,20 @@ class AggregatorServer(GenericServer):
         self.discovery = discovery.handle
         self.more_paths.append(discovery.paths)
         self.more_paths.append(lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"])
-        self.fallbacks.append(openapi.handle)
+        self.route_below("/openapi", openapi.handle)
         self.add_post_start_hook("apiservice-registration-controller", controller.start, _STEPS)
         self.add_closing_hook("apiservice-registration-controller", controller.stop)
         self.add_health_check("autoregister-completion", lambda: "" if controller.registered else "not registered yet")
         return controller
 
-    def handle(self, ctx: RequestContext) -> Answer:
+    def api(self, ctx: RequestContext) -> Answer:
+        """As every server's, but for what an APIService says that another one serves."""
         if ctx.path.startswith("/apis/") and self._lister is not None:
             service = self._remote_service(ctx.path)
             if service is not None:
                 assert self._proxy is not None
                 return self._proxy.handle(ctx, service["metadata"]["name"]) if is_available(service) else unavailable()
-        return super().handle(ctx)
+        return super().api(ctx)
 
     def _remote_service(self, path: str) -> Object | None:
         """The APIService of a path that belongs to another server."""

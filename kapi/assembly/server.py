@@ -39,14 +39,15 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.build_metrics import build_families
 from kapi.server.fault_injection import FaultInjection
-from kapi.server.generic import GenericServer, NotFound
+from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import store_requests
 from kapi.server.metrics_shape import Shape
+from kapi.server.not_found import NotFound
 from kapi.server.pki import Files
 from kapi.server.profiling import install_profiling
-from kapi.server.routes import below, install_health, install_index, install_metrics, install_version
+from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
 from kapi.server.settled import Settled
 from kapi.server.slices import Slices
 from kapi.server.slis import install_slis
@@ -134,7 +135,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     for path, handler in identity.paths.items():
         core.route(path, handler)
         core.route(path + "/", handler, listed=False)
-    core.fallbacks.append(below(tuple(identity.paths)))
+        core.route_below(path, nothing)
 
     aggregator.aggregate(
         registry.client.named("kube-apiserver"),

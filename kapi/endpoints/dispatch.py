@@ -116,8 +116,6 @@ class ResourceTable:
         """The answer, or None when this table does not serve the resource.  Raises MethodNotAllowed and NotFound."""
         info = ctx.info
         assert info is not None
-        if ctx.path.startswith("//"):
-            return None  # no route of upstream's begins so, though it authorizes such a path as if it had one slash
         scope = self._scopes.get((info.group, info.version, info.resource))
         if scope is None:
             return None

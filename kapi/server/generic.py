@@ -1,88 +1,29 @@
 """One server of the delegation chain: routes, hooks, health checks, and whom to ask next.
 
 Upstream: apiserver ``server/genericapiserver.go`` (DelegationTarget) and ``server/handler.go``.  Each server has a Klein app
-for its fixed paths; resources live in a table behind it, looked up by a dict, so that a custom resource comes and goes
-without touching routes.  What a server does not know it hands to the next; after the last comes plain "not found".
+whose routes are what it serves and whose last branch is the next server; after the last comes plain "not found".  The
+resources stand in a table behind one route, looked up by a dict, so that a custom resource comes and goes without touching
+routes.  ``handle`` is the short cut over the same tables, which walks no URL map (docs/adr/0028).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, cast
-
-from klein import Klein
-from werkzeug.exceptions import HTTPException
-from werkzeug.routing import RequestRedirect
+import functools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
-from kapi.server.health import PLAIN, Check
+from kapi.server.delegation import Answer, Delegate, Handler, PostStartHook, PreShutdownHook
+from kapi.server.health import Check
 
-Answer = Response | Awaitable[Response] | None
-Handler = Callable[[RequestContext], Answer]
-#: runs once after the server listens; health checks wait for it
-PostStartHook = Callable[[], Awaitable[None]]
-PreShutdownHook = Callable[[], Awaitable[None] | None]
+if TYPE_CHECKING:
+    from klein import Klein
+    from twisted.web.resource import IResource
 
-
-class Delegate(Protocol):
-    """What one server of the chain is to the one before it."""
-
-    name: str
-
-    def handle(self, ctx: RequestContext) -> Answer:
-        """The answer, past all filters; None when nobody down the chain knows the path."""
-
-    def post_start_hooks(self) -> dict[str, PostStartHook]: ...
-
-    def hook_steps(self) -> dict[str, str]: ...
-
-    def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]: ...
-
-    def closing_hooks(self) -> dict[str, PreShutdownHook]: ...
-
-    def health_checks(self) -> dict[str, Check]: ...
-
-    def listed_paths(self) -> list[str]: ...
-
-    def serves_group_version(self, group: str, version: str) -> bool: ...
-
-    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool: ...
-
-
-class NotFound:
-    """The end of the chain."""
-
-    name = "not-found"
-
-    def handle(self, ctx: RequestContext) -> Response:
-        return Response(404, b"404 page not found\n", PLAIN, ((b"x-content-type-options", b"nosniff"),))
-
-    def post_start_hooks(self) -> dict[str, PostStartHook]:
-        return {}
-
-    def hook_steps(self) -> dict[str, str]:
-        return {}
-
-    def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
-        return {}
-
-    def closing_hooks(self) -> dict[str, PreShutdownHook]:
-        return {}
-
-    def health_checks(self) -> dict[str, Check]:
-        return {}
-
-    def listed_paths(self) -> list[str]:
-        return []
-
-    def serves_group_version(self, group: str, version: str) -> bool:
-        return False
-
-    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool:
-        return False
+_API = frozenset(["/api", "/apis"])
+_BELOW_API = ("/api/", "/apis/")
 
 
 def _group_of(path: str) -> str | None:
@@ -100,9 +41,10 @@ class GenericServer:
         self.name = name
         self.delegate = delegate
         self.table = table if table is not None else ResourceTable()
-        self.app = Klein()
-        self._adapter: Any = None
-        self._paths: list[str] = []
+        #: what is served at a path, and below a path that ends with a slash: both ways to an endpoint look it up here
+        self.exact: dict[str, Handler] = {}
+        self.below: dict[str, Handler] = {}
+        self._listed: list[str] = []
         self._post_start: dict[str, PostStartHook] = {}
         self._steps: dict[str, str] = {}
         self._pre_shutdown: dict[str, PreShutdownHook] = {}
@@ -112,10 +54,15 @@ class GenericServer:
         self.discovery: Handler | None = None
         #: groups that are this server's for good: under them an unknown path is answered with a Status
         self.fixed_groups: frozenset[str] = frozenset()
-        #: asked in order when no fixed path fits
-        self.fallbacks: list[Handler] = []
         #: further paths to list
         self.more_paths: list[Callable[[], list[str]]] = []
+
+    @functools.cached_property
+    def app(self) -> Klein:
+        """Its routes are what this server serves now; the last is the next server."""
+        from kapi.server.tree import klein_app  # a server of its own needs no URL maps to start
+
+        return klein_app(self)
 
     def route(self, path: str, handler: Handler, *, methods: tuple[str, ...] = (), listed: bool = True) -> None:
         """Serves a fixed path.  Another method than ``methods`` is 405; without ``methods`` all are taken.
@@ -124,54 +71,67 @@ class GenericServer:
         """
         allowed = frozenset(methods)
 
-        def endpoint(ctx: RequestContext) -> Answer:
-            if allowed and ctx.method not in allowed:
+        def checked(ctx: RequestContext) -> Answer:
+            if ctx.method not in allowed:
                 raise status.method_not_allowed()
             return handler(ctx)
 
-        endpoint.__name__ = (
-            f"endpoint_{len(self._paths)}_{handler.__name__ if hasattr(handler, '__name__') else 'call'}"
-        )
-        self.app.route(path, strict_slashes=True, merge_slashes=False, endpoint=f"{len(self._paths)} {path}")(
-            cast(Any, endpoint)  # our endpoints take the request's context where Klein's take its request
-        )
-        self._paths.append(path if listed else "")
-        self._adapter = None
+        self._add(self.exact, path, checked if allowed else handler)
+        if listed:
+            self._listed.append(path)
+
+    def route_below(self, path: str, handler: Handler) -> None:
+        """Serves all that lies below a path and is not served by ``route``; None passes the request on."""
+        self._add(self.below, path + "/", handler)
+
+    def _add(self, table: dict[str, Handler], path: str, handler: Handler) -> None:
+        if path in table:
+            raise ValueError(f"{path} is served already")
+        if "app" in self.__dict__:
+            raise ValueError(f"{path} comes too late: the routes are made")
+        table[path] = handler
+
+    def resource(self) -> IResource:
+        """This server and those behind it, for requests whose filters have run (see ``kapi.server.tree``)."""
+        return self._resource
+
+    @functools.cached_property
+    def _resource(self) -> IResource:
+        return self.app.resource()
+
+    def end(self) -> IResource:
+        """What stands behind all servers."""
+        return self.delegate.end()
 
     def handle(self, ctx: RequestContext) -> Answer:
-        """The unprotected handler: no filter is run here."""
+        """The unprotected handler: no filter is run here, and no URL map is walked."""
+        info, path = ctx.info, ctx.path
+        assert info is not None
+        if path.startswith("//"):  # no route begins so, though it is authorized as if it had one slash, as upstream
+            return self.delegate.handle(ctx)
+        if info.is_resource or path in _API or path.startswith(_BELOW_API):
+            answer = self.api(ctx)
+        else:
+            handler = self.exact.get(path) or self._handler_below(path)
+            answer = None if handler is None else handler(ctx)
+        return self.delegate.handle(ctx) if answer is None else answer
+
+    def _handler_below(self, path: str) -> Handler | None:
+        return next((handler for prefix, handler in self.below.items() if path.startswith(prefix)), None)
+
+    def api(self, ctx: RequestContext) -> Answer:
+        """What lies under /api and /apis: resources, and discovery.  Raises NotFound in groups that are this server's."""
         info = ctx.info
         assert info is not None
-        if ctx.path.startswith("//"):  # under no server's root, whatever was authorized
-            return self.delegate.handle(ctx)
         if info.is_resource:
-            answer = self.table.handle(ctx)
-            if answer is not None:
-                return answer
-            if info.group in self.fixed_groups:
-                raise status.no_such_resource()
-            return self.delegate.handle(ctx)
-        if ctx.path.startswith("/api"):
-            found = None if self.discovery is None else self.discovery(ctx)
-            if found is not None:
-                return found
-            if _group_of(ctx.path) in self.fixed_groups:
-                raise status.no_such_resource()
-        routed = self._routed(ctx)
-        return self.delegate.handle(ctx) if routed is None else routed
-
-    def _routed(self, ctx: RequestContext) -> Answer:
-        if self._adapter is None:
-            self._adapter = self.app.url_map.bind("kapi")
-        try:
-            endpoint, arguments = self._adapter.match(ctx.path or "/", "GET")
-        except (RequestRedirect, HTTPException):
-            for fallback in self.fallbacks:
-                found = fallback(ctx)
-                if found is not None:
-                    return found
-            return None
-        return cast(Answer, self.app.execute_endpoint(endpoint, cast(Any, ctx), **arguments))
+            answer: Answer = self.table.handle(ctx)
+            group: str | None = info.group
+        else:
+            answer = None if self.discovery is None else self.discovery(ctx)
+            group = _group_of(ctx.path)
+        if answer is None and group in self.fixed_groups:
+            raise status.no_such_resource()
+        return answer
 
     def add_post_start_hook(self, name: str, hook: PostStartHook, steps: Iterable[str] = ()) -> None:
         """``steps`` are hooks of upstream that this one does too; health checks carry their names."""
@@ -210,7 +170,7 @@ class GenericServer:
 
     def listed_paths(self) -> list[str]:
         """Sorted, those of the delegates included."""
-        own = {path for path in self._paths if path}
+        own = set(self._listed)
         for more in self.more_paths:
             own.update(more())
         for group in self.table.groups():

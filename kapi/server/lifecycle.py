@@ -15,7 +15,7 @@ from twisted.internet.defer import CancelledError, Deferred, gatherResults, succ
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from kapi.server.generic import PostStartHook, PreShutdownHook
+from kapi.server.delegation import PostStartHook, PreShutdownHook
 
 log = Logger()
 _STEP = 0.05  # seconds between the watches that are ended one after the other

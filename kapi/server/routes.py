@@ -9,7 +9,7 @@ import orjson
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
-from kapi.server.generic import GenericServer, Handler
+from kapi.server.generic import GenericServer
 from kapi.server.health import HealthChecks
 from kapi.server.metrics import Metrics
 
@@ -37,16 +37,9 @@ def _accepts_json(ctx: RequestContext) -> bool:
     return not kinds or any(kind in ("*/*", "application/*", "application/json") for kind in kinds)
 
 
-def below(paths: tuple[str, ...]) -> Handler:
-    """What lies under fixed paths is theirs, too, and nothing is there."""
-    prefixes = tuple(path + "/" for path in paths)
-
-    def answer(ctx: RequestContext) -> Response | None:
-        if ctx.path.startswith(prefixes):
-            raise status.no_such_resource()
-        return None
-
-    return answer
+def nothing(ctx: RequestContext) -> Response:
+    """For what lies under a fixed path and is nothing, though nobody else's."""
+    raise status.no_such_resource()
 
 
 def install_version(server: GenericServer) -> None:
@@ -59,19 +52,13 @@ def install_version(server: GenericServer) -> None:
 
     server.route("/version", version, methods=("GET",))
     server.route("/version/", version, methods=("GET",), listed=False)
-    server.fallbacks.append(below(("/version",)))
+    server.route_below("/version", nothing)
 
 
 def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None:
-    def any_check(ctx: RequestContext) -> Response | None:
-        for checks in endpoints:
-            if ctx.path == checks.path or ctx.path.startswith(checks.path + "/"):
-                return checks.handle(ctx)
-        return None
-
     for checks in endpoints:
         server.route(checks.path, checks.handle)
-    server.fallbacks.append(any_check)
+        server.route_below(checks.path, checks.handle)
     server.more_paths.append(lambda: [path for checks in endpoints for path in checks.paths])
 
 

@@ -73,7 +73,8 @@ class MemoryAPI:
         ctx.user = self.user
 
     def _dispatch(self, ctx: RequestContext) -> Any:
-        answer = self.table.handle(ctx) if ctx.info is not None and ctx.info.is_resource else None
+        served = ctx.info is not None and ctx.info.is_resource and not ctx.path.startswith("//")
+        answer = self.table.handle(ctx) if served else None
         if answer is None:
             raise status.no_such_resource()
         return answer

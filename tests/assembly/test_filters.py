@@ -12,7 +12,8 @@ from kapi.assembly.filters import auditor, filters, flow_control
 from kapi.assembly.parts import Assembly
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.options.options import Options
-from kapi.server.generic import GenericServer, NotFound
+from kapi.server.generic import GenericServer
+from kapi.server.not_found import NotFound
 from kapi.server.slices import Slices
 
 #: upstream's order, outermost first

@@ -14,8 +14,9 @@ from kapi.assembly.server import install_routes
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
-from kapi.server.generic import GenericServer, NotFound
+from kapi.server.generic import GenericServer
 from kapi.server.health import HealthChecks
+from kapi.server.not_found import NotFound
 from kapi.testing.http import MemoryRequest
 
 

@@ -12,7 +12,8 @@ from kapi.machinery.status import NotAcceptable
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer, NotFound
+from kapi.server.generic import GenericServer
+from kapi.server.not_found import NotFound
 from kapi.server.zpages import install_flagz, install_statusz
 from kapi.testing.http import MemoryRequest
 

@@ -1,0 +1,58 @@
+"""What stands behind the last server of the chain (upstream: apiserver ``server/genericapiserver.go``, emptyDelegate)."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.delegation import PostStartHook, PreShutdownHook
+from kapi.server.health import PLAIN, Check
+
+if TYPE_CHECKING:
+    from twisted.web.resource import IResource
+
+
+class NotFound:
+    """The end of the chain."""
+
+    name = "not-found"
+
+    @functools.cached_property
+    def _leaf(self) -> IResource:
+        from kapi.server.tree import End
+
+        return End(self.handle)
+
+    def resource(self) -> IResource:
+        return self._leaf
+
+    end = resource
+
+    def handle(self, ctx: RequestContext) -> Response:
+        return Response(404, b"404 page not found\n", PLAIN, ((b"x-content-type-options", b"nosniff"),))
+
+    def post_start_hooks(self) -> dict[str, PostStartHook]:
+        return {}
+
+    def hook_steps(self) -> dict[str, str]:
+        return {}
+
+    def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
+        return {}
+
+    def closing_hooks(self) -> dict[str, PreShutdownHook]:
+        return {}
+
+    def health_checks(self) -> dict[str, Check]:
+        return {}
+
+    def listed_paths(self) -> list[str]:
+        return []
+
+    def serves_group_version(self, group: str, version: str) -> bool:
+        return False
+
+    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool:
+        return False
