@@ -20,6 +20,7 @@ from kapi.assembly.filters import auditor, filters, flow_control
 from kapi.assembly.identity import authentication
 from kapi.assembly.parts import Assembly
 from kapi.assembly.policy import admission, authorization
+from kapi.client.work import run_by
 from kapi.client.workqueue_figures import FIGURES
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
@@ -67,6 +68,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         made.metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
     made.slices = Slices(reactor)
     call = store.call = made.slices.call
+    run_by(reactor, call)
     made.caches = Caches(
         store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"), call=call
     )

@@ -1,12 +1,14 @@
-"""What works beside requests, by reactor: so that somebody can ask whether all of it is done.
+"""What works beside requests, by reactor: how it runs, and whether all of it is done.
 
-Upstream has nothing like it; tests that wait for controllers do.
+Upstream has nothing like it: a goroutine holds up nobody, and tests that wait for controllers poll.
 """
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
+
+from kapi.machinery.checkpoint import Call
 
 
 class Work(Protocol):
@@ -15,6 +17,17 @@ class Work(Protocol):
 
 
 _known: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
+_calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()
+
+
+def run_by(reactor: Any, call: Call) -> None:
+    """What queues on this reactor do from now on is computed by ``call``: in slices."""
+    _calls[reactor] = call
+
+
+def call_of(reactor: Any) -> Call | None:
+    """None: each step runs in one piece."""
+    return _calls.get(reactor)
 
 
 def register(reactor: Any, work: Work) -> None:

@@ -15,7 +15,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.work import register
+from kapi.client.sliced import Sliced
+from kapi.client.work import call_of, register
 from kapi.client.workqueue_figures import QueueFigures
 from kapi.machinery.status import Conflict, StatusError
 
@@ -26,7 +27,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class WorkQueue(Generic[Key]):
-    """``handle`` runs for ``workers`` keys at once.  Its errors are logged and the key comes again.
+    """``handle`` runs for ``workers`` keys at once, in slices where ``kapi.client.work`` says so.
+
+    Its errors are logged and the key comes again.
 
     The number that ``handle`` returns, if any, are the seconds after which the key comes again.
     """
@@ -125,7 +128,9 @@ class WorkQueue(Generic[Key]):
             self._waiting.discard(key)
             self._figures.begun(key)
             self._running[key] = None  # what it adds itself, before it waits, comes again as well
-            task = Deferred.fromCoroutine(self._run(key))
+            call = call_of(self._reactor)
+            coroutine = self._run(key)
+            task = Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
             if not task.called:
                 self._running[key] = task
             task.addBoth(self._finished, key)

@@ -6,12 +6,15 @@ Parsing gives immutable objects with ``matches``; a Predicate is both together, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, invalid, quote
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.numbers import NumberError, parse_int
+
+_MANY = 64  # requirements: that many are looked at in one piece
 
 
 class SelectorError(ValueError):
@@ -62,7 +65,10 @@ class LabelSelector:
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        requirements: Iterable[LabelRequirement] = self.requirements
+        if len(self.requirements) > _MANY:
+            requirements = steps(requirements)
+        return all(requirement.matches(labels) for requirement in requirements)
 
     def exact(self, key: str) -> str | None:
         """The one value a key must have, or None."""
@@ -241,9 +247,9 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | N
         return None
     requirements = [
         label_requirement(key, "=", frozenset([value]))
-        for key, value in sorted((selector.get("matchLabels") or {}).items())
+        for key, value in steps(sorted((selector.get("matchLabels") or {}).items()))
     ]
-    for expression in selector.get("matchExpressions") or ():
+    for expression in steps(selector.get("matchExpressions") or ()):
         operator = expression.get("operator", "")
         if operator not in _OPERATORS:
             raise SelectorError(f"{quote(operator)} is not a valid label selector operator")

@@ -6,9 +6,12 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
+from kapi.client.work import run_by
 from kapi.client.workqueue import MAX_TURN, RETRY_BURST, RETRY_RATE, WorkQueue
 from kapi.client.workqueue_figures import FIGURES
 from kapi.machinery import status
+from kapi.machinery.checkpoint import checkpoint, commit, in_slices
+from kapi.server.slices import Slices
 
 
 class WorkQueues(TestCase):
@@ -166,10 +169,10 @@ class WorkQueues(TestCase):
                 raise status.Conflict("x")
             return await slow
 
-        queue = WorkQueue(self.clock, "counted", handle, 2)
+        queue = WorkQueue(self.clock, self.id(), handle, 2)
         for key in ("slow", "fails", "last"):
             queue.add(key)
-        figures = FIGURES.queues["counted"]
+        figures = FIGURES.queues[self.id()]
         self.assertEqual(figures.depth, 3)
         self.clock.advance(2)
         self.assertEqual((figures.depth, calls), (0, ["slow", "fails", "last"]))
@@ -177,8 +180,107 @@ class WorkQueues(TestCase):
         self.assertIn(3.0, figures.ages())
         slow.callback(None)
         self.assertEqual(figures.ages(), [])
-        self.assertEqual(FIGURES.retries.rows[("counted",)], 1)
-        self.assertGreaterEqual(FIGURES.adds.rows[("counted",)], 3)
-        self.assertGreaterEqual(FIGURES.waits.rows[("counted",)][-1], 6.0)
+        self.assertEqual(FIGURES.retries.rows[(self.id(),)], 1)
+        self.assertGreaterEqual(FIGURES.adds.rows[(self.id(),)], 3)
+        self.assertGreaterEqual(FIGURES.waits.rows[(self.id(),)][-1], 6.0)
         queue.stop()
         self.assertEqual(figures.depth, 0)
+
+
+class SlicedWorkQueues(WorkQueues):
+    """The same in slices, and that none of what a handler computes holds the reactor."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        run_by(self.clock, Slices(self.clock, length=-1).call)  # every checkpoint suspends
+
+    def turn(self, times: int = 1) -> None:
+        """Turns of the reactor: what is scheduled in one is for the next."""
+        for _ in range(times):
+            for call in [call for call in self.clock.calls if call.time <= self.clock.rightNow]:
+                self.clock.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
+
+    def walks(self, *, before: int = 0, after: int = 0, gate: Deferred[None] | None = None) -> WorkQueue[str]:
+        """A handler that meets so many checkpoints, waits, and meets more of them."""
+
+        async def handle(key: str) -> None:
+            for step in range(before):
+                self.seen.append(f"{key}{step}")
+                checkpoint()
+            if gate is not None:
+                await gate
+            await in_slices
+            for step in range(before, before + after):
+                self.seen.append(f"{key}{step}")
+                checkpoint()
+
+        return WorkQueue(self.clock, "walks", handle, 2)
+
+    def test_others_have_their_turn_while_a_handler_computes(self) -> None:
+        gate: Deferred[None] = Deferred()
+        queue = self.walks(before=2, after=2, gate=gate)
+        queue.add("a")
+        self.turn()
+        self.assertEqual(self.seen, ["a0"])
+        self.turn()
+        self.assertEqual(self.seen, ["a0", "a1"])
+        self.turn(3)
+        self.assertEqual(self.seen, ["a0", "a1"])
+        self.assertFalse(queue.idle)
+        gate.callback(None)
+        self.assertEqual(self.seen, ["a0", "a1", "a2"])
+        self.turn(3)
+        self.assertEqual(self.seen, ["a0", "a1", "a2", "a3"])
+        self.assertTrue(queue.idle)
+
+    def test_two_keys_are_computed_turn_by_turn(self) -> None:
+        queue = self.walks(before=2)
+        queue.add("a")
+        queue.add("b")
+        self.turn(8)
+        self.assertEqual(self.seen, ["a0", "b0", "a1", "b1"])
+        self.assertTrue(queue.idle)
+
+    def test_a_failure_after_a_wait_is_the_handlers(self) -> None:
+        async def handle(key: str) -> None:
+            self.seen.append(key)
+            try:
+                await self.gates[key]
+            except ValueError:
+                self.seen.append("caught")
+                checkpoint()
+                raise status.Conflict("x") from None
+
+        gate = self.gates["a"] = Deferred()
+        queue = WorkQueue(self.clock, "test", handle)
+        queue.add("a")
+        self.turn()
+        gate.errback(ValueError())
+        self.gates["a"] = Deferred()
+        self.clock.pump([0, 0, 0.2, 0])
+        self.assertEqual(self.seen, ["a", "caught", "a"])
+        queue.stop()
+
+    def test_a_computation_ends_when_the_queue_stops(self) -> None:
+        queue = self.walks(before=5)
+        queue.add("a")
+        self.turn()
+        queue.stop()
+        self.turn(8)
+        self.assertEqual(self.seen, ["a0"])
+
+    def test_what_others_have_seen_something_of_is_brought_to_its_end(self) -> None:
+        async def handle(key: str) -> None:
+            commit()
+            for step in range(3):
+                self.seen.append(f"{key}{step}")
+                checkpoint()
+
+        queue = WorkQueue(self.clock, "test", handle)
+        queue.add("a")
+        self.turn()
+        queue.stop()
+        self.turn(8)
+        self.assertEqual(self.seen, ["a0", "a1", "a2"])

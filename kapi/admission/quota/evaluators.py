@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE, Attributes
@@ -13,6 +13,7 @@ from kapi.admission.quota import lists
 from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import Requirement, claim_matches, no_match, pod_matches
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of
 from kapi.resources.shared import quantities
@@ -45,9 +46,9 @@ class Evaluator:
     def handles(self, attributes: Attributes) -> bool:
         return not attributes.subresource and attributes.operation == CREATE
 
-    def concerns(self, names: Iterable[str]) -> list[str]:
+    def concerns(self, names: Collection[str]) -> list[str]:
         """Which names of a quota this kind of object can use up."""
-        return sorted(name for name in names if name in self.names)
+        return sorted(name for name in self.names if name in names)
 
     def missing(self, required: Iterable[str], obj: Object) -> str:
         """What an object would have to say to be counted; "" when it says all."""
@@ -81,9 +82,9 @@ class PodEvaluator(Evaluator):
         before, after = tree.dig(attributes.old, *ending), tree.dig(attributes.obj, *ending)
         return (before is not None) != (after is not None)
 
-    def concerns(self, names: Iterable[str]) -> list[str]:
-        found = sorted(name for name in names if name in self._NAMES)
-        for name in sorted(names):
+    def concerns(self, names: Collection[str]) -> list[str]:
+        found = sorted(name for name in self._NAMES if name in names)
+        for name in steps(sorted(names)):
             if name.startswith(("hugepages-", "requests.hugepages-")):
                 found.append(name)
             if name.startswith("requests."):
@@ -189,10 +190,10 @@ class ClaimEvaluator(Evaluator):
             return attributes.subresource == "status"
         return attributes.operation in (CREATE, UPDATE)
 
-    def concerns(self, names: Iterable[str]) -> list[str]:
+    def concerns(self, names: Collection[str]) -> list[str]:
         own = (count_name(self.resource), "persistentvolumeclaims", "requests.storage")
         ends = (f"{self._SUFFIX}persistentvolumeclaims", f"{self._SUFFIX}requests.storage")
-        return sorted(name for name in names if name in own or name.endswith(ends))
+        return sorted(name for name in steps(names) if name in own or name.endswith(ends))
 
     def usage(self, obj: Object, now: float) -> Amounts:
         result = {"persistentvolumeclaims": "1", count_name(self.resource): "1"}
@@ -220,8 +221,8 @@ class ResourceClaimEvaluator(Evaluator):
     def handles(self, attributes: Attributes) -> bool:
         return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
 
-    def concerns(self, names: Iterable[str]) -> list[str]:
-        return sorted(name for name in names if name in self.names or name.endswith(self._SUFFIX))
+    def concerns(self, names: Collection[str]) -> list[str]:
+        return sorted(name for name in steps(names) if name in self.names or name.endswith(self._SUFFIX))
 
     def usage(self, obj: Object, now: float) -> Amounts:
         counts: dict[str, int] = {}
@@ -254,10 +255,13 @@ _SPECIAL: dict[GroupResource, type[Evaluator]] = {
     GroupResource("resource.k8s.io", "resourceclaims"): ResourceClaimEvaluator,
 }
 _made: dict[GroupResource, Evaluator] = {}
+_MAX_MADE = 1000
 
 
 def evaluator_of(resource: GroupResource) -> Evaluator:
     found = _made.get(resource)
     if found is None:
-        found = _made[resource] = _SPECIAL.get(resource, Evaluator)(resource)
+        found = _SPECIAL.get(resource, Evaluator)(resource)
+        if len(_made) < _MAX_MADE:  # a quota may name resources that there are not
+            _made[resource] = found
     return found

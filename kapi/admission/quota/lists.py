@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from kapi.machinery.checkpoint import steps
 from kapi.resources.shared import quantities
 from kapi.resources.shared.quantities import Amount
 
@@ -13,9 +14,14 @@ Amounts = dict[str, str]
 
 def add(one: Amounts, other: Amounts) -> Amounts:
     total = dict(one)
-    for name, quantity in other.items():
-        total[name] = quantities.add(total[name], quantity) if name in total else quantity
+    add_to(total, other)
     return total
+
+
+def add_to(total: Amounts, other: Amounts) -> None:
+    """As ``add``, in place."""
+    for name, quantity in steps(other.items()):
+        total[name] = quantities.add(total[name], quantity) if name in total else quantity
 
 
 def growth(new: Amounts, old: Amounts) -> Amounts:
@@ -30,7 +36,7 @@ def growth(new: Amounts, old: Amounts) -> Amounts:
 
 def mask(amounts: Amounts, names: Iterable[str]) -> Amounts:
     wanted = set(names)
-    return {name: quantity for name, quantity in amounts.items() if name in wanted}
+    return {name: quantity for name, quantity in steps(amounts.items()) if name in wanted}
 
 
 def without_zeros(amounts: Amounts) -> Amounts:
@@ -47,7 +53,7 @@ def exceeding(amounts: Amounts, bounds: Amounts) -> list[str]:
 
 
 def equal(one: Amounts, other: Amounts) -> bool:
-    return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in one)
+    return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in steps(one))
 
 
 def whole(quantity: str) -> str:

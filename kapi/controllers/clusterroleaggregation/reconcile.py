@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.selectors import from_label_selector
+from kapi.schema.listindex import mark
 
 Object = dict[str, Any]
 
@@ -20,13 +22,21 @@ def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | No
         return None
     own = role["metadata"]["name"]
     by_name = sorted(roles, key=lambda each: str(each["metadata"]["name"]))
-    wanted: list[Object] = []
-    for tree in rule.get("clusterRoleSelectors") or ():
+    waiting = [
+        each for each in by_name if each["metadata"]["name"] != own
+    ]  # not chosen yet: one is enough to have all rules
+    wanted: dict[Any, Object] = {}
+    for tree in steps(rule.get("clusterRoleSelectors") or ()):
         selector = from_label_selector(tree)
         if selector is None:
             continue
-        for other in by_name:
-            if other["metadata"]["name"] == own or not selector.matches(other["metadata"].get("labels") or {}):
+        left = []
+        for other in steps(waiting, 1):  # a selector may have as many requirements as a body takes
+            if not selector.matches(other["metadata"].get("labels") or {}):
+                left.append(other)
                 continue
-            wanted.extend(each for each in other.get("rules") or () if each not in wanted)
-    return None if wanted == (role.get("rules") or []) else wanted
+            for each in steps(other.get("rules") or ()):
+                wanted.setdefault(mark(each), each)
+        waiting = left
+    found = list(wanted.values())
+    return None if found == (role.get("rules") or []) else found

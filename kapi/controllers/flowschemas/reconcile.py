@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.resources.flowcontrol import mandatory, suggested
 
 Object = dict[str, Any]
@@ -85,7 +86,7 @@ def condition_patch(schema: Object, levels: Container[str], now: str) -> Object 
         text = f"{names} but there is no such object"
         condition = {"type": "Dangling", "status": "True", "reason": "NotFound", "message": text}
     conditions = (schema.get("status") or {}).get("conditions") or []
-    for known in conditions:
+    for known in steps(conditions):
         if all(known.get(name) == value for name, value in condition.items()):
             return None
     condition["lastTransitionTime"] = now

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
+
 Object = dict[str, Any]
 FINALIZER = "kubernetes"
 FINALIZER_SECONDS = 15  # how long content with finalizers is expected to stay
@@ -41,8 +43,8 @@ class Remains:
             return
         self.by_resource[f"{plural}.{group}"] = len(left)
         held = False
-        for obj in left:
-            for finalizer in obj["metadata"].get("finalizers") or []:
+        for obj in steps(left):
+            for finalizer in steps(obj["metadata"].get("finalizers") or []):
                 held = True
                 self.by_finalizer[finalizer] = self.by_finalizer.get(finalizer, 0) + 1
         if not seconds and held:
@@ -66,12 +68,12 @@ def conditions_after(namespace: Object, remains: Remains, now: str) -> list[Obje
     """The new conditions; None when nothing changes."""
     found = _findings(remains)
     before = (namespace.get("status") or {}).get("conditions") or []
-    conditions = [dict(condition) for condition in before]
+    conditions = [dict(condition) for condition in steps(before)]
     changed = False
     for kind, fine in _FINE.items():
         status = "True" if kind in found else "False"
         reason, message = found.get(kind, fine)
-        condition = next((item for item in conditions if item.get("type") == kind), None)
+        condition = next((item for item in steps(conditions) if item.get("type") == kind), None)
         if condition is None:
             condition = {"type": kind, "status": status, "lastTransitionTime": now}
             conditions.append(condition)
@@ -108,4 +110,7 @@ def _findings(remains: Remains) -> dict[str, tuple[str, str]]:
 def finalized(namespace: Object) -> Object:
     """The namespace without this controller's finalizer."""
     spec = namespace.get("spec") or {}
-    return {**namespace, "spec": {**spec, "finalizers": [f for f in spec.get("finalizers") or [] if f != FINALIZER]}}
+    return {
+        **namespace,
+        "spec": {**spec, "finalizers": [f for f in steps(spec.get("finalizers") or []) if f != FINALIZER]},
+    }

@@ -15,6 +15,7 @@ from kapi.client.interface import Client, Object
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.resourcequota.reconcile import MEASURED, corrected, limits_of, resources_of
 from kapi.machinery import status, tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 
 _RESYNC = 300.0  # seconds after which a quota is recalculated in any case
@@ -83,7 +84,7 @@ class ResourceQuotaController:
             return None
         objects: dict[GroupResource, Sequence[Object]] = {}
         counted: int | None = None  # what is in none of the lists was stored after this revision
-        for resource in sorted(resources_of(limits_of(quota))):
+        for resource in steps(sorted(resources_of(limits_of(quota)))):
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
                 objects[resource], revision = await client.list_at(namespace)

@@ -9,6 +9,7 @@ from kapi.admission.quota import lists
 from kapi.admission.quota.evaluators import evaluator_of
 from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import requirements_of
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 
 Object = dict[str, Any]
@@ -27,9 +28,9 @@ def limits_of(quota: Object) -> Amounts:
 
 def resources_of(names: Iterable[str]) -> set[GroupResource]:
     """Objects of which resources a quota with limits of these names counts."""
-    names = list(names)
+    names = set(names)
     found = {resource for resource in (*MEASURED, *_NUMBERED) if evaluator_of(resource).concerns(names)}
-    for name in names:
+    for name in steps(names):
         if name.startswith("count/"):
             plural, _, group = name.removeprefix("count/").partition(".")
             found.add(GroupResource(group, plural))
@@ -40,15 +41,15 @@ def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object]], now:
     """What the objects of the quota's namespace use of it; only resources in ``objects`` are counted."""
     limits, requirements = limits_of(quota), requirements_of(quota)
     total: Amounts = {}
-    for resource, present in objects.items():
+    for resource, present in steps(objects.items()):
         evaluator = evaluator_of(resource)
         names = evaluator.concerns(limits)
         if not names:
             continue
-        total = lists.add(total, {name: "0" for name in names})
-        for obj in present:
+        lists.add_to(total, {name: "0" for name in names})
+        for obj in steps(present):
             if len(evaluator.matching(requirements, obj)) == len(requirements):
-                total = lists.add(total, lists.mask(evaluator.usage(obj, now), names))
+                lists.add_to(total, lists.mask(evaluator.usage(obj, now), names))
     return lists.mask(total, limits)
 
 

@@ -1,0 +1,62 @@
+"""A coroutine whose steps run in slices (ADR 18): what is computed between two waits does not hold the reactor."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from kapi.machinery.checkpoint import Call, Interrupted, in_slices
+
+
+class Sliced:
+    """``done`` is what ``Deferred.fromCoroutine`` would give; ``call`` runs each step up to the next wait."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], call: Call) -> None:
+        self.done: Deferred[Any] = Deferred(self._cancel)
+        self._coroutine = coroutine
+        self._call = call
+        self._awaited: Any = None
+        self._compute(None)
+
+    def _compute(self, failure: Failure | None) -> None:
+        self._awaited = work = self._call(self._step, failure)
+        work.addCallbacks(self._take, self._failed)  # type: ignore[attr-defined]  # it is a Deferred
+
+    def _step(self, failure: Failure | None) -> tuple[Deferred[Any] | None, Any] | Failure:
+        """The Deferred that the coroutine waits for next, or None and what it returned; or why it ended."""
+        coroutine = self._coroutine
+        try:
+            awaited = coroutine.send(None) if failure is None else failure.throwExceptionIntoGenerator(coroutine)
+            while awaited is in_slices:
+                awaited = coroutine.send(None)
+        except StopIteration as stop:
+            return None, stop.value
+        except Interrupted as interrupted:
+            return Failure(interrupted.error)
+        except Exception:
+            return Failure()
+        return awaited, None
+
+    def _take(self, outcome: tuple[Deferred[Any] | None, Any]) -> None:
+        awaited, result = outcome
+        if awaited is not None:
+            self._awaited = awaited
+            awaited.addBoth(self._come)
+        elif not self.done.called:
+            self.done.callback(result)
+
+    def _come(self, result: Any) -> Any:
+        """The coroutine takes a result from the Deferred itself; a failure it is given."""
+        failure = result if isinstance(result, Failure) else None
+        self._compute(failure)
+        return result if failure is None else None
+
+    def _failed(self, failure: Failure) -> None:
+        if not self.done.called:
+            self.done.errback(failure)
+
+    def _cancel(self, _: Deferred[Any]) -> None:
+        self._awaited.cancel()
