@@ -16,6 +16,7 @@ from kapi.machinery.selectors import Predicate
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Entry
+from kapi.watchcache.pages import Stretch
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
 _INT64 = 1 << 63
@@ -151,7 +152,7 @@ async def list_page(
             waiting = cache.wait_fresh()
             if waiting is not None:
                 await waiting
-            return _cut(store, *cache.list(namespace, predicate), namespace, limit, mark.start, predicate)
+            return _page(*cache.page(namespace, predicate, mark.start, limit), namespace, predicate)
         return await _exact(store, namespace, predicate, mark.revision, limit, mark.start, token)
     if match == "Exact" or (wanted and limit and match is None):
         return await _exact(store, namespace, predicate, wanted, limit, "", "")
@@ -163,7 +164,7 @@ async def list_page(
         waiting = cache.wait_for(wanted) if wanted else cache.wait_loaded()
         if waiting is not None:
             await waiting
-    return _cut(store, *cache.list(namespace, predicate), namespace, limit, "", predicate)
+    return _page(*cache.page(namespace, predicate, "", limit), namespace, predicate)
 
 
 async def _exact(
@@ -180,12 +181,12 @@ async def _exact(
     if waiting is not None:
         await waiting
     try:
-        entries = cache.list_at(revision, namespace, predicate)
+        stretch = cache.page_at(revision, namespace, predicate, start, limit)
     except Compacted:
         if not token:
             raise status.expired("The resourceVersion for the provided list is too old.") from None
         raise status.expired(_INCONSISTENT, encode_token(start.rstrip("\0"), -1)) from None
-    return _cut(store, entries, revision, namespace, limit, start, predicate)
+    return _page(stretch, revision, namespace, predicate)
 
 
 def _relative(entry: Entry, namespace: str) -> str:
@@ -195,26 +196,9 @@ def _relative(entry: Entry, namespace: str) -> str:
     return f"{entry.namespace}/{entry.name}"
 
 
-def _cut(
-    store: ResourceStore,
-    entries: list[Entry],
-    revision: int,
-    namespace: str,
-    limit: int,
-    start: str,
-    predicate: Predicate | None,
-) -> Page:
-    if start:
-        low, high = 0, len(entries)
-        while low < high:
-            middle = (low + high) // 2
-            if _relative(entries[middle], namespace) < start:
-                low = middle + 1
-            else:
-                high = middle
-        entries = entries[low:]
-    if not limit or len(entries) <= limit:
+def _page(stretch: Stretch, revision: int, namespace: str, predicate: Predicate | None) -> Page:
+    entries = stretch.entries
+    if not stretch.remaining:
         return Page(entries, revision)
-    kept = entries[:limit]
-    remaining = None if predicate is not None and not predicate.empty else len(entries) - limit
-    return Page(kept, revision, encode_token(_relative(kept[-1], namespace), revision), remaining)
+    remaining = None if predicate is not None and not predicate.empty else stretch.remaining
+    return Page(entries, revision, encode_token(_relative(entries[-1], namespace), revision), remaining)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.request.pending import Pending
@@ -22,9 +21,10 @@ from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.history import History
+from kapi.watchcache.pages import Stretch, read, read_one
 from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
-from kapi.watchcache.sorted_entries import SortedEntries, within
+from kapi.watchcache.sorted_entries import Range, SortedEntries
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import OnBatch, OnEnd, Watch
 
@@ -69,7 +69,7 @@ class Cache:
         self.resource = resource
         self._feed = feed
         self._scope = scope
-        self._entries = SortedEntries({}, [], 0)
+        self._entries = SortedEntries({}, (), 0)
         self._history = History(deque(), 0, 0)
         self._groups = GroupIndex()
         scope.set_aside = self._set_aside
@@ -149,7 +149,7 @@ class Cache:
 
     def objects(self, namespace: str = "") -> builtins.list[Object]:
         """All objects, decoded; what turns out to be unreadable is gone around."""
-        if not self._entries.sorted:
+        if not self._entries.by_key:
             return []  # as of most resources that each request asks for: webhooks, policies, quotas
         while True:
             try:
@@ -164,27 +164,37 @@ class Cache:
 
     def list(self, namespace: str = "", predicate: Predicate | None = None) -> tuple[Entries, int]:
         """Sorted by key, consistent at the returned revision.  The list is shared: never change it."""
+        stretch, revision = self.page(namespace, predicate)
+        return stretch.entries, revision
+
+    def page(
+        self, namespace: str = "", predicate: Predicate | None = None, start: str = "", limit: int = 0
+    ) -> tuple[Stretch, int]:
+        """From the name ``start`` on (of all namespaces: namespace/name) at most ``limit``, and the revision of that."""
+        place = Range.of(namespace, start)
         if predicate is not None:
             name = predicate.fields.exact("metadata.name")
             if name is not None and (namespace or not self._scope.namespaced):
                 entry = self._entries.by_key.get(f"{namespace}/{name}" if namespace else name)
-                found = [entry] if entry is not None else []
-                return _selected(found, "", predicate), self._feed.revision
+                return read_one(entry, place, predicate), self._feed.revision
         while True:
             try:
                 revision = self._feed.revision  # before the selection, in which others may write
-                return _selected(self._entries.borrow(), namespace, predicate), revision
+                return read(self._entries, place, predicate, limit), revision
             except Unreadable:
                 continue  # it is set aside now
 
     def list_at(self, revision: int, namespace: str = "", predicate: Predicate | None = None) -> Entries:
         """The list as it was at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
+        return self.page_at(revision, namespace, predicate).entries
+
+    def page_at(
+        self, revision: int, namespace: str = "", predicate: Predicate | None = None, start: str = "", limit: int = 0
+    ) -> Stretch:
+        """As ``page``, of what there was at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
         self._history.check(revision, self._feed.floor, with_previous=False)
-        if self._history.newest <= revision:
-            state = self._entries.borrow()
-        else:
-            state = self._history.state_at(revision, self._entries.sorted)
-        return _selected(state, namespace, predicate)
+        former = None if self._history.newest <= revision else self._history.former(revision)
+        return read(self._entries, Range.of(namespace, start), predicate, limit, former)
 
     # -- watching
 
@@ -278,7 +288,7 @@ class Cache:
         self.initializations += 1
         for entry, problem in contents.problems.values():
             self._note_unreadable(entry, problem)
-        self._entries = SortedEntries(contents.by_key, contents.sorted, contents.size)
+        self._entries = SortedEntries(contents.by_key, contents.keys, contents.size)
         self._history = History(contents.ring, contents.complete_after, contents.floor)
 
     def forget_history(self) -> None:
@@ -359,9 +369,3 @@ class Cache:
             self._scope.namespaced = namespaced
         for entry in self._entries.by_key.values():
             entry.forget_fields()
-
-
-def _selected(entries: list[Entry], namespace: str, predicate: Predicate | None) -> list[Entry]:
-    entries = within(entries, namespace)
-    matches = matcher(predicate)
-    return entries if matches is None else [entry for entry in steps(entries) if matches(entry)]

@@ -6,7 +6,6 @@ With 100,000 objects that takes half a second, so it is made in slices; the cach
 from __future__ import annotations
 
 from collections import deque
-from operator import attrgetter
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
@@ -14,15 +13,13 @@ from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import ADDED, CacheEvent
 from kapi.watchcache.unreadable import problem_of
 
-_key = attrgetter("key")
-
 
 class Contents:
     """Of one resource.  ``finish`` before it is taken."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, Entry] = {}
-        self.sorted: list[Entry] = []
+        self.keys: list[str] = []  # in order
         self.problems: dict[str, tuple[Entry, str]] = {}  # what cannot be read, and why
         self.size = 0  # bytes of all objects
         self.ring: deque[CacheEvent] = deque()
@@ -63,9 +60,9 @@ class Contents:
 
     def finish(self) -> Contents:
         if not self._is_sorted:
-            self.sorted = ordered(self.by_key.values(), _key)
+            self.keys = ordered(self.by_key)
             self.size = 0
-            for entry in steps(self.sorted):
+            for entry in steps(self.by_key.values()):
                 self.size += len(entry.data)
             self._is_sorted = True
         return self

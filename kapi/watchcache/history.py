@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import deque
+from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 
@@ -14,10 +15,16 @@ from kapi.watchcache.backlog import BATCH_SEEN
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import CacheEvent
 
-_key = attrgetter("key")
 _revision = attrgetter("revision")
-_FEW_CHANGES = 500  # that are undone one by one
 _MAX_STATES = 8  # former states kept for the pages of lists that are being read
+
+
+@dataclass(slots=True)
+class _State:
+    """What was there at a revision, of objects that have changed up to the revision ``until``."""
+
+    until: int
+    former: dict[str, Entry | None]
 
 
 class History:
@@ -27,7 +34,7 @@ class History:
         self.events = events
         self.floor = floor  # history up to and including this revision is gone, of this resource alone
         self._complete_after = complete_after  # what came before lacks previous states
-        self._states: dict[int, list[Entry]] = {}
+        self._states: dict[int, _State] = {}
 
     def __len__(self) -> int:
         return len(self.events)
@@ -61,30 +68,29 @@ class History:
         found.reverse()
         return found
 
-    def state_at(self, revision: int, now: list[Entry]) -> list[Entry]:
-        """The objects at a former revision, made from those there are ``now``.  Raises Compacted."""
+    def former(self, revision: int) -> dict[str, Entry | None]:
+        """What the objects that have changed since a revision were then, in order of their keys; None where there was nothing.
+
+        Raises Compacted.
+        """
         if revision < self._complete_after:
             raise Compacted(revision, self._complete_after + 1)
         state = self._states.get(revision)
         if state is None:
             if len(self._states) >= _MAX_STATES:
                 del self._states[next(iter(self._states))]
-            state = self._states[revision] = self._undo(revision, now)
-        return state
-
-    def _undo(self, revision: int, now: list[Entry]) -> list[Entry]:
-        """The state before all events after a revision."""
-        former: dict[str, Entry | None] = {}
+            state = self._states[revision] = _State(revision, {})
+        since = []
         for event in reversed(self.events):
-            if event.revision <= revision:
+            if event.revision <= state.until:
                 break
-            former[event.entry.key] = event.previous
-        if len(former) <= _FEW_CHANGES:
-            return _changed_back(now, former)
-        state = [entry for entry in now if entry.key not in former]
-        state.extend(entry for entry in former.values() if entry is not None)
-        state.sort(key=_key)
-        return state
+            since.append(event)
+        if since:
+            for event in reversed(since):
+                state.former.setdefault(event.entry.key, event.previous)
+            state.former = dict(sorted(state.former.items()))
+            state.until = self.newest
+        return state.former
 
     def clear(self, floor: int) -> None:
         """Everything up to the revision ``floor`` is forgotten."""
@@ -101,13 +107,3 @@ class History:
     def drop_states(self) -> None:
         """Former states that nobody reads any more."""
         self._states.clear()
-
-
-def _changed_back(now: list[Entry], former: dict[str, Entry | None]) -> list[Entry]:
-    """A copy with some entries as they were."""
-    state = now.copy()
-    for key, entry in former.items():
-        place = bisect_left(state, key, key=_key)
-        end = place + (place < len(state) and state[place].key == key)
-        state[place:end] = () if entry is None else (entry,)
-    return state

@@ -2,64 +2,94 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
 from operator import attrgetter
+
+from sortedcontainers import SortedList
 
 from kapi.watchcache.entry import Entry
 
 _key = attrgetter("key")
+_NEVER = "\U0010ffff"  # comes after every key
+
+
+class Range:
+    """Keys from ``start`` on, before ``end``."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: str = "", end: str = _NEVER) -> None:
+        self.start = start
+        self.end = end
+
+    @classmethod
+    def of(cls, namespace: str, start: str = "") -> Range:
+        """A namespace's ("" is all), from the name ``start`` on, which names the namespace too when that is ""."""
+        if not namespace:
+            return cls(start)
+        return cls(f"{namespace}/{start}", namespace + "0")  # "0" comes after "/"
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.start and self.end == _NEVER
+
+    def __contains__(self, key: str) -> bool:
+        return self.start <= key < self.end
 
 
 class SortedEntries:
-    """``sorted`` may be lent: it is copied before the next change, so that who holds it keeps one state."""
+    """A change costs the same beside few and beside many: what is in order are the keys, in lists of bounded length."""
 
-    __slots__ = ("by_key", "sorted", "size", "_lent")
+    __slots__ = ("_all", "_keys", "by_key", "size")
 
-    def __init__(self, by_key: dict[str, Entry], in_order: list[Entry], size: int) -> None:
+    def __init__(self, by_key: dict[str, Entry], keys: Iterable[str], size: int) -> None:
         self.by_key = by_key
-        self.sorted = in_order
         self.size = size  # bytes of all objects
-        self._lent = False
-
-    def borrow(self) -> list[Entry]:
-        """All of them as they are now: never change the list."""
-        self._lent = True
-        return self.sorted
+        self._keys: SortedList[str] = SortedList(keys)
+        self._all: list[Entry] | None = None
 
     def put(self, entry: Entry) -> Entry | None:
         """Answers the entry that was there under this key."""
         previous = self.by_key.get(entry.key)
-        if self._lent:
-            self._copy()
+        if previous is None:
+            self._keys.add(entry.key)
+        else:
+            self.size -= len(previous.data)
         self.by_key[entry.key] = entry
         self.size += len(entry.data)
-        position = bisect_left(self.sorted, entry.key, key=_key)
-        if previous is not None:
-            self.size -= len(previous.data)
-            self.sorted[position] = entry
-        else:
-            self.sorted.insert(position, entry)
+        self._all = None
         return previous
 
     def remove(self, key: str) -> Entry | None:
         """Answers the entry that was there."""
         previous = self.by_key.pop(key, None)
         if previous is not None:
-            if self._lent:
-                self._copy()
-            del self.sorted[bisect_left(self.sorted, key, key=_key)]
+            self._keys.remove(key)
             self.size -= len(previous.data)
+            self._all = None
         return previous
 
-    def _copy(self) -> None:
-        self.sorted = self.sorted.copy()
-        self._lent = False
+    def in_order(self) -> list[Entry]:
+        """All of them as they are now: never change the list."""
+        if self._all is None:
+            self._all = list(map(self.by_key.__getitem__, self._keys))
+        return self._all
+
+    def within(self, place: Range) -> Iterator[Entry]:
+        """Those of a range in order; nothing may change meanwhile."""
+        keys = self._keys.irange(place.start, place.end, inclusive=(True, False))
+        return map(self.by_key.__getitem__, keys)
+
+    def count(self, place: Range) -> int:
+        first: int = self._keys.bisect_left(place.start)
+        return max(0, int(self._keys.bisect_left(place.end)) - first)
 
 
-def within(entries: list[Entry], namespace: str) -> list[Entry]:
-    """Those of a namespace; "" is all."""
-    if not namespace:
-        return entries
-    start = bisect_left(entries, namespace + "/", key=_key)
-    end = bisect_left(entries, namespace + "0", lo=start, key=_key)  # "0" comes after "/"
-    return entries[start:end]
+def as_it_was(now: Iterable[Entry], former: Mapping[str, Entry | None], place: Range) -> Iterator[Entry]:
+    """The entries of a range with what they were before: ``former`` in the order of its keys, None where nothing was.
+
+    ``now`` are those of the range in order.
+    """
+    there = (entry for key, entry in former.items() if entry is not None and key in place)
+    return merge((entry for entry in now if entry.key not in former), there, key=_key)

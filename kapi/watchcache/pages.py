@@ -1,0 +1,67 @@
+"""Lists and pages of one resource, as it is or as it was (upstream: apiserver ``storage/cacher/lister_watcher.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.selectors import Predicate
+from kapi.watchcache.entry import Entry
+from kapi.watchcache.selection import Matches, matcher
+from kapi.watchcache.sorted_entries import Range, SortedEntries, as_it_was
+
+Former = Mapping[str, Entry | None]
+
+
+@dataclass(slots=True)
+class Stretch:
+    """``remaining``: how many follow; of a selection only whether some do (0 or 1)."""
+
+    entries: list[Entry]
+    remaining: int = 0
+
+
+def read(
+    entries: SortedEntries, place: Range, predicate: Predicate | None, limit: int = 0, former: Former | None = None
+) -> Stretch:
+    """Those in a range that are selected, at most ``limit`` (0: all).  The list is shared: never change it.
+
+    ``former``: what had been there instead.  Without a selection a page costs the same, however many objects there are.
+    """
+    matches = matcher(predicate)
+    if matches is None and limit:
+        found = list(islice(_all(entries, place, former), limit))
+        return Stretch(found, _count(entries, place, former) - len(found))
+    everything = entries.in_order() if former is None and place.is_everything else list(_all(entries, place, former))
+    return Stretch(everything) if matches is None else _select(everything, matches, limit)
+
+
+def read_one(entry: Entry | None, place: Range, predicate: Predicate) -> Stretch:
+    """The same where only one object can be selected."""
+    matches = matcher(predicate)
+    return Stretch([] if entry is None or entry.key not in place or (matches and not matches(entry)) else [entry])
+
+
+def _select(entries: list[Entry], matches: Matches, limit: int) -> Stretch:
+    selected: list[Entry] = []
+    for entry in steps(entries):
+        if matches(entry):
+            if limit and len(selected) == limit:
+                return Stretch(selected, 1)
+            selected.append(entry)
+    return Stretch(selected)
+
+
+def _all(entries: SortedEntries, place: Range, former: Former | None) -> Iterator[Entry]:
+    now = entries.within(place)
+    return now if former is None else as_it_was(now, former, place)
+
+
+def _count(entries: SortedEntries, place: Range, former: Former | None) -> int:
+    count = entries.count(place)
+    for key, entry in (former or {}).items():
+        if key in place:
+            count += (entry is not None) - (key in entries.by_key)
+    return count
