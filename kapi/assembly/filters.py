@@ -90,16 +90,23 @@ def _install_dumps(core: GenericServer, controller: FlowController, reactor: Any
 
 
 def filters(
-    options: Options, reactor: Any, made: Assembly, identity: Identity, authorizer: Any, flow: Filter | None
+    options: Options,
+    reactor: Any,
+    made: Assembly,
+    identity: Identity,
+    authorizer: Any,
+    flow: Filter | None,
+    meter: IdentityMeter,
+    serves: Callable[[str, str, str, str], bool],
 ) -> list[Filter]:
+    """``serves`` says which (sub)resources there are."""
     generic, metrics = options.generic, made.metrics
-    meter = IdentityMeter(metrics.registry)
     recorder = made.auditor
     chain: list[Filter] = [
         *([audit_init(recorder)] if recorder is not None else []),
         request_info,
         received_timestamp(reactor.seconds),
-        metrics.filter(made.server.serves_resource),
+        metrics.filter(serves),
         request_log(reactor.seconds, verbose=options.logs.v >= 3),
     ]
     if generic.shutdown_send_retry_after:

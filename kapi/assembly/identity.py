@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from cryptography.x509 import load_pem_x509_certificates
@@ -33,13 +34,27 @@ class Identity:
     """Who is asked who somebody is."""
 
     def __init__(
-        self, requests: Any, tokens: Any, issuer: TokenIssuer, paths: dict[str, Any], proxy_headers: ProxyHeaders
+        self,
+        requests: Any,
+        tokens: Any,
+        issuer: TokenIssuer,
+        paths: dict[str, Any],
+        proxy_headers: ProxyHeaders,
+        settings: AuthenticationSettings,
     ) -> None:
         self.requests = requests
         self.tokens = tokens
         self.issuer = issuer
         self.paths = paths  # of the issuer's discovery
         self.proxy_headers = proxy_headers  # that nobody behind authentication may see
+        self.settings = settings  # what it was made from
+
+    def beside(self, registry: Registry) -> Identity:
+        """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
+        usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
+        settings = dataclasses.replace(self.settings, listers=registry.environment.listers, mark_used=usage)
+        built = build_authentication(settings)
+        return Identity(built.requests, built.tokens, self.issuer, self.paths, self.proxy_headers, settings)
 
 
 def trusted(options: Options, files: Files) -> TrustedIdentities:
@@ -153,4 +168,4 @@ def authentication(
         pass  # an issuer that is no https URL has no discovery, as upstream
     users, uids, groups, extras = _proxy_headers(flags)
     hidden = ProxyHeaders((*users, *uids, *groups), tuple(extras)) if settings.front_proxy else STANDARD_HEADERS
-    return Identity(built.requests, built.tokens, issuer, paths, hidden)
+    return Identity(built.requests, built.tokens, issuer, paths, hidden, settings)

@@ -19,7 +19,6 @@ from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
-from kapi.server.metrics import Metrics
 
 
 def authorization(options: Options, reactor: Any, made: Assembly) -> Any:
@@ -33,10 +32,9 @@ def authorization(options: Options, reactor: Any, made: Assembly) -> Any:
 
 
 def admission(
-    options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any, metrics: Metrics
+    options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any, meter: Meter
 ) -> tuple[Any, WebhookClient]:
     """The chain, and the client of the webhooks that convert custom resources."""
-    meter = Meter(metrics.registry)
     initializer = Initializer(
         registry.client.named("kube-apiserver"),
         authorizer=environment.authorizer,

@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kapi.admission.interface import AdmissionChain
+from kapi.admission.metrics import Meter as AdmissionMeter
 from kapi.aggregator.metrics import unavailable_services
 from kapi.aggregator.server import AggregatorServer
 from kapi.apiextensions.serving import CustomResources
 from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
+from kapi.assembly.clusters import Shared, install_clusters
 from kapi.assembly.controllers import install_controllers
 from kapi.assembly.encryption import install_encryption
 from kapi.assembly.filters import auditor, filters, flow_control
@@ -28,6 +30,7 @@ from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.question import ReviewServices
 from kapi.filters.chain import FilterChain
+from kapi.filters.metrics import IdentityMeter
 from kapi.machinery import status
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
@@ -115,9 +118,11 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     install_claim_checks(registry)
     tables = (core.table, aggregator.table, extensions.table)
     install_parameter_checks(registry, resolver(lambda: (one.resource for table in tables for one in table.scopes())))
-    plugins, conversion = admission(options, registry, environment, settings, reactor, made.metrics)
+    admission_meter = AdmissionMeter(made.metrics.registry)
+    plugins, conversion = admission(options, registry, environment, settings, reactor, admission_meter)
     identity = authentication(options, files, registry, made, f"{advertise}:{port}", reactor)
-    handlers.update(built_in_handlers(registry, reactor, kubelet_settings(options, made)))
+    kubelets = kubelet_settings(options, made)
+    handlers.update(built_in_handlers(registry, reactor, kubelets))
     handlers.update(
         review_handlers(
             ReviewServices(
@@ -139,13 +144,14 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
         core.route(path + "/", handler, listed=False)
         core.route_below(path, nothing)
 
+    proxy = proxy_identity(options, made)
     aggregator.aggregate(
         registry.client.named("kube-apiserver"),
         reactor,
         tables=tables,
         address=lambda: f"{options.generic.external_hostname or advertise}:{port}",
         now=environment.now,
-        identity=proxy_identity(options, made),
+        identity=proxy,
         rejects_redirects=options.aggregator.aggregator_reject_forwarding_redirect,
     )
     services = registry.client.resource("apiregistration.k8s.io", "apiservices").lister
@@ -171,15 +177,25 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
     made.auditor = auditor(options, reactor, made)
     flow = flow_control(options, reactor, made, core)
+    meter = IdentityMeter(made.metrics.registry)
+    clusters = None
+    if options.features.enable_logical_clusters:
+        shared = Shared(
+            options, reactor, files, advertise, port, made, settings, policy.settings, identity, proxy, kubelets,
+            admission_meter, meter, flow,
+        )  # fmt: skip
+        clusters = install_clusters(shared, core)
     install_routes(made, store, reactor, options)
     Settled(made.caches, made.requests, reactor).install(core)
-    chain = filters(options, reactor, made, identity, policy.authorizer, flow)
+    chain = filters(options, reactor, made, identity, policy.authorizer, flow, meter, aggregator.serves_resource)
     handler = _handler(made)
     if options.features.enable_fault_injection:
         faults = FaultInjection(reactor)
         faults.install(core)
         handler = faults.around(handler)
     made.chain = FilterChain(chain, handler)
+    if clusters is not None:
+        made.chain = FilterChain((), clusters.before(made.chain.handle))
     return made
 
 

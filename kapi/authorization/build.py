@@ -50,6 +50,7 @@ class Authorization:
     graph: NodeGraph
     escalation: EscalationCheck
     known: Mapping[str, Authorizer]  # by type
+    settings: AuthorizationSettings
 
     def replace(self, modes: Sequence[Mode]) -> None:
         """Another chain from now on, in one step; what is being decided ends under the old one."""
@@ -78,4 +79,4 @@ def build_authorization(settings: AuthorizationSettings) -> Authorization:
         **settings.others,
     }
     authorizer = UnionAuthorizer(_chain(settings.modes, known), settings.meter)
-    return Authorization(authorizer, rbac, index, graph, EscalationCheck(rbac, authorizer), known)
+    return Authorization(authorizer, rbac, index, graph, EscalationCheck(rbac, authorizer), known, settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kapi.options.flags import FlagSet, string
 
 
@@ -11,6 +13,12 @@ class FeatureOptions(FlagSet):
     def add(self) -> None:
         self.switch("enable-priority-and-fairness", True, "Fair queues instead of the in-flight limits alone.")
         self.switch("enable-fault-injection", False, "Serve /kapi/faults: faults on command, for tests.", group="Kapi")
+        self.switch(
+            "enable-logical-clusters",
+            False,
+            "Serve /clusters: clusters of their own in this process, in memory, for tests.",
+            group="Kapi",
+        )
         self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.")
         self.switch(
             "contention-profiling",
@@ -25,3 +33,11 @@ class FeatureOptions(FlagSet):
             "Unix socket on which to serve /debug/pprof/ without credentials.",
             refused="ask /debug/pprof/ with credentials",
         )
+
+    def complete(self, options: Any) -> None:
+        self._several = options.processes.workers > 1
+
+    def validate(self) -> list[str]:
+        if self.enable_logical_clusters and self._several:
+            return ["--enable-logical-clusters: a logical cluster is in the memory of one process; --workers must be 1"]
+        return []

@@ -1,11 +1,14 @@
-"""A store in memory: what tests and throw-away servers use; same contract as the Redis store."""
+"""A store in memory: what tests and logical clusters use; same contract as the Redis store.
+
+A ``Snapshot`` of one is a copy of pointers: the bytes of its objects are shared by all stores that were made from it.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kapi.store.entries import Skipped
 from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict
@@ -14,21 +17,50 @@ from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.sweeper import Due, Sweeper
 
 
+class Value(NamedTuple):
+    """An object: its bytes with the revision spliced in, and how many of them come before the revision."""
+
+    revision: int
+    head: int
+    data: bytes
+
+    @classmethod
+    def of(cls, head: bytes, revision: int, tail: bytes) -> Value:
+        return cls(revision, len(head), b"%s%d%s" % (head, revision, tail))
+
+
+class Snapshot(NamedTuple):
+    """All that a store held at a revision: never change it."""
+
+    revision: int
+    objects: Mapping[str, Value]
+    expires: Mapping[str, float]  # unix seconds
+    counted: Mapping[str, int]
+    charged: Mapping[str, int]
+
+
 class MemoryStore:
-    """``reactor`` is wanted for expiry only; ``clock`` gives unix seconds."""
+    """``reactor`` is wanted for expiry only; ``clock`` gives unix seconds.
+
+    From a ``snapshot`` it begins with what that holds, and its revisions go on from there.
+    """
 
     exclusive = True
     resets = 0
     max_object_bytes = MAX_OBJECT_BYTES
 
-    def __init__(self, reactor: Any = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, reactor: Any = None, clock: Callable[[], float] = time.time, *, snapshot: Snapshot | None = None
+    ) -> None:
         self.skipped = Skipped()
-        self._objects: dict[str, tuple[int, bytes, bytes]] = {}
-        self._expires: dict[str, float] = {}
+        self._objects: dict[str, Value] = dict(snapshot.objects) if snapshot is not None else {}
+        self._expires: dict[str, float] = dict(snapshot.expires) if snapshot is not None else {}
         self._changes: deque[Change] = deque()
-        self._revision = 0
-        self._counted: dict[str, int] = {}  # account -> revision of its last count
-        self._charged: dict[str, int] = {}  # account -> revision of the last object that was charged to it
+        self._revision = snapshot.revision if snapshot is not None else 0
+        #: account -> revision of its last count
+        self._counted: dict[str, int] = dict(snapshot.counted) if snapshot is not None else {}
+        #: account -> revision of the last object that was charged to it
+        self._charged: dict[str, int] = dict(snapshot.charged) if snapshot is not None else {}
         self._follower: Follower | None = None
         self._sweeper = Sweeper(self, reactor, clock) if reactor is not None else None
 
@@ -42,9 +74,7 @@ class MemoryStore:
     async def start(self, follower: Follower | None = None) -> None:
         self._follower = follower
         if follower is not None:
-            objects = [
-                StoredObject(key, rev, _splice(head, rev, tail)) for key, (rev, head, tail) in self._objects.items()
-            ]
+            objects = [StoredObject(key, value.revision, value.data) for key, value in self._objects.items()]
             follower.reset(objects, list(self._changes), self._revision)
         if self._sweeper is not None:
             self._sweeper.start()
@@ -53,6 +83,17 @@ class MemoryStore:
         self._follower = None
         if self._sweeper is not None:
             self._sweeper.stop()
+
+    @property
+    def expiring(self) -> bool:
+        """Whether something goes away by itself."""
+        return bool(self._expires)
+
+    def snapshot(self) -> Snapshot:
+        """What there is now."""
+        return Snapshot(
+            self._revision, dict(self._objects), dict(self._expires), dict(self._counted), dict(self._charged)
+        )
 
     async def create(
         self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
@@ -96,8 +137,7 @@ class MemoryStore:
         stored = self._objects.get(key)
         if stored is None:
             return None
-        revision, head, tail = stored
-        return StoredObject(key, revision, _splice(head, revision, tail))
+        return StoredObject(key, stored.revision, stored.data)
 
     async def revision(self) -> int:
         return self._revision
@@ -107,8 +147,8 @@ class MemoryStore:
 
     async def scan(self, prefix: str) -> list[StoredObject]:
         return [
-            StoredObject(key, revision, _splice(head, revision, tail))
-            for key, (revision, head, tail) in self._objects.items()
+            StoredObject(key, value.revision, value.data)
+            for key, value in self._objects.items()
             if key.startswith(prefix)
         ]
 
@@ -120,7 +160,7 @@ class MemoryStore:
     async def due(self, now: float, limit: int) -> list[Due]:
         """What has expired, for the sweeper."""
         keys = [key for key, expires in self._expires.items() if expires <= now][:limit]
-        return [Due(key, *self._objects[key]) for key in keys]
+        return [_due(key, self._objects[key]) for key in keys]
 
     def _check_size(self, key: str, head: bytes, tail: bytes, replaced: int = 0, going: bool = False) -> None:
         limit, size = self.max_object_bytes, len(head) + len(tail)
@@ -147,19 +187,21 @@ class MemoryStore:
 
     def _write(self, kind: str, key: str, head: bytes, tail: bytes, expires: float | None) -> int:
         self._revision = revision = self._revision + 1
+        value = Value.of(head, revision, tail)
         if kind == DELETED:
             del self._objects[key]
             self._expires.pop(key, None)
         else:
-            self._objects[key] = (revision, head, tail)
+            self._objects[key] = value
             if expires is not None:
                 self._expires[key] = expires
-        change = Change(revision, kind, key, _splice(head, revision, tail))
+        change = Change(revision, kind, key, value.data)
         self._changes.append(change)
         if self._follower is not None:
             self._follower.changed([change])
         return revision
 
 
-def _splice(head: bytes, revision: int, tail: bytes) -> bytes:
-    return head + str(revision).encode() + tail
+def _due(key: str, value: Value) -> Due:
+    head, tail = value.data[: value.head], value.data[value.head + len(str(value.revision)) :]
+    return Due(key, value.revision, head, tail)

@@ -28,6 +28,7 @@ Object = dict[str, Any]
 #: a tree, text in YAML, or a file of either
 Manifest = Object | str | Path
 _MANAGER = "kapi-testing"
+ANNOTATION = "kapi/cluster"  # of audit events: in which logical cluster (kapi.server.clusters)
 _CRD = "CustomResourceDefinition"
 
 
@@ -59,6 +60,7 @@ class Cluster:
     def open(self) -> None:
         self._home.mkdir(exist_ok=True)
         document = yaml.safe_load(self.server.kubeconfig.read_text())
+        document["clusters"][0]["cluster"]["server"] = self.url
         document["contexts"][0]["context"]["namespace"] = self.namespace
         self.kubeconfig.touch(0o600)
         self.kubeconfig.write_text(yaml.safe_dump(document, sort_keys=False))
@@ -80,6 +82,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
+        """What clients are told to connect to."""
         return self.server.url
 
     def environment(self) -> dict[str, str]:
@@ -153,14 +156,14 @@ class Cluster:
     def _ask(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
-        url = urllib.parse.urlsplit(self.server.url)
+        url = urllib.parse.urlsplit(self.url)
         context = ssl.create_default_context(cafile=str(self.server.authority))
         pki = self.server.authority.parent
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
         connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=60)
         try:
             data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"User-Agent": _MANAGER, **(headers or {})})
+            connection.request(method, url.path + path, data, {"User-Agent": _MANAGER, **(headers or {})})
             answer = connection.getresponse()
             text = answer.read()
             tree = "json" in (answer.getheader("Content-Type") or "")
@@ -216,6 +219,31 @@ class Cluster:
                 subject = f"{about.get('kind', '')}/{about.get('name', '')}"
                 lines.append(f"{event.get('type')} {event.get('reason')} {subject}: {event.get('message', '')}")
         return lines
+
+
+class LogicalCluster(Cluster):
+    """A cluster that nobody else sees, in a server with ``--enable-logical-clusters``; all that is in it goes with it."""
+
+    def __init__(self, server: KapiProcess, directory: Path, trail: AuditTrail | None = None) -> None:
+        super().__init__(server, directory, trail)
+        self.name = f"c-{uuid.uuid4().hex[:16]}"
+
+    def open(self) -> None:
+        Cluster(self.server, self.kubeconfig.parent).request("PUT", f"/clusters/{self.name}")
+        super().open()
+
+    def close(self) -> None:
+        """Watches end, and everything is gone."""
+        Cluster(self.server, self.kubeconfig.parent).request("DELETE", f"/clusters/{self.name}", expect=(404,))
+
+    @property
+    def url(self) -> str:
+        """What clients are told to connect to."""
+        return f"{self.server.url}/clusters/{self.name}"
+
+    def requests(self) -> list[Object]:
+        """The audit events of this cluster."""
+        return [event for event in super().requests() if (event.get("annotations") or {}).get(ANNOTATION) == self.name]
 
 
 def objects_of(manifest: Manifest, base: Path | None = None) -> list[Object]:

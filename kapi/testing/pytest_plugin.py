@@ -79,13 +79,15 @@ def kapi_factory(
     request: pytest.FixtureRequest, kapi_servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Cluster]]:
     """Makes further clusters for the test: ``kapi_factory("--flag=value", ...)``."""
-    from kapi.testing.cluster import Cluster
+    from kapi.testing.cluster import Cluster, LogicalCluster
+    from kapi.testing.servers import several
 
     made: list[Cluster] = []
 
     def make(*flags: str) -> Cluster:
         server = kapi_servers.get(flags or _settings(request, "flags")[0])
-        cluster = Cluster(server, tmp_path_factory.mktemp("kapi"), kapi_servers.trail(server))
+        kind = Cluster if several(server.flags) else LogicalCluster
+        cluster = kind(server, tmp_path_factory.mktemp("kapi"), kapi_servers.trail(server))
         cluster.open()
         made.append(cluster)
         return cluster
@@ -99,7 +101,7 @@ def kapi_factory(
 def kapi(
     request: pytest.FixtureRequest, kapi_factory: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> Cluster:
-    """A cluster for this test: a namespace of its own in a server of the session.
+    """A cluster for this test: a logical one of its own in a server of the session, with a namespace.
 
     ``KUBECONFIG`` points to it while the test runs, so that clients with default settings find it, and nothing else.
     """

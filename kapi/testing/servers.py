@@ -33,7 +33,7 @@ class Servers:
         return server
 
     def _start(self, flags: tuple[str, ...]) -> KapiProcess:
-        server = KapiProcess(*flags)
+        server = KapiProcess(*flags, *(() if several(flags) else ("--enable-logical-clusters",)))
         if not any(flag.startswith("--audit-") for flag in flags):
             policy, log = server.root / "audit-policy.yaml", server.root / "audit.log"
             policy.write_text(POLICY)
@@ -52,3 +52,8 @@ class Servers:
     def stop(self) -> None:
         while self._running:
             self._stop(self._running.popitem()[1])
+
+
+def several(flags: Sequence[str]) -> bool:
+    """Whether several processes are to serve, which have no logical clusters."""
+    return any(flag.startswith("--workers") and flag != "--workers=1" for flag in flags)

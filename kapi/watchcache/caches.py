@@ -46,7 +46,8 @@ ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that a
 class Caches:
     """``history_age`` (seconds) and ``history_bytes`` bound how far back watches and lists can go.
 
-    ``call`` runs what takes long.
+    ``call`` runs what takes long.  With ``beside``, the caches of another store in the process, they count what is decoded
+    and what waits for clients together, and ``tick`` is called from outside.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class Caches:
         history_age: float = HISTORY_AGE,
         history_bytes: int = HISTORY_BYTES,
         call: Call = execute,
+        beside: Caches | None = None,
     ) -> None:
         self._call = call
-        self.pending: Pending | None = None  # what waits for all clients of the server
+        self.pending: Pending | None = None if beside is None else beside.pending  # what waits for all clients
         self.store = store
         self.ready = False
         self.revision = 0
@@ -70,15 +72,19 @@ class Caches:
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
         self._caches: dict[tuple[str, str], Cache] = {}
-        self._decoded = Kept(DECODED_BYTES, Entry.forget_object)
-        self._encoded = Kept(ENCODED_BYTES, Entry.forget_message)
+        if beside is None:
+            self._decoded = Kept(DECODED_BYTES, Entry.forget_object)
+            self._encoded = Kept(ENCODED_BYTES, Entry.forget_message)
+        else:
+            self._decoded, self._encoded = beside._decoded, beside._encoded
+        self._ticks_itself = beside is None
         self._log = EventLog(history_age, history_bytes)
         self._freshness = Freshness(store, reactor, lambda: self.revision)
         self._not_ready: list[Deferred[None]] = []  # reads that came before all was loaded
         self._flush_scheduled = False
         self._observers = Observers()
         self._noted = False  # an observer is to be told of something after the flush
-        self._ticker = LoopingCall(self._tick)
+        self._ticker = LoopingCall(self.tick)
         self._ticker.clock = reactor
         self._ticks = 0
 
@@ -136,7 +142,8 @@ class Caches:
     async def start(self) -> None:
         """Starts the store and loads everything.  Raises UnsuitableStore, StoreUnavailable."""
         await self.store.start(self)
-        self._ticker.start(1.0, now=False)
+        if self._ticks_itself:
+            self._ticker.start(1.0, now=False)
         waiting, self._not_ready = self._not_ready, []
         for deferred in waiting:
             deferred.callback(None)
@@ -362,7 +369,7 @@ class Caches:
 
     # -- once a second
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
         try:
             self._turn()
         except Exception:  # the next second comes nevertheless

@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from kapi.assembly.filters import auditor, filters, flow_control
 from kapi.assembly.parts import Assembly
 from kapi.endpoints.dispatch import ResourceTable
+from kapi.filters.metrics import IdentityMeter
 from kapi.options.options import Options
 from kapi.server.generic import GenericServer
 from kapi.server.not_found import NotFound
@@ -34,7 +35,7 @@ def chain(*flags: str) -> list[str]:
     made.auditor = auditor(options, clock, made)
     identity: Any = SimpleNamespace(requests=None, proxy_headers=())
     flow = flow_control(options, clock, made, made.server)
-    found = filters(options, clock, made, identity, None, flow)
+    found = filters(options, clock, made, identity, None, flow, IdentityMeter(), made.server.serves_resource)
     return [step.__qualname__.split(".")[0] for step in found]
 
 
