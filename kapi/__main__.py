@@ -22,6 +22,10 @@ def main() -> None:
         from kapi.cli.main import main as run_command
 
         run_command(sys.argv[1:])
+    if sys.argv[1:2] == ["envtest-assets"]:
+        from kapi.dropin.assets import main as write_assets
+
+        write_assets(sys.argv[2:])
     # Ctrl-C ends the process on the spot until the reactor takes the signals over: an exception in the middle of an
     # import is a traceback, or is swallowed
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

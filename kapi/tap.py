@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.python import usage
@@ -63,8 +63,8 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, st
     if any(argument in ("--help", "-h") for argument in arguments):
         print("Usage: kapi [flags]\n\n" + help_text())
         raise SystemExit(0)
-    version = next((argument for argument in arguments if argument.partition("=")[0] == "--version"), "")
-    if version and version != "--version=false":
+    version = asks_version(arguments)
+    if version:
         _show_version(version.partition("=")[2])
     if reactor is None:
         from twisted.internet import reactor
@@ -81,6 +81,12 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, st
         raise SystemExit(1) from None
     app.on_failure = complain
     return app
+
+
+def asks_version(arguments: Sequence[str]) -> str:
+    """The flag that asks for it; empty when none does."""
+    version = next((argument for argument in arguments if argument.partition("=")[0] == "--version"), "")
+    return "" if version == "--version=false" else version
 
 
 def _show_version(what: str) -> None:
@@ -150,13 +156,22 @@ def makeService(options: Options) -> App | Supervisor:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script: in the foreground, without a pid file.  Ends with the exit code."""
+    """The console script."""
+    run(sys.argv[1:] if arguments is None else arguments)
+
+
+def run(arguments: Sequence[str], prepared: Callable[[App | Supervisor], object] = lambda app: None) -> None:
+    """In the foreground, without a pid file.  Ends with the exit code.
+
+    ``prepared`` is called with the service before it starts.
+    """
     from twisted.internet import reactor
     from twisted.logger import globalLogBeginner
 
     from kapi.server.logging import observer
 
-    app = make_service_from_flags(sys.argv[1:] if arguments is None else arguments, reactor, stays=True)
+    app = make_service_from_flags(arguments, reactor, stays=True)
+    prepared(app)
     globalLogBeginner.beginLoggingTo([observer(app.options.logs)], redirectStandardIO=False)
     app.privilegedStartService()
     app.startService()

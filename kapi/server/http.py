@@ -122,6 +122,8 @@ class Connections(protocol.ServerFactory):
         self._closing_since: float | None = None
         #: connections on which all is said: what their clients still say is not listened to
         self._lingering: set[Negotiator] = set()
+        #: seconds for the next request of a connection that is used when the server stops
+        self.last_request = _LAST_REQUEST
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()
         self._sweeper = LoopingCall(self._sweep)
@@ -164,7 +166,7 @@ class Connections(protocol.ServerFactory):
         now = self.runner.reactor.seconds()
         if self._closing_since is None:
             self._closing_since = now
-        late = now - self._closing_since >= _LAST_REQUEST
+        late = now - self._closing_since >= self.last_request
         spared = False
         for connection in list(self.open):
             if late or connection.quiet_since() <= now - 2 * _LAST_REQUEST:
@@ -174,7 +176,7 @@ class Connections(protocol.ServerFactory):
                 connection.leave_soon()
         waited: Deferred[None] = Deferred()
         if spared:
-            self.runner.reactor.callLater(_LAST_REQUEST, waited.callback, None)
+            self.runner.reactor.callLater(self.last_request, waited.callback, None)
             waited.addCallback(lambda _: self.close_idle())
         else:
             waited.callback(None)

@@ -105,6 +105,14 @@ class Stopping(SocketCase):
         self.clock.advance(1.0)
         self.assertEqual(await rest(sock), b"")
 
+    async def test_how_soon_can_be_set(self) -> None:
+        self.connections.last_request = 0.25
+        sock = await self.client()
+        await ask(sock, f"GET {MAPS}")
+        self.connections.close_idle()
+        self.clock.advance(0.25)
+        self.assertEqual(await rest(sock), b"")
+
     async def test_what_is_sent_behind_the_last_request_is_not_carried_out(self) -> None:
         waits = self.hold()
         sock = await self.client()

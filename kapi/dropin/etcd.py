@@ -1,0 +1,186 @@
+"""``etcd`` as test tools and static pods start it: a Valkey server in ``--data-dir``, behind the port that etcd would have.
+
+It is not etcd and speaks none of its API: it holds the data of kapi's ``kube-apiserver`` (``kapi.dropin.kube_apiserver``), so
+that whichever of these are started on it, one after the other or side by side, see the same objects.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.endpoints import UNIXClientEndpoint
+from twisted.internet.error import CannotListenError
+from twisted.logger import (
+    FilteringLogObserver,
+    Logger,
+    LogLevel,
+    LogLevelFilterPredicate,
+    globalLogBeginner,
+    textFileLogObserver,
+)
+
+from kapi.clock import use_monotonic_clock
+from kapi.dropin.etcd_flags import EtcdFlags, from_command_line, help_text
+from kapi.dropin.etcd_port import VERSION, ClientPort
+from kapi.options.errors import ConfigError, read_file
+from kapi.store.connection import ConnectionFactory
+from kapi.store.embedded import EmbeddedValkey
+from kapi.store.errors import StoreError, UnsuitableStore
+
+log = Logger()
+_PROBE = 2.0  # seconds for the store to answer a health check
+_LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
+
+
+class Etcd:
+    """The store's server and the ports in front of it."""
+
+    def __init__(self, flags: EtcdFlags, reactor: Any) -> None:
+        self._flags = flags
+        self._reactor = reactor
+        directory = Path(flags.directory).absolute()
+        self._server = EmbeddedValkey(directory / "store", reactor, fsync="no" if flags.unsafe_no_fsync else "always")
+        path = self._server.socket_path
+        self._clients = ClientPort(reactor, self._why_not, path)
+        self._http = ClientPort(reactor, self._why_not)
+        self._ports: list[Any] = []
+
+    async def start(self) -> None:
+        """Listens when the store is there, so that who reaches the port may use it.  Raises ConfigError, StoreError."""
+        context = _tls(self._flags)
+        self._server.launch()
+        await self._server.start()
+        self._server.supervise()
+        for factory, urls in ((self._clients, self._flags.client_urls), (self._http, self._flags.http_urls)):
+            for scheme, host, port in urls:
+                self._listen(factory, scheme, host, port, context)
+
+    def _listen(self, factory: ClientPort, scheme: str, host: str, port: int, context: Any) -> None:
+        try:
+            if scheme == "https":
+                listening = self._reactor.listenSSL(port, factory, context, interface=host)
+            else:
+                listening = self._reactor.listenTCP(port, factory, interface=host)
+        except CannotListenError as error:
+            why = getattr(error.socketError, "strerror", None) or error.socketError
+            raise ConfigError(f"listen {host}:{port}: {why}") from None
+        self._ports.append(listening)
+        log.info("serving client traffic on {scheme}://{host}:{port}", scheme=scheme, host=host, port=port)
+
+    async def stop(self) -> None:
+        await gatherResults([Deferred.fromCoroutine(_closed(port)) for port in self._ports], consumeErrors=True)
+        self._clients.drop_all()
+        self._http.drop_all()
+        await self._server.stop()
+
+    async def _why_not(self) -> str:
+        """Why the store does not answer; empty when it does."""
+        endpoint: Any = UNIXClientEndpoint(self._reactor, self._server.socket_path, timeout=_PROBE)
+        try:
+            connection = await endpoint.connect(ConnectionFactory())
+        except Exception as error:
+            return str(error) or type(error).__name__
+        try:
+            await connection.execute_command("PING").addTimeout(_PROBE, self._reactor)
+        except Exception as error:
+            return str(error) or type(error).__name__
+        finally:
+            connection.abort()
+        return ""
+
+
+async def _closed(port: Any) -> None:
+    await port.stopListening()
+
+
+def _tls(flags: EtcdFlags) -> Any:
+    """The context of https URLs; None without a certificate.  Raises ConfigError."""
+    if not flags.cert_file:
+        return None
+    from OpenSSL.crypto import FILETYPE_PEM
+    from twisted.internet.ssl import (
+        Certificate,
+        CertificateOptions,
+        KeyPair,
+        TLSVersion,
+        trustRootFromCertificates,
+    )
+
+    def certificates(flag: str, path: str) -> list[Certificate]:
+        mark = b"-----END CERTIFICATE-----"
+        blocks = read_file(path, flag).split(mark)
+        return [Certificate.loadPEM(block + mark) for block in blocks[:-1]]
+
+    try:
+        own, *chain = certificates("cert-file", flags.cert_file)
+        key = KeyPair.load(read_file(flags.key_file, "key-file"), FILETYPE_PEM)
+        trust: Any = None
+        if flags.client_cert_auth:
+            trust = trustRootFromCertificates(certificates("trusted-ca-file", flags.trusted_ca_file))
+        return CertificateOptions(
+            privateKey=key.original,
+            certificate=own.original,
+            extraCertChain=[each.original for each in chain],
+            trustRoot=trust,
+            raiseMinimumTo=TLSVersion.TLSv1_2,
+        )
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"--cert-file: TLS files cannot be used: {error}") from None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Ends with the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if any(each in ("-h", "-help", "--help") for each in arguments):
+        print(help_text(), end="")
+        raise SystemExit(0)
+    if any(each.lstrip("-").partition("=")[0] == "version" and each.startswith("-") for each in arguments):
+        print(f"etcd Version: {VERSION['etcdserver']}\nkapi's own, with a Valkey server behind it")
+        raise SystemExit(0)
+    try:
+        flags = from_command_line(arguments, os.environ)
+    except ConfigError as error:
+        _complain(error)
+        raise SystemExit(2) from None
+    from twisted.internet import reactor
+
+    running: Any = reactor
+    use_monotonic_clock(running)
+    level = _LEVELS.get(flags.log_level, LogLevel.critical)
+    output = io.TextIOWrapper(os.fdopen(2, "wb", closefd=False), line_buffering=True)
+    chosen = FilteringLogObserver(textFileLogObserver(output), [LogLevelFilterPredicate(defaultLogLevel=level)])
+    globalLogBeginner.beginLoggingTo([chosen], redirectStandardIO=False)
+    etcd = Etcd(flags, running)
+    code = 0
+
+    def failed(failure: Any) -> None:
+        nonlocal code
+        code = 1
+        if failure.check(ConfigError, StoreError, UnsuitableStore):
+            _complain(failure.value)
+        else:
+            log.failure("etcd could not be started", failure)
+        if running.running:
+            running.stop()
+
+    running.addSystemEventTrigger("before", "shutdown", lambda: Deferred.fromCoroutine(etcd.stop()))
+    running.callWhenRunning(lambda: Deferred.fromCoroutine(etcd.start()).addErrback(failed))
+    running.run()
+    sys.exit(code)
+
+
+def _complain(error: Exception) -> None:
+    for line in str(error).splitlines():
+        sys.stderr.write(f"etcd: {line}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""The port of the drop-in etcd: HTTP for those who ask whether it is well, the store's own protocol for kube-apiserver.
+
+Which one a connection speaks is told by its first byte: a command of the store begins with ``*``, a request of HTTP with
+a letter.  The store's server listens on a unix socket in the data directory; what goes there is handed on as it comes, and
+who reads slowly makes the other side wait.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import UNIXClientEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Site
+
+log = Logger()
+_SILENCE = 30.0  # seconds until a connection must have said something
+_CONNECT = 5.0  # seconds for the store's server to accept one
+_STORE = b"*"
+#: what etcd of this version answers; clients look at the first two numbers
+VERSION = {"etcdserver": "3.6.6", "etcdcluster": "3.6.0", "storage": "3.6.0"}
+#: why the store does not answer; empty when it does
+Probe = Callable[[], Awaitable[str]]
+
+
+class _Side(Protocol):
+    """One end of a connection that is handed on: what comes is written to the other end."""
+
+    def __init__(self) -> None:
+        self.other: Protocol | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.write(data)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        """The other end is given what is on its way, then ends; a producer that is gone must not be waited for."""
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.unregisterProducer()  # type: ignore[attr-defined]
+            self.other.transport.loseConnection()
+
+
+class ClientConnection(Protocol):
+    """A connection until its first byte is known; afterwards whatever that makes it."""
+
+    def __init__(self, factory: ClientPort) -> None:
+        self._port = factory
+        self._inner: Any = None
+        self._waiting = b""
+        self._connecting: Deferred[Any] | None = None
+        self._silence: Any = None
+
+    def connectionMade(self) -> None:
+        self._port.connections.add(self)
+        self._silence = self._port.reactor.callLater(_SILENCE, self._drop)
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._inner is not None:
+            self._inner.dataReceived(data)
+        elif self._connecting is not None:
+            self._waiting += data  # no more than what was read before the pause
+        elif data[:1] == _STORE and self._port.socket_path:
+            self._quiet()
+            self._waiting = data
+            self.transport.pauseProducing()  # type: ignore[union-attr]
+            self._connect()
+        else:
+            self._quiet()
+            self._inner = self._port.site.buildProtocol(self.transport.getPeer())  # type: ignore[union-attr]
+            self._inner.makeConnection(self.transport)
+            self._inner.dataReceived(data)
+
+    def _connect(self) -> None:
+        endpoint: Any = UNIXClientEndpoint(self._port.reactor, self._port.socket_path, timeout=_CONNECT)
+        self._connecting = endpoint.connect(Factory.forProtocol(_Side))
+        self._connecting.addCallbacks(self._join, self._refused)
+
+    def _join(self, store: _Side) -> None:
+        self._connecting = None
+        client: Any = self.transport
+        if client is None or self not in self._port.connections:
+            store.transport.loseConnection()  # type: ignore[union-attr]
+            return
+        inner = _Side()
+        inner.transport = client
+        inner.other, store.other = store, inner
+        self._inner = inner
+        behind: Any = store.transport
+        behind.registerProducer(client, True)
+        client.registerProducer(behind, True)
+        waiting, self._waiting = self._waiting, b""
+        inner.dataReceived(waiting)
+        client.resumeProducing()
+
+    def _refused(self, failure: Any) -> None:
+        self._connecting = None
+        log.warn("the store's server takes no connection: {why}", why=failure.getErrorMessage())
+        self._drop()
+
+    def _quiet(self) -> None:
+        if self._silence is not None and self._silence.active():
+            self._silence.cancel()
+
+    def _drop(self) -> None:
+        if self.transport is not None:
+            self.transport.abortConnection()  # type: ignore[attr-defined]
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self._port.connections.discard(self)
+        self._quiet()
+        if self._inner is not None:
+            self._inner.connectionLost(reason)
+        if self._connecting is not None:
+            self._connecting.cancel()
+
+
+class ClientPort(Factory):
+    """Without a ``socket_path`` it answers HTTP only."""
+
+    noisy = False
+
+    def __init__(self, reactor: Any, probe: Probe, socket_path: str = "") -> None:
+        self.reactor = reactor
+        self.socket_path = socket_path
+        self.connections: set[ClientConnection] = set()
+        root = Resource()
+        for name, page in (("health", _Health(probe)), ("version", _Version()), ("readyz", _Ready(probe))):
+            root.putChild(name.encode(), page)
+        root.putChild(b"livez", _Ready(probe))
+        self.site = Site(root)
+        self.site.noisy = False
+        self.site.log = lambda request: None  # type: ignore[method-assign]
+
+    def buildProtocol(self, addr: Any) -> ClientConnection:
+        return ClientConnection(self)
+
+    def drop_all(self) -> None:
+        for connection in list(self.connections):
+            connection._drop()
+
+
+class _Version(Resource):
+    isLeaf = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def render_GET(self, request: Any) -> bytes:
+        request.setHeader("Content-Type", "application/json")
+        return json.dumps(VERSION, separators=(",", ":")).encode()
+
+
+class _Probing(Resource):
+    """Asks the store, then answers."""
+
+    isLeaf = True
+    content_type = "application/json"
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._probe = probe
+
+    def text(self, reason: str) -> str:
+        raise NotImplementedError
+
+    def render_GET(self, request: Any) -> int:
+        gone: list[Any] = []
+        request.notifyFinish().addErrback(gone.append)
+        Deferred.fromCoroutine(self._answer(request, gone)).addErrback(
+            lambda failure: log.failure("a health check failed", failure)
+        )
+        return NOT_DONE_YET
+
+    async def _answer(self, request: Any, gone: list[Any]) -> None:
+        reason = await self._probe()
+        if gone:
+            return
+        request.setResponseCode(503 if reason else 200)
+        request.setHeader("Content-Type", self.content_type)
+        request.write(self.text(reason).encode())
+        request.finish()
+
+
+class _Health(_Probing):
+    def text(self, reason: str) -> str:
+        return json.dumps({"health": "false" if reason else "true", "reason": reason}, separators=(",", ":"))
+
+
+class _Ready(_Probing):
+    content_type = "text/plain; charset=utf-8"
+
+    def text(self, reason: str) -> str:
+        return f"[-]data failed: {reason}\n" if reason else "ok\n"

@@ -1,0 +1,209 @@
+"""``kube-apiserver`` as test tools and static pods start it: kapi with upstream's flags and habits.
+
+What differs from ``kapi``: the flags for etcd are taken and lead to kapi's own etcd (``kapi.dropin.etcd``); the certificate is in
+``--cert-dir``, made there when it is not given; controllers that kube-controller-manager brings do not run; no data directory is
+left behind.  Upstream: cmd/kube-apiserver ``app/options``, apiserver ``server/options/etcd.go`` and ``serving.go``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import gc
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from kapi.options.errors import ConfigError, complain
+from kapi.options.flags import Flag, FlagSet, integer, parse, string
+from kapi.options.help import usage
+from kapi.options.options import Options
+
+_DIRECTORY = "kapi-apiserver-"
+_LAST_REQUEST = 0.125  # seconds: who stops a server of a test sends it no more requests
+_PAIR = ("apiserver.crt", "apiserver.key")
+
+
+class EtcdClientFlags(FlagSet):
+    """Those of the storage group that kapi itself refuses."""
+
+    def declare(self, flag: Flag) -> None:
+        super().declare(replace(flag, group="Etcd"))  # shown beside kapi's own of that group
+
+    def add(self) -> None:
+        self.strings("etcd-servers", (), "URL of kapi's etcd: http://ADDRESS:PORT or https://ADDRESS:PORT.")
+        self.value("etcd-cafile", string, "", "PEM file with the CAs of its certificate.")
+        self.value("etcd-certfile", string, "", "PEM file with the certificate to show it.")
+        self.value("etcd-keyfile", string, "", "PEM file with the key of --etcd-certfile.")
+        self.value("etcd-prefix", string, "/registry", "Prefix of all keys in it.")
+        self.value("storage-backend", string, "", "etcd3.", inert="there is one storage")
+        self.value(
+            "storage-media-type", string, "application/vnd.kubernetes.protobuf", "Form of stored objects.",
+            inert="objects are stored as JSON",
+        )  # fmt: skip
+        self.value(
+            "lease-reuse-duration-seconds", integer, 60, "How long leases are used again.",
+            inert="there are no leases in the store",
+        )  # fmt: skip
+
+    def url(self) -> str:
+        """The store's, as ``--redis-servers`` takes it.  Raises ConfigError."""
+        if not self.etcd_servers:
+            raise ConfigError("--etcd-servers must be specified")
+        if len(self.etcd_servers) > 1:
+            raise ConfigError("--etcd-servers: one URL is needed; kapi's etcd has one member")
+        parts = urlsplit(self.etcd_servers[0])
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if parts.scheme not in ("http", "https") or not parts.hostname or port is None:
+            raise ConfigError(f"--etcd-servers: {self.etcd_servers[0]}: http://ADDRESS:PORT or https://ADDRESS:PORT")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        if parts.scheme == "http":
+            return f"redis://{host}:{port}"
+        files = {"ca": self.etcd_cafile, "cert": self.etcd_certfile, "key": self.etcd_keyfile}
+        return f"rediss://{host}:{port}?" + urlencode({name: path for name, path in files.items() if path})
+
+
+def translate(arguments: Sequence[str], directory: Path) -> tuple[list[str], Path | None]:
+    """kapi's flags for those of kube-apiserver, and where the certificate is to be put that has to be made.
+
+    ``directory`` is the data directory.  Raises ConfigError.
+    """
+    own = EtcdClientFlags()
+    taken, rest = _divide(arguments, set(own.flags))
+    errors = parse([own], taken)
+    if errors:
+        raise ConfigError(*errors)
+    if _value(rest, "workers") not in (None, "1"):
+        raise ConfigError("--workers: kube-apiserver is one process")
+    flags = [f"--redis-servers={own.url()}", f"--redis-prefix={own.etcd_prefix.strip('/') or 'registry'}"]
+    for name, default in (("data-dir", str(directory)), ("controllers", "")):
+        if _value(rest, name) is None:
+            flags.append(f"--{name}={default}")
+    if _value(rest, "authorization-mode") is None and _value(rest, "authorization-config") is None:
+        flags.append("--authorization-mode=AlwaysAllow")
+    place = None
+    certificates = _value(rest, "cert-dir")
+    if certificates and not _value(rest, "tls-cert-file"):
+        pair = [Path(certificates, name) for name in _PAIR]
+        if all(path.exists() for path in pair):
+            flags += [f"--tls-cert-file={pair[0]}", f"--tls-private-key-file={pair[1]}"]
+        else:
+            place = Path(certificates)
+    kept = _divide(rest, {"cert-dir"})[1]  # kapi would put its own keys there
+    return [*kept, *flags], place
+
+
+def _divide(arguments: Sequence[str], names: set[str]) -> tuple[list[str], list[str]]:
+    """The flags with these names, which all take a value, and the rest."""
+    taken: list[str] = []
+    rest: list[str] = []
+    pending = False
+    for argument in arguments:
+        name, mark, _ = argument[2:].partition("=")
+        if pending:
+            taken.append(argument)
+            pending = False
+        elif argument.startswith("--") and name.replace("_", "-") in names:
+            taken.append(argument)
+            pending = not mark
+        else:
+            rest.append(argument)
+    return taken, rest
+
+
+def _value(arguments: Sequence[str], name: str) -> str | None:
+    """The last one that is given."""
+    flags = FlagSet()
+    flags.value(name, string, "", "")
+    taken = _divide(arguments, {name})[0]
+    parse([flags], taken)
+    return str(getattr(flags, name.replace("-", "_"))) if taken else None
+
+
+def help_text() -> str:
+    """kapi's, with the flags for etcd as they are here."""
+    options = Options()
+    flags = options.storage.flags
+    flags.update(EtcdClientFlags().flags)
+    for name, text in (
+        ("cert-dir", "Directory of apiserver.crt and apiserver.key, made there when --tls-cert-file is not given."),
+        ("controllers", "Controllers of kube-controller-manager to run in this process; default: none."),
+    ):
+        for group in options.groups:
+            if name in group.flags:
+                group.flags[name] = Flag(name, string, "", text, group=group.flags[name].group)
+    return usage(options.groups)
+
+
+def make_directory() -> Path:
+    """A data directory for this process alone.  Those that killed ones left are removed: nobody holds their lock."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_DIRECTORY}*"):
+        try:
+            if left.is_symlink() or left.stat().st_uid != os.getuid():
+                continue
+            lock = os.open(left / "kapi.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # gone meanwhile, or just being made
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
+    return Path(tempfile.mkdtemp(prefix=_DIRECTORY))
+
+
+def publish_certificate(files: Any, place: Path) -> None:
+    """Puts the pair that was made where clients look for it; the certificate with its CA, so that it can be trusted by itself."""
+    from kapi.server.pki import write_private
+
+    place.mkdir(parents=True, exist_ok=True)
+    write_private(place / _PAIR[1], files.serving_key.read_bytes())
+    write_private(place / _PAIR[0], files.serving.read_bytes() + files.ca.read_bytes())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Ends with the exit code."""
+    gc.disable()  # until the server is ready, as ``kapi`` does
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if any(argument in ("--help", "-h") for argument in arguments):
+        print("Usage: kube-apiserver [flags]\n\n" + help_text())
+        raise SystemExit(0)
+    from kapi.tap import asks_version, run
+
+    if asks_version(arguments):
+        run(arguments)
+    directory = make_directory()
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    try:
+        flags, place = translate(arguments, directory)
+    except ConfigError as error:
+        complain(error)
+        raise SystemExit(1) from None
+
+    def prepared(app: Any) -> None:
+        app.announce = lambda: None  # the kubeconfig goes with the directory
+        app.connections.last_request = _LAST_REQUEST
+        if place is None:
+            return
+        try:
+            publish_certificate(app.files, place)
+        except OSError as error:
+            complain(ConfigError(f"--cert-dir: {place}: {error.strerror or error}"))
+            raise SystemExit(1) from None
+
+    run(flags, prepared)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""What test tools do with the programs in an assets directory: the command lines, checks and signals of
+controller-runtime's ``pkg/internal/testing`` and of jenvtest, in Python."""
+
+from __future__ import annotations
+
+import datetime
+import http.client
+import json
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tests.store.servers import free_port
+
+_DAY = datetime.timedelta(days=1)
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+class TinyCA:
+    """A CA with EC keys, as controller-runtime's ``certs.TinyCA`` (which has RSA ones)."""
+
+    def __init__(self) -> None:
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "envtest-environment")])
+        self.certificate = (
+            self._builder(self.name, self.key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self.key, hashes.SHA256())
+        )
+
+    def _builder(self, subject: x509.Name, key: Key) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.UTC)
+        return (
+            x509.CertificateBuilder().subject_name(subject).issuer_name(self.name).public_key(key.public_key())
+            .serial_number(x509.random_serial_number()).not_valid_before(now - _DAY).not_valid_after(now + 7 * _DAY)
+        )  # fmt: skip
+
+    def issue(self, common: str, groups: list[str], names: list[str]) -> tuple[bytes, bytes]:
+        """Certificate and key of a user, or of a server when it has names."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common)])
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = self._builder(subject, key).add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        if names:
+            import ipaddress
+
+            found = [
+                x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
+                for name in names
+            ]
+            builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=False)
+        return pem(builder.sign(self.key, hashes.SHA256())), pem_key(key)
+
+
+def pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def pem_key(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def self_signed(common: str, organization: str = "", address: str = "") -> tuple[bytes, bytes]:
+    """A pair as jenvtest makes it: RSA, no extension but names."""
+    import ipaddress
+
+    key = rsa.generate_private_key(65537, 2048)
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
+    name = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common)])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(int(time.time() * 1000)).not_valid_before(now).not_valid_after(now + 365 * _DAY)
+    )  # fmt: skip
+    if address:
+        found = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        builder = builder.add_extension(found, critical=False)
+    return pem(builder.sign(key, hashes.SHA256())), pem_key(key)
+
+
+def knows_flag(program: Path, flag: str) -> bool:
+    """controller-runtime's way to ask: a line of the help text begins with it."""
+    text = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    return re.search(rf"(?m)^\s*--{flag}\b", text.stdout + text.stderr) is not None
+
+
+class Program:
+    """A process that is well when a URL answers 200."""
+
+    def __init__(self, command: list[str], health: str) -> None:
+        self.output = tempfile.TemporaryFile()
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(command, stdout=self.output, stderr=self.output)
+        try:
+            self._wait(health)
+        except BaseException:
+            self.kill()
+            raise
+
+    def text(self) -> str:
+        self.output.seek(0)
+        return self.output.read().decode("utf-8", "replace")
+
+    def _wait(self, health: str, seconds: float = 60.0) -> None:
+        while True:
+            assert self.process.poll() is None, f"it has ended:\n{self.text()}"
+            try:
+                if ask(health)[0] == 200:
+                    return
+            except OSError:
+                pass
+            assert time.monotonic() < self.began + seconds, f"it does not become well:\n{self.text()}"
+            time.sleep(0.02)
+
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 20.0) -> int:
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(seconds)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def ask(
+    url: str,
+    *,
+    verify: bytes = b"",
+    certificate: tuple[bytes, bytes] | None = None,
+    method: str = "GET",
+    body: Any = None,
+) -> tuple[int, Any]:
+    """Status and decoded answer; without ``verify`` the server may be anybody, as in a health check."""
+    scheme, _, rest = url.partition("://")
+    where, _, path = rest.partition("/")
+    if scheme == "http":
+        connection = http.client.HTTPConnection(where, timeout=10)
+    else:
+        connection = http.client.HTTPSConnection(where, timeout=10, context=context(verify, certificate))
+    try:
+        given = None if body is None else json.dumps(body)
+        connection.request(method, f"/{path}", given, {"Content-Type": "application/json"} if given else {})
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if "json" in (answer.headers["Content-Type"] or "") else text.decode()
+    finally:
+        connection.close()
+
+
+def context(verify: bytes, certificate: tuple[bytes, bytes] | None = None) -> ssl.SSLContext:
+    made = ssl.create_default_context(cadata=verify.decode()) if verify else ssl._create_unverified_context()
+    if certificate is not None:
+        with tempfile.NamedTemporaryFile() as both:
+            both.write(certificate[0] + certificate[1])
+            both.flush()
+            made.load_cert_chain(both.name)
+    return made
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come true"
+        time.sleep(0.02)
+
+
+class Etcd(Program):
+    """As controller-runtime starts it."""
+
+    def __init__(self, assets: Path, directory: Path, port: int = 0) -> None:
+        self.url = f"http://127.0.0.1:{port or free_port()}"
+        flags = {
+            "advertise-client-urls": self.url, "data-dir": directory, "listen-client-urls": self.url,
+            "listen-peer-urls": f"http://127.0.0.1:{free_port()}",
+        }  # fmt: skip
+        if knows_flag(assets / "etcd", "unsafe-no-fsync"):
+            flags["unsafe-no-fsync"] = "true"
+        super().__init__(
+            [str(assets / "etcd"), *(f"--{name}={value}" for name, value in sorted(flags.items()))],
+            f"{self.url}/health",
+        )
+
+
+class ApiServer(Program):
+    """As controller-runtime starts it: its own CA, its own pair in ``--cert-dir``."""
+
+    def __init__(self, assets: Path, directory: Path, etcd: str, **more: str) -> None:
+        self.port = free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.directory = directory
+        serving, users, accounts = TinyCA(), TinyCA(), TinyCA()
+        self.authority = pem(serving.certificate)
+        self.users = users
+        certificate, key = serving.issue("localhost", [], ["localhost", "127.0.0.1"])
+        for name, content in (
+            ("apiserver.crt", certificate), ("apiserver.key", key), ("client-cert-auth-ca.crt", pem(users.certificate)),
+            ("sa-signer.crt", pem(accounts.certificate)), ("sa-signer.key", pem_key(accounts.key)),
+        ):  # fmt: skip
+            (directory / name).write_bytes(content)
+        flags = {
+            "allow-privileged": "true", "authorization-mode": "RBAC", "bind-address": "127.0.0.1",
+            "cert-dir": str(directory), "client-ca-file": str(directory / "client-cert-auth-ca.crt"),
+            "disable-admission-plugins": "ServiceAccount", "etcd-servers": etcd, "secure-port": str(self.port),
+            "service-account-issuer": f"{self.url}/", "service-account-key-file": str(directory / "sa-signer.crt"),
+            "service-account-signing-key-file": str(directory / "sa-signer.key"),
+            "service-cluster-ip-range": "10.0.0.0/24",
+            **{name.replace("_", "-"): value for name, value in more.items()},
+        }  # fmt: skip
+        if knows_flag(assets / "kube-apiserver", "insecure-port"):
+            flags["insecure-port"] = "0"
+        super().__init__(
+            [str(assets / "kube-apiserver"), *(f"--{name}={value}" for name, value in sorted(flags.items()))],
+            f"{self.url}/healthz",
+        )
+        self.admin = users.issue("admin", ["system:masters"], [])
+
+    def ask(self, path: str, method: str = "GET", body: Any = None) -> tuple[int, Any]:
+        """As the administrator, who knows the CA."""
+        return ask(self.url + path, verify=self.authority, certificate=self.admin, method=method, body=body)
+
+
+class Environment:
+    """Both, in temporary directories that go away at the end."""
+
+    def __init__(self, assets: Path, **more: str) -> None:
+        self.assets = assets
+        self.data = Path(tempfile.mkdtemp(prefix="k8s_test_framework_"))
+        self.certificates = Path(tempfile.mkdtemp(prefix="k8s_test_framework_"))
+        self.etcd = Etcd(assets, self.data)
+        try:
+            self.server = ApiServer(assets, self.certificates, self.etcd.url, **more)
+        except BaseException:
+            self.etcd.kill()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.kill()
+        self.etcd.stop()
+        shutil.rmtree(self.data)
+        shutil.rmtree(self.certificates)
