@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+MAX_PLAIN = 6  # digits before the point that are written without an exponent
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -27,13 +28,17 @@ def go_text(value: Any) -> str:
 
 
 def _float(value: float) -> str:
-    text = repr(value)
-    mantissa, mark, exponent = f"{value:e}".partition("e")
-    number = int(exponent)
-    if number < -4 or number >= 21:
-        digits = repr(value).partition("e")[0] if "e" in text else mantissa.rstrip("0").rstrip(".")
-        return f"{digits.removesuffix('.0')}e{'-' if number < 0 else '+'}{abs(number):02d}"
-    return format(value, "f").rstrip("0").rstrip(".") if "e" in text else text.removesuffix(".0")
+    """The shortest digits that mean the number, with an exponent from a million on and below 0.0001."""
+    from decimal import Decimal  # floats are rare
+
+    sign, digits, point = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(point, int)
+    exponent = len(digits) - 1 + point
+    if not value or -4 <= exponent < MAX_PLAIN:
+        return f"{Decimal(repr(value)).normalize():f}" if value else "-0" if sign else "0"
+    text = "".join(map(str, digits))
+    mantissa = text[0] + (f".{text[1:]}" if len(text) > 1 else "")
+    return f"{'-' if sign else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

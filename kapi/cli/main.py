@@ -55,6 +55,7 @@ async def run(
             many = "warnings" if factory.warned > 1 else "warning"
             raise CommandError(f"{factory.warned} {many} received")
     except (Aggregate, ClientError, CommandError, ConfigError, StatusError, ValueError) as error:
+        factory.out.write(getattr(error, "output", ""))
         factory.out.flush()
         host = factory._config.host if factory._config is not None else ""
         err.write(message_of(error, host))

@@ -9,11 +9,14 @@ from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, St
 
 
 class CommandError(Exception):
-    """A message for the user.  ``usage``: the command whose help it points to; ``plain``: no word before it."""
+    """A message for the user.  ``usage``: the command whose help it points to; ``plain``: no word before it.
 
-    def __init__(self, message: str, *, usage: str = "", code: int = 1, plain: bool = False) -> None:
+    ``output`` goes to stdout.
+    """
+
+    def __init__(self, message: str, *, usage: str = "", code: int = 1, plain: bool = False, output: str = "") -> None:
         super().__init__(message)
-        self.usage, self.code, self.plain = usage, code, plain
+        self.usage, self.code, self.plain, self.output = usage, code, plain, output
 
 
 class Aggregate(Exception):

@@ -6,8 +6,8 @@ from kapi.cli.flags import Flags
 from kapi.cli.messages import CommandError
 from kapi.cli.printers.interface import Printer
 
-FORMATS = ("json", "jsonpath", "jsonpath-as-json", "jsonpath-file", "name", "yaml")
-_TEMPLATES = ("jsonpath", "jsonpath-as-json", "jsonpath-file")
+_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
+FORMATS = (*_TEMPLATES, "json", "jsonpath", "jsonpath-as-json", "jsonpath-file", "kyaml", "name", "yaml")
 _COLUMNS = ("custom-columns", "custom-columns-file")
 
 
@@ -20,7 +20,7 @@ def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
 
 def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> Printer:
     """The printer of ``-o``; without it names and what was done to them.  Raises CommandError."""
-    output = flags["output"]
+    output = flags["output"] or ("go-template" if flags["template"] else "")
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
     kind, equals, rest = output.partition("=")
     managed = flags["show-managed-fields"]
@@ -33,12 +33,19 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
             from kapi.cli.printers.yaml import YAMLPrinter
 
             return YAMLPrinter(managed)
+        case "kyaml" if not equals:
+            raise CommandError("the output format kyaml is not supported")
         case "name" | "" if not equals:
             from kapi.cli.printers.name import NamePrinter
 
             return NamePrinter(operation, short=kind == "name")
         case "jsonpath" | "jsonpath-as-json" | "jsonpath-file":
             return _jsonpath(flags, kind, equals, rest)
+        case _ if kind in _TEMPLATES:
+            from kapi.cli.printers.template import TemplatePrinter
+
+            text = _template(flags, equals, rest, is_file=kind.endswith("file"))
+            return TemplatePrinter(text, allow_missing=flags["allow-missing-template-keys"])
         case "custom-columns" | "custom-columns-file" if columns:
             from kapi.cli.printers.custom_columns import CustomColumnsPrinter
 
@@ -51,15 +58,19 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
 def _jsonpath(flags: Flags, kind: str, equals: str, rest: str) -> Printer:
     from kapi.cli.printers.jsonpath import JSONPathPrinter
 
-    text = rest if equals else flags["template"]
+    text = _template(flags, equals, rest, is_file=kind == "jsonpath-file")
+    return JSONPathPrinter(text, as_json=kind == "jsonpath-as-json", allow_missing=flags["allow-missing-template-keys"])
+
+
+def _template(flags: Flags, equals: str, rest: str, *, is_file: bool) -> str:
+    """The template that the flags give, or name a file of."""
+    text: str = rest if equals else flags["template"]
     if not text:
         raise CommandError("template format specified but no template given")
-    if kind == "jsonpath-file":
-        try:
-            with open(text) as file:
-                text = file.read()
-        except OSError as error:
-            raise CommandError(
-                f"error reading --template {text}, open {text}: {str(error.strerror).lower()}\n"
-            ) from None
-    return JSONPathPrinter(text, as_json=kind == "jsonpath-as-json", allow_missing=flags["allow-missing-template-keys"])
+    if not is_file:
+        return text
+    try:
+        with open(text) as file:
+            return file.read()
+    except OSError as error:
+        raise CommandError(f"error reading --template {text}, open {text}: {str(error.strerror).lower()}\n") from None
