@@ -1,7 +1,7 @@
 """The chain of enabled plugins: order, measuring, reinvocation, and what no plugin may break.
 
 Mutating passes run over every plugin in order; when a webhook changed the object after others had seen it, they all
-run once more.  Plugins that have nothing to do with a resource are skipped: which ones is remembered per resource.
+run once more.  Plugins that have nothing to do with a resource are not called, though metrics count them as passed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from kapi.admission import metrics
 from kapi.admission.catalogue import enabled_names, make_plugins
 from kapi.admission.initializer import Initializer
-from kapi.admission.interface import AdmissionChain, Attributes, Plugin
+from kapi.admission.interface import AdmissionChain, Attributes, Pass, Plugin
 from kapi.machinery.status import StatusError
 from kapi.schema.managedfields import InvalidManagedFields, decode
 
@@ -43,18 +43,18 @@ class Chain(AdmissionChain):
 
     async def admit(self, attributes: Attributes) -> None:
         """Lets every plugin change the object.  Raises StatusError when one refuses."""
-        plugins = self._admit[attributes.operation]
-        if not plugins:
+        found = self.pass_of("admit", attributes)
+        if not found.plugins:
             return
         reinvocation = attributes.reinvocation = Reinvocation()
         before = _managed_fields(attributes)
         start = _perf()
         rejected = True
         try:
-            await self._admit_once(plugins, attributes)
+            await self._admit_once(found, attributes)
             if reinvocation.requested:
                 reinvocation.again = True
-                await self._admit_once(plugins, attributes)
+                await self._admit_once(found, attributes)
             rejected = False
         finally:
             if self.meter is not None:
@@ -62,11 +62,11 @@ class Chain(AdmissionChain):
         if before is not None and _managed_fields(attributes) is not before:
             _keep_readable(attributes, before)
 
-    async def _admit_once(self, plugins: list[Plugin], attributes: Attributes) -> None:
+    async def _admit_once(self, found: Pass, attributes: Attributes) -> None:
         marks = [_perf()]
         rejected = True
         try:
-            for plugin in plugins:
+            for plugin in found.called:
                 waiting = plugin.admit(attributes)
                 if waiting is not None:
                     await waiting
@@ -74,15 +74,15 @@ class Chain(AdmissionChain):
             rejected = False
         finally:
             if self.meter is not None:
-                self.meter.controllers(plugins, "admit", attributes.operation, rejected, marks)
+                self.meter.controllers(found, rejected, marks)
 
     async def validate(self, attributes: Attributes) -> None:
         """Lets every plugin refuse the object.  Raises StatusError."""
-        plugins = self._validate[attributes.operation]
+        found = self.pass_of("validate", attributes)
         marks = [_perf()]
         rejected = True
         try:
-            for plugin in plugins:
+            for plugin in found.called:
                 waiting = plugin.validate(attributes)
                 if waiting is not None:
                     await waiting
@@ -90,7 +90,7 @@ class Chain(AdmissionChain):
             rejected = False
         finally:
             if self.meter is not None:
-                self.meter.controllers(plugins, "validate", attributes.operation, rejected, marks)
+                self.meter.controllers(found, rejected, marks)
                 self.meter.step("validate", attributes.operation, rejected, _perf() - marks[0])
 
 

@@ -93,6 +93,8 @@ class Plugin:
 
     name = ""
     operations: frozenset[str] = frozenset({CREATE, UPDATE, DELETE, CONNECT})
+    #: plurals of the resources that it looks at, of whatever group: for others it is not called.  None: all
+    resources: frozenset[str] | None = None
 
     def handles(self, operation: str) -> bool:
         return operation in self.operations
@@ -106,29 +108,55 @@ class Plugin:
         return None
 
 
+class Pass:
+    """What one pass of a chain is made of, for one operation on one resource: ``kind`` is admit or validate."""
+
+    __slots__ = ("called", "kind", "labels", "operation", "passed", "plugins")
+
+    def __init__(self, kind: str, operation: str, plugins: list[Plugin], plural: str) -> None:
+        self.kind = kind
+        self.operation = operation
+        self.plugins = plugins
+        #: without those that have nothing to do with the resource
+        self.called = [plugin for plugin in plugins if plugin.resources is None or plural in plugin.resources]
+        #: for metrics: the labels of those that are called, and how often none has refused
+        self.labels: list[tuple[str, ...]] = [(plugin.name, operation, "false", kind) for plugin in self.called]
+        self.passed = 0
+
+
 class AdmissionChain:
     """All enabled plugins: every ``admit`` in order, later every ``validate`` in order."""
 
     def __init__(self, plugins: list[Plugin] | None = None) -> None:
         self.plugins = plugins or []
-        self._admit: dict[str, list[Plugin]] = {}
-        self._validate: dict[str, list[Plugin]] = {}
-        for operation in (CREATE, UPDATE, DELETE, CONNECT):
-            able = [plugin for plugin in self.plugins if plugin.handles(operation)]
-            self._admit[operation] = [p for p in able if type(p).admit is not Plugin.admit]
-            self._validate[operation] = [p for p in able if type(p).validate is not Plugin.validate]
+        self._named = frozenset[str]().union(*(plugin.resources or () for plugin in self.plugins))
+        self._passes: dict[tuple[str, str, str], Pass] = {}
+
+    def pass_of(self, kind: str, attributes: Attributes) -> Pass:
+        """The plugins that an operation passes.  Resources that no plugin names have theirs in common."""
+        plural = attributes.resource.resource
+        key = (kind, attributes.operation, plural if plural in self._named else "")
+        found = self._passes.get(key)
+        if found is None:
+            able = [plugin for plugin in self.plugins if plugin.handles(key[1]) and _defines(plugin, kind)]
+            found = self._passes[key] = Pass(*key[:2], able, key[2])
+        return found
 
     async def admit(self, attributes: Attributes) -> None:
-        for plugin in self._admit[attributes.operation]:
+        for plugin in self.pass_of("admit", attributes).called:
             waiting = plugin.admit(attributes)
             if waiting is not None:
                 await waiting
 
     async def validate(self, attributes: Attributes) -> None:
-        for plugin in self._validate[attributes.operation]:
+        for plugin in self.pass_of("validate", attributes).called:
             waiting = plugin.validate(attributes)
             if waiting is not None:
                 await waiting
+
+
+def _defines(plugin: Plugin, kind: str) -> bool:
+    return getattr(type(plugin), kind) is not getattr(Plugin, kind)
 
 
 def denied(attributes: Attributes, why: str) -> StatusError:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kapi.admission.interface import Plugin
-from kapi.machinery.meters import Counter, Histogram, Labels
+from kapi.admission.interface import Pass, Plugin
+from kapi.machinery.meters import Counter, Histogram
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS = (*_BUCKETS, 10.0, 25.0)
@@ -29,8 +29,7 @@ class Meter(Collector):
             ("name", "operation", "rejected", "type"),
             _BUCKETS,
         )
-        #: by kind and operation: the labels of each plugin of the chain that does not reject
-        self._ended: dict[tuple[str, str], list[Labels]] = {}
+        self._passes: dict[Pass, None] = {}  # those that were passed since the last look
         self._steps = Histogram(
             _PREFIX + "step_admission_duration_seconds",
             "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource "
@@ -115,21 +114,33 @@ class Meter(Collector):
         )
         registry.register(self)
 
-    def controllers(
-        self, plugins: Sequence[Plugin], kind: str, operation: str, rejected: bool, marks: Sequence[float]
-    ) -> None:
-        """Plugins called one after the other; ``kind`` is admit or validate.
+    def controllers(self, found: Pass, rejected: bool, marks: Sequence[float]) -> None:
+        """Plugins were called one after the other.
 
         ``marks`` are the times before the first call and after each that has ended well; when one has ``rejected``, it is
-        the next, and it ends now.
+        the next, and it ends now.  Those that need not be called have taken no time, up to the one that rejects.
         """
-        ended = self._ended.get((kind, operation))
-        if ended is None:
-            ended = self._ended[kind, operation] = [(plugin.name, operation, "false", kind) for plugin in plugins]
-        self._controllers.observe_spans(marks, ended)
-        if rejected:
-            name = plugins[len(marks) - 1].name
-            self._controllers.observe(time.perf_counter() - marks[-1], name, operation, "true", kind)
+        self._controllers.observe_spans(marks, found.labels)
+        if not rejected:
+            if not found.passed:
+                self._passes[found] = None
+            found.passed += 1
+            return
+        rejecting = found.called[len(marks) - 1]
+        self._controllers.observe(time.perf_counter() - marks[-1], rejecting.name, found.operation, "true", found.kind)
+        self._not_called(found, found.plugins[: found.plugins.index(rejecting)], 1)
+
+    def _not_called(self, found: Pass, plugins: Sequence[Plugin], times: int) -> None:
+        for plugin in plugins:
+            if plugin not in found.called:
+                self._controllers.more(times, 0.0, plugin.name, found.operation, "false", found.kind)
+
+    def _count_passes(self) -> None:
+        """Of the plugins that were not called, what is not in the histogram yet."""
+        for found in self._passes:
+            self._not_called(found, found.plugins, found.passed)
+            found.passed = 0
+        self._passes.clear()
 
     def step(self, kind: str, operation: str, rejected: bool, seconds: float) -> None:
         """A whole pass."""
@@ -154,6 +165,7 @@ class Meter(Collector):
         histogram.observe(seconds, policy, binding, error, *action)
 
     def collect(self) -> Iterator[Metric]:
+        self._count_passes()
         yield self._summary()
         for part in (
             self._controllers, self._steps, self._webhooks, self._webhook_requests, self.webhook_rejections,

@@ -44,6 +44,19 @@ class Later(Agrees):
     name = "Later"
 
 
+class OfNodes(Agrees):
+    """Would refuse whatever it is asked about."""
+
+    name = "OfNodes"
+    resources = frozenset({"nodes"})
+
+    def admit(self, attributes: Attributes) -> None:
+        raise bad_request("asked")
+
+    def validate(self, attributes: Attributes) -> None:
+        raise bad_request("asked")
+
+
 @pytest.fixture
 def registry() -> CollectorRegistry:
     return CollectorRegistry()
@@ -77,3 +90,25 @@ def test_the_plugin_that_refuses_is_the_one_counted_as_rejecting(registry: Colle
         ("Refuses", "true"): 1,
         ("Later", "false"): 2,
     }
+
+
+@pytest.mark.parametrize("kind", ["admit", "validate"])
+def test_a_plugin_of_other_resources_is_not_asked_and_counts_as_passed(registry: CollectorRegistry, kind: str) -> None:
+    chain = Chain([OfNodes(), Refuses(), OfNodes(), Later()], Meter(registry))
+    ask(registry, chain, "fine")
+    assert counts(registry, kind) == {("OfNodes", "false"): 2, ("Refuses", "false"): 1, ("Later", "false"): 1}
+    ask(registry, chain, "fine")
+    with pytest.raises(StatusError):
+        ask(registry, chain, kind)
+    assert counts(registry, kind) == {
+        ("OfNodes", "false"): 5,  # once more before the one that refused
+        ("Refuses", "false"): 2,
+        ("Refuses", "true"): 1,
+        ("Later", "false"): 2,
+    }
+
+
+def test_it_is_asked_about_its_own(registry: CollectorRegistry) -> None:
+    chain = Chain([OfNodes()], Meter(registry))
+    with pytest.raises(StatusError, match="asked"):
+        finish(chain.admit(attributes({"metadata": {"name": "fine"}}, resource="nodes", kind="Node")))

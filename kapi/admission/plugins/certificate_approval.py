@@ -11,6 +11,7 @@ from kapi.admission.plugins.signers import may
 
 class CertificateApproval(Plugin):
     operations = frozenset({UPDATE})
+    resources = frozenset({"certificatesigningrequests"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

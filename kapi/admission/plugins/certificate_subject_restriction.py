@@ -17,6 +17,7 @@ _SIGNER = "kubernetes.io/kube-apiserver-client"
 
 class CertificateSubjectRestriction(Plugin):
     operations = frozenset({CREATE})
+    resources = frozenset({"certificatesigningrequests"})
 
     def validate(self, attributes: Attributes) -> None:
         if attributes.resource.resource != "certificatesigningrequests" or attributes.subresource:

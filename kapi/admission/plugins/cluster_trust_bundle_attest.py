@@ -11,6 +11,7 @@ from kapi.admission.plugins.signers import may
 
 class ClusterTrustBundleAttest(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"clustertrustbundles"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

@@ -13,6 +13,7 @@ _DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 
 class DefaultIngressClass(Plugin):
     operations = frozenset({CREATE})
+    resources = frozenset({"ingresses"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

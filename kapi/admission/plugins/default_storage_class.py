@@ -14,6 +14,7 @@ _DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.ku
 
 class DefaultStorageClass(Plugin):
     operations = frozenset({CREATE})
+    resources = frozenset({"persistentvolumeclaims"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

@@ -14,6 +14,7 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 
 class DefaultTolerationSeconds(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods"})
 
     def __init__(self, not_ready: int, unreachable: int) -> None:
         self.seconds = ((_NOT_READY, not_ready), (_UNREACHABLE, unreachable))

@@ -19,6 +19,7 @@ _MAX_MILLI = (1 << 63) // 1000 - 1  # the largest value whose thousandths fit 64
 
 class LimitRanger(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods", "persistentvolumeclaims"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

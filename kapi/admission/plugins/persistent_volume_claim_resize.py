@@ -13,6 +13,7 @@ from kapi.resources.shared import quantities
 
 class PersistentVolumeClaimResize(Plugin):
     operations = frozenset({UPDATE})
+    resources = frozenset({"persistentvolumeclaims"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

@@ -12,6 +12,7 @@ _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 class PodTopologyLabels(Plugin):
     operations = frozenset({CREATE})
+    resources = frozenset({"pods"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

@@ -14,6 +14,7 @@ _GROUP = "scheduling.k8s.io"
 
 class Priority(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods", "priorityclasses"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

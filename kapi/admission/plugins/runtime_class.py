@@ -16,6 +16,7 @@ Object = dict[str, Any]
 
 class RuntimeClass(Plugin):
     operations = frozenset({CREATE})
+    resources = frozenset({"pods"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

@@ -25,6 +25,7 @@ _ATTEMPTS = 10  # for the default account, which a controller may be about to ma
 
 class ServiceAccount(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods"})
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer

@@ -16,6 +16,7 @@ _FINALIZERS = {
 
 class StorageObjectInUseProtection(Plugin):
     operations = frozenset({CREATE})
+    resources = frozenset(plural for _, plural in _FINALIZERS)
 
     def admit(self, attributes: Attributes) -> None:
         finalizer = _FINALIZERS.get((attributes.resource.group, attributes.resource.resource))

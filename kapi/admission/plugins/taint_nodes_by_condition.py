@@ -12,6 +12,7 @@ _TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 class TaintNodesByCondition(Plugin):
     operations = frozenset({CREATE})
+    resources = frozenset({"nodes"})
 
     def admit(self, attributes: Attributes) -> None:
         resource = attributes.resource

@@ -73,6 +73,7 @@ class Configuration:
 
 class PodSecurity(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods", "namespaces", *(plural for _, plural in _TEMPLATES)})
 
     def __init__(self, initializer: Initializer, configuration: Configuration) -> None:
         self.initializer = initializer
