@@ -5,3 +5,21 @@ the top layer down.  Here lie only the modules that know all of them: ``app`` (s
 file, console script), ``foundation`` (data directory and store, opened while the rest is imported) and ``clock``.
 Start reading with ``app.py`` and ``assembly/server.py``.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kapi.embedding import resource
+
+__all__ = ["resource"]
+
+
+def __getattr__(name: str) -> Any:
+    """``kapi.resource`` is looked up when it is asked for: importing kapi alone reads nothing else."""
+    if name == "resource":
+        from kapi.embedding import resource
+
+        return resource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,6 +34,8 @@ class Assembly:
         self.registry: Registry
         self.server: GenericServer
         self.chain: FilterChain
+        #: makes a chain from a way to find the endpoint, and filters that come before all others or behind them
+        self.chain_by: Callable[..., FilterChain]
         self.auditor: Auditor | None = None
         self.rounds: Rounds | None = None  # without priority and fairness all work is done as it comes
         self.slices: Slices

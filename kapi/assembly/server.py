@@ -6,7 +6,7 @@ CreateServerChain).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kapi.admission.interface import AdmissionChain
@@ -29,7 +29,7 @@ from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, ins
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.question import ReviewServices
-from kapi.filters.chain import FilterChain
+from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.filters.metrics import IdentityMeter
 from kapi.machinery import status
 from kapi.options.options import Options
@@ -42,6 +42,7 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.build_metrics import build_families
+from kapi.server.delegation import Handler as Way
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
@@ -188,14 +189,18 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     install_routes(made, store, reactor, options)
     Settled(made.caches, made.requests, reactor).install(core)
     chain = filters(options, reactor, made, identity, policy.authorizer, flow, meter, aggregator.serves_resource)
-    handler = _handler(made)
+    faults = None
     if options.features.enable_fault_injection:
         faults = FaultInjection(reactor)
         faults.install(core)
-        handler = faults.around(handler)
-    made.chain = FilterChain(chain, handler)
-    if clusters is not None:
-        made.chain = FilterChain((), clusters.before(made.chain.handle))
+
+    def chain_by(way: Way, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()) -> FilterChain:
+        handler = _handler(way)
+        whole = FilterChain([*before, *chain, *behind], handler if faults is None else faults.around(handler))
+        return whole if clusters is None else FilterChain((), clusters.before(whole.handle))
+
+    made.chain_by = chain_by
+    made.chain = chain_by(made.server.handle)
     return made
 
 
@@ -254,11 +259,9 @@ def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
     return lambda: hooks.check(name)
 
 
-def _handler(made: Assembly) -> Callable[[RequestContext], Response | Awaitable[Response]]:
-    server = made.server
-
+def _handler(way: Way) -> Handler:
     def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
-        answer = server.handle(ctx)
+        answer = way(ctx)
         if answer is None:
             raise status.no_such_resource()
         return answer

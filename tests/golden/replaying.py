@@ -67,8 +67,10 @@ class Asker:
         self._context.verify_mode = ssl.CERT_NONE
         self._kept = self._connect(30)
 
-    def _connect(self, seconds: float) -> http.client.HTTPSConnection:
+    def _connect(self, seconds: float) -> http.client.HTTPConnection:
         assert self._where.hostname is not None
+        if self._where.scheme == "http":
+            return http.client.HTTPConnection(self._where.hostname, self._where.port, timeout=seconds)
         return http.client.HTTPSConnection(
             self._where.hostname, self._where.port, context=self._context, timeout=seconds
         )
@@ -103,7 +105,7 @@ class Asker:
             connection.close()
 
 
-def _until(connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse, seconds: float) -> bytes:
+def _until(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse, seconds: float) -> bytes:
     end, data = time.monotonic() + seconds, b""
     try:
         while (left := end - time.monotonic()) > 0:

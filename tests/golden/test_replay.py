@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.replaying import differences, replay, tokens_of, without_texts
+from tests.integration.embedded_site import EmbeddedSite
 from tests.integration.server_process import ServerProcess
 
 ALL = Path(__file__).parents[3] / "shared" / "golden" / "recordings"
@@ -35,9 +36,9 @@ class _Tally:
         return 100 * len(different) <= (100 - floor) * self.steps
 
 
-def _replayed(recordings: list[Path]) -> _Tally:
+def _replayed(recordings: list[Path], kind: type[ServerProcess] | type[EmbeddedSite] = ServerProcess) -> _Tally:
     tally = _Tally()
-    server = ServerProcess(
+    server = kind(
         "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24",
         "--service-account-issuer=https://kubernetes.default.svc", "--enable-bootstrap-token-auth", "--controllers=",
     ).start()  # fmt: skip
@@ -61,6 +62,12 @@ def _replayed(recordings: list[Path]) -> _Tally:
 @pytest.mark.parametrize("area", AREAS)
 def test_area_keeps_its_floor(area: str) -> None:
     tally = _replayed(sorted((RECORDINGS / area).glob("*.json")))
+    assert tally.holds(tally.different, IDENTICAL), "\n".join(tally.different)
+
+
+@pytest.mark.parametrize("area", ["configmaps", "crd", "discovery", "watch"])
+def test_the_tree_in_a_plain_site_answers_the_same(area: str) -> None:
+    tally = _replayed(sorted((SELECTION / area).glob("*.json")), EmbeddedSite)
     assert tally.holds(tally.different, IDENTICAL), "\n".join(tally.different)
 
 

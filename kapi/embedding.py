@@ -1,0 +1,149 @@
+"""kapi inside of another Twisted application: the whole server as a resource that any twisted.web Site mounts.
+
+::
+
+    api = kapi.resource("--data-dir=/var/lib/kapi", "--token-auth-file=tokens.csv")
+    api.service.setServiceParent(application)
+    StreamServerEndpointService(endpoint, Site(api)).setServiceParent(application)
+
+Sockets, TLS and their limits are the Site's; authentication, authorization, admission, audit, flow control, watches and
+errors are those of a server of its own.  Upstream: embedding ``k8s.io/apiserver`` as a library.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
+
+from kapi.assembly.server import assemble
+from kapi.endpoints.tunnel import wants_upgrade
+from kapi.foundation import Foundation
+from kapi.machinery import status
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.listening import default_address
+from kapi.server.runner import RequestRunner
+from kapi.server.site import SiteRequest
+from kapi.server.tree import descend
+from kapi.service import APIService
+
+_log = Logger()
+_NOT_UPGRADED = (
+    "the connection cannot be upgraded: this server is mounted in a Site, which does not hand connections over"
+)
+
+
+class APIResource(Resource):
+    """The server.  ``service`` starts and stops it; before and after, every request is answered with 503."""
+
+    isLeaf = True
+
+    def __init__(self, service: EmbeddedService) -> None:
+        super().__init__()
+        self.service = service
+
+    def render(self, request: Any) -> int:
+        try:
+            http = SiteRequest(request)
+        except ValueError:
+            request.setResponseCode(400)
+            request.finish()
+        else:
+            self.service.answer(http)
+        return NOT_DONE_YET
+
+
+class EmbeddedService(APIService):
+    """Raises ConfigError."""
+
+    def __init__(self, options: Options, reactor: Any) -> None:
+        if options.processes.workers > 1:
+            raise ConfigError("--workers: an embedded server is one process")
+        foundation = Foundation(options, reactor)
+        super().__init__(options, reactor, foundation)
+        self.on_failure = self._tell_failure
+        self._serves = False
+        self._is_ready = False
+        self._error: Exception | None = None
+        self._waiting: list[Deferred[None]] = []
+        try:
+            self._prepare()
+        except BaseException:
+            foundation.abandon()
+            raise
+
+    def _prepare(self) -> None:
+        options = self.options
+        port = options.serving.secure_port
+        advertise = options.generic.advertise_address or default_address(options.serving.bind_address)
+        files = self._make_files(["localhost", "kubernetes.default.svc", advertise])
+        self.assembly = assemble(options, self.reactor, files, self._foundation.store, advertise, port)
+        by_tree = functools.partial(descend, self.assembly.server)
+        chain = self.assembly.chain_by(by_tree, before=[self._gate], behind=[_refuse_upgrades])
+        self.runner = RequestRunner(chain, self.reactor, gather=True, slices=self.assembly.slices)
+        self.assembly.caches.pending = self.runner.pending
+
+    def answer(self, http: SiteRequest) -> None:
+        self.runner.answer(http)
+
+    def _gate(self, ctx: RequestContext) -> None:
+        if not self._serves:
+            raise status.ServiceUnavailable("the server is not running")
+
+    def when_ready(self) -> Deferred[None]:
+        """Fires when all that is done at the start is done; fails with the reason when the start has failed."""
+        if self._is_ready:
+            return succeed(None)
+        ready: Deferred[None] = Deferred()
+        if self._error is not None:
+            ready.errback(self._error)
+        else:
+            self._waiting.append(ready)
+        return ready
+
+    def _open(self) -> None:
+        self._serves = True
+
+    def _ready(self) -> None:
+        self._is_ready = True
+        waiting, self._waiting = self._waiting, []
+        for ready in waiting:
+            ready.callback(None)
+
+    def _tell_failure(self, error: Exception) -> None:
+        """The application goes on; what the server had begun is ended with the service."""
+        _log.error("The embedded API server could not be started: {error}", error=str(error))
+        self._serves = False
+        self._error = error
+        waiting, self._waiting = self._waiting, []
+        for ready in waiting:
+            ready.errback(error)
+
+    async def close_port(self) -> None:
+        self._serves = False
+
+
+def _refuse_upgrades(ctx: RequestContext) -> Response | None:
+    """For exec, attach, port-forward, and watches over a WebSocket; ``h2c`` is an offer that nobody has to take."""
+    assert ctx.info is not None
+    if ctx.info.long_running and wants_upgrade(ctx) and (ctx.header("upgrade") or "").lower() != "h2c":
+        raise status.bad_request(_NOT_UPGRADED)
+    return None
+
+
+def resource(*flags: str, reactor: Any = None) -> APIResource:
+    """A server with these command-line flags (docs/flags), as a resource.  Raises ``kapi.options.errors.ConfigError``.
+
+    It answers as soon as its ``service`` runs.  ``--secure-port`` and ``--advertise-address`` say where clients reach the Site;
+    flags of listening and of the serving certificate do nothing.
+    """
+    if reactor is None:
+        from twisted.internet import reactor
+    return APIResource(EmbeddedService(Options.from_command_line(list(flags)), reactor))

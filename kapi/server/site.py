@@ -1,0 +1,110 @@
+"""A request of any twisted.web Site, as the rest of kapi wants a request to be.
+
+The Site has read it whole before it comes here, over whatever transport the Site serves.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
+
+from kapi.request.target import origin_form
+from kapi.server.request import MAX_BODY, write_plainly
+
+
+class SiteRequest:
+    """Raises ValueError for a request target that is none."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self._producer: Any = None
+        self.gone = False  # the client has left
+        self.method: bytes = request.method
+        self.uri = _below(request)
+        self.clientproto: bytes = request.clientproto
+        self.transport = request.transport
+        self.requestHeaders: Headers = request.requestHeaders
+        self.responseHeaders: Headers = request.responseHeaders
+        size = request.content.seek(0, io.SEEK_END)
+        self.body_too_large = size > MAX_BODY
+        request.content.seek(0)
+        self.content = io.BytesIO(b"" if self.body_too_large else request.content.read())
+        # the Site's own headers that kapi says itself
+        for name in (b"content-type", b"server", b"date"):
+            self.responseHeaders.removeHeader(name)
+        request.notifyFinish().addErrback(self._left)
+
+    def _left(self, _: Failure) -> None:
+        self.gone = True
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.stopProducing()  # over HTTP/2 nobody else says so
+
+    @property
+    def sentLength(self) -> int:
+        """Bytes of the answer's body."""
+        return int(self._request.sentLength)
+
+    def getHeader(self, name: str) -> str | None:
+        value: str | None = self._request.getHeader(name)
+        return value
+
+    def getClientAddress(self) -> Any:
+        return self._request.getClientAddress()
+
+    def notifyFinish(self) -> Deferred[None]:
+        finish: Deferred[None] = self._request.notifyFinish()
+        return finish
+
+    def setResponseCode(self, code: int, message: bytes | None = None) -> None:
+        self._request.setResponseCode(code, message)
+
+    def write(self, data: bytes) -> None:
+        if not self.gone:
+            self._request.write(data)
+
+    def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        """The answer with these headers, its body and its end."""
+        write_plainly(self, fields, body)
+
+    def finish(self) -> None:
+        if not self.gone:
+            self._request.finish()
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        if self.gone:
+            producer.stopProducing()
+            return
+        self._producer = producer
+        self._request.registerProducer(producer, streaming)
+
+    def unregisterProducer(self) -> None:
+        self._producer = None
+        if not self.gone:
+            self._request.unregisterProducer()
+
+    def shrink(self) -> None:
+        """The answer has begun and will take long: lets go of the body."""
+        self.content = io.BytesIO()
+
+    def abort(self) -> None:
+        """Ends an answer in the middle so that nobody takes it for a whole one."""
+        if not self.gone:
+            channel = self._request.channel
+            (getattr(channel, "abortConnection", None) or channel.transport.abortConnection)()
+
+
+def _below(request: Any) -> bytes:
+    """Path and query below the place at which the resource is mounted.  Raises ValueError."""
+    found = origin_form(request.method, request.uri)
+    if found is None:
+        raise ValueError("the request target is none")
+    path, mark, query = found[0].partition(b"?")
+    mounted = len(request.prepath)  # segments of the path that led here
+    below = path.split(b"/", mounted + 1)[mounted + 1 :] if mounted else [path[1:]]
+    return b"/" + b"".join(below) + mark + query

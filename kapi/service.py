@@ -1,0 +1,184 @@
+"""The life of one API server, whoever takes its requests in (upstream: ``genericapiserver.go``, RunWithContext).
+
+Here are the steps of start and stop in their order.  What belongs to the process and its port alone stands in ``kapi.app``,
+what belongs to a server inside of another application in ``kapi.embedding``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, FirstError
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from kapi.assembly.parts import Assembly
+from kapi.foundation import Foundation
+from kapi.machinery.feature_gates import without_effect
+from kapi.machinery.field import quote
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+from kapi.server import pki
+from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
+from kapi.server.routes import VERSION
+from kapi.server.runner import RequestRunner
+from kapi.store.errors import StoreError
+
+_log = Logger()
+_RELOAD_SECONDS = 60.0
+_WATCHES = 5.0  # seconds for watches that were ended
+
+
+class APIService(Service):
+    """A server that is put together: ``assembly`` and ``runner`` are there before it starts."""
+
+    exit_code = 0
+
+    def __init__(self, options: Options, reactor: Any, foundation: Foundation) -> None:
+        self.options = options
+        self.reactor = reactor
+        self.on_failure: Callable[[Exception], None] = lambda error: None
+        self._foundation = foundation
+        self._starting: Deferred[None] | None = None
+        self._stopping: Deferred[None] | None = None
+        self._reloader: LoopingCall | None = None
+        self._hooks: Hooks | None = None
+        self.assembly: Assembly
+        self.runner: RequestRunner
+
+    # -- who takes requests in
+
+    def _open(self) -> None:
+        """Everything can be answered from now on."""
+
+    def _ready(self) -> None:
+        """All that had to be done at the start is done."""
+
+    def _leaving(self) -> None:
+        """The server is to stop; for some time it serves on."""
+
+    async def close_port(self) -> None:
+        """Takes no more connections."""
+
+    async def _close_idle(self) -> None:
+        """Ends connections on which nothing goes on."""
+
+    async def _close_all(self) -> None:
+        """Ends the rest, when all is answered."""
+
+    # -- the steps
+
+    def _make_files(self, names: list[str]) -> pki.Files:
+        """Keys and certificates, made where they are missing.  Raises ConfigError."""
+        directory = self.options.serving.cert_dir
+        keys = Path(directory).absolute() if directory else self._foundation.directory / "pki"
+        try:
+            return pki.ensure(keys, names)
+        except (OSError, ValueError) as error:
+            flag = "--cert-dir" if directory else "--data-dir"
+            raise ConfigError(f"{flag}: {keys}: {error}") from None
+
+    def startService(self) -> None:
+        super().startService()
+        self._starting = Deferred.fromCoroutine(self._start())
+        self._starting.addErrback(self._failed)
+
+    def _tell_settings(self) -> None:
+        """As upstream begins its log; what was asked for in vain is told at any verbosity."""
+        _log.info("Version: {version}", version=VERSION["gitVersion"])
+        _log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
+        for name, value in self.options.settings():
+            _log.info("FLAG: --{name}={value}", name=name, value=quote(value))
+        for name, why in self.options.inert():
+            _log.warn("--{name} has no effect: {why}", name=name, why=why)
+        for gate in without_effect(self.options.generic.feature_gates):
+            _log.warn("--feature-gates: {gate} has no effect", gate=gate)
+
+    async def _start(self) -> None:
+        self._tell_settings()
+        await self.assembly.caches.start()
+        if not self.running:
+            return
+        self._open()
+        self._hooks = self.assembly.hooks
+        self._reloader = LoopingCall(self.reload)
+        self._reloader.clock = self.reactor
+        self._reloader.start(_RELOAD_SECONDS, now=False)
+        try:
+            await self._hooks.run()
+        except FirstError as first:
+            raise first.subFailure.value from None  # type: ignore[misc]
+        self._ready()
+
+    def reload(self) -> None:
+        """Certificates, keys and configuration as the files are now."""
+        self.assembly.reload()
+
+    def _failed(self, failure: Any) -> None:
+        error = failure.value
+        if not self.running and isinstance(error, StoreError):
+            return  # somebody stopped it while it waited for the store
+        if not isinstance(error, (StoreError, ConfigError, HookError)):
+            _log.failure("The server could not be started", failure)
+        self.exit_code = 1
+        self.on_failure(error if str(error) else RuntimeError(type(error).__name__))
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """The start has failed, which has been told."""
+
+    def stopService(self) -> Deferred[None]:
+        if self._stopping is None:
+            super().stopService()
+            self._stopping = Deferred.fromCoroutine(self._stop())
+        return self._stopping
+
+    async def _stop(self) -> None:
+        self._leaving()
+        if self._reloader is not None and self._reloader.running:
+            self._reloader.stop()
+        assembly = self.assembly
+        assembly.stopping = True
+        if self._hooks is not None:  # what was never started need not be ended
+            self._hooks.stop()
+            pause = self._pause(0.0 if self.exit_code else self.options.generic.shutdown_delay_duration)
+            await run_hooks(assembly.server.pre_shutdown_hooks())
+            await pause
+        assembly.refusing = True
+        if self.options.generic.shutdown_send_retry_after and not self.exit_code:
+            await self._drain()  # meanwhile who comes is told to come back
+        await self.close_port()
+        if self._hooks is not None:
+            await run_hooks(assembly.server.closing_hooks())
+        await self._close_idle()
+        await self._drain()
+        await self._close_all()
+        if assembly.auditor is not None:
+            await assembly.auditor.stop()
+        if not self.exit_code or assembly.caches.ready:
+            await assembly.caches.stop()
+        self._foundation.release()
+
+    def _pause(self, seconds: float) -> Deferred[None]:
+        pause: Deferred[None] = Deferred()
+        self.reactor.callLater(seconds, pause.callback, None)
+        return pause
+
+    async def _drain(self) -> None:
+        """Waits for the requests that run, and ends the watches."""
+        generic, assembly = self.options.generic, self.assembly
+        requests = bounded(assembly.requests.wait(), generic.request_timeout, self.reactor)
+        grace = generic.shutdown_watch_termination_grace_period
+        if not grace:  # no hurry with watches: they are told what the last requests change
+            await requests
+            end_watches(self.runner.watches)
+            await bounded(assembly.watches.wait(), _WATCHES, self.reactor)
+            return
+        ended = assembly.watches.wait()
+        ending = end_watches_spread(self.runner.watches, grace, self.reactor)
+        await bounded(ended, grace + _WATCHES, self.reactor)
+        ending.stop()
+        await requests
