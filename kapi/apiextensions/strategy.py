@@ -233,7 +233,7 @@ def _nested(obj: Object, path: str) -> Any:
         if node is None:
             return None
         if not isinstance(node, dict):
-            raise ValueError(_accessor(path, node, "map[string]interface {}"))
+            raise ValueError(_accessor(path, node, "map[string]interface{}"))
         node = node.get(part)
     return node
 

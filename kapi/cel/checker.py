@@ -328,8 +328,6 @@ class _Checker:
             if struct is not None:
                 break
         if struct is None:
-            for entry in node.entries:
-                self.check(entry[1])
             if self.lookup(node.name) is not None:
                 self.error(node, f"'{node.name}' is not a message type")
             else:

@@ -8,10 +8,11 @@ from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 
 MAX_CODE_POINTS = 100_000
 MAX_DEPTH = 250
+_CLOSING = ")]}"
 _EVERY = 16  # tokens between two checkpoints
 
 _LITERALS = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
@@ -92,9 +93,14 @@ class _Parser:
         following = self.peek()
         if following.kind == "op" and following.text == op:
             raise self.fail(self.token.offset, f"Syntax error: extraneous input '{self.token.text}' expecting '{op}'")
-        if self.token.kind == "eof":
+        if self.token.kind == "eof" and op in _CLOSING and self._unclosed() == 1:
             raise self.fail(self.token.offset, f"Syntax error: missing '{op}' at '<EOF>'")
         raise self.mismatch(f"'{op}'")
+
+    def _unclosed(self) -> int:
+        """How many brackets are open where the text ends."""
+        marks = [token.text for token in steps(self.tokens) if token.kind == "op"]
+        return sum(map(marks.count, "([{")) - sum(map(marks.count, _CLOSING))
 
     def opened(self, close: str, expected: str, begins: Callable[[Token], bool]) -> bool:
         """After an opening bracket: whether something stands in it; a lone comma does not count."""
@@ -319,6 +325,9 @@ class _Parser:
             raise self.fail(
                 token.offset, "Syntax error: mismatched input '" + token.text + "' expecting {" + _EXPRESSION + "}"
             )
+        if token.kind != "eof" and _begins_expression(self.peek()):
+            text = f"Syntax error: extraneous input '{token.text}' expecting {{{_EXPRESSION}}}"
+            raise self.fail(token.offset, text)
         raise self.mismatch("{" + _EXPRESSION + "}")
 
     def identifier(self, dot: str) -> Expr:

@@ -119,7 +119,7 @@ WITH_EFFECT = frozenset(
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy PodCertificateRequest PodDeletionCost
-    PodLevelResources PodTopologyLabelsAdmission RestartAllContainersOnContainerExits
+    PodLevelResources PodTopologyLabelsAdmission RestartAllContainersOnContainerExits SELinuxMount
     ServiceAccountNodeAudienceRestriction TaintTolerationComparisonOperators UserNamespacesHostNetworkSupport
     VolumeLimitScaling WatchList
 """.split()

@@ -207,9 +207,12 @@ class _Parser:
             raise SelectorError(f"found '{token}', expected: ',', or identifier")
 
 
-def _complain(error: FieldError) -> SelectorError:
-    error.field = error.field or "<nil>"
-    return SelectorError(str(error))
+def _complain(*errors: FieldError) -> SelectorError:
+    """The errors as one; several that say the same are told once."""
+    for error in errors:
+        error.field = error.field or "<nil>"
+    texts = list(dict.fromkeys(map(str, errors)))
+    return SelectorError(texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]")
 
 
 def _check_key(key: str) -> None:
@@ -220,14 +223,17 @@ def _check_key(key: str) -> None:
 
 def label_requirement(key: str, operator: str, values: frozenset[str]) -> LabelRequirement:
     """A checked requirement.  Raises SelectorError."""
+    errors: list[FieldError] = []
     if operator in ("gt", "lt"):
         for value in values:
             if not _is_int(value):
-                raise _complain(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
+                errors.append(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
     for index, value in enumerate(sorted(values)):
         problems = label_value(value)
         if problems:
-            raise _complain(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
+            errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
+    if errors:
+        raise _complain(*errors)
     return LabelRequirement(key, operator, values)
 
 

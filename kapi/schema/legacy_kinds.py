@@ -54,6 +54,14 @@ _MOVED = {
     ("apps", "Scale"): "autoscaling",
     ("events.k8s.io", "Event"): "",
 }
+#: of meta/v1, which every scheme knows whatever version they name
+_UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"))
+_OPTIONS = frozenset(("ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions"))
+
+
+def is_meta(kind: GroupVersionKind) -> bool:
+    """Whether the scheme that options of requests are read with knows a kind."""
+    return kind.kind in _UNVERSIONED or kind.group == "meta.k8s.io" and kind.kind in _OPTIONS
 
 
 def is_registered(kind: GroupVersionKind) -> bool:

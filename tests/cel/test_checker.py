@@ -42,6 +42,17 @@ ENV = Environment({"self": STRUCT, "s": t.STRING, "l": t.list_of(t.STRING)})
             "ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', "
             "'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | l.exists(\n | .........^",
         ),
+        ("(s", "ERROR: <input>:1:3: Syntax error: missing ')' at '<EOF>'\n | (s\n | ..^"),
+        ("((s", "ERROR: <input>:1:4: Syntax error: mismatched input '<EOF>' expecting ')'\n | ((s\n | ...^"),
+        (
+            "+s",
+            "ERROR: <input>:1:1: Syntax error: extraneous input '+' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', "
+            "'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | +s\n | ^",
+        ),
+        (
+            "nothing{a: nowhere.b}",
+            "ERROR: <input>:1:8: undeclared reference to 'nothing' (in container '')\n | nothing{a: nowhere.b}\n | .......^",
+        ),
         (
             "thing{",
             "ERROR: <input>:1:7: Syntax error: mismatched input '<EOF>' expecting {'}', ',', '?', IDENTIFIER, "

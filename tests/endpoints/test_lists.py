@@ -166,6 +166,15 @@ def test_a_list_whose_token_has_expired_can_go_on_after_the_same_key(five: Memor
     ("query", "wanted"),
     [
         ("labelSelector=a%20in%20b&resourceVersionMatch=Exact", "unable to parse requirement: found 'b' expected: '('"),
+        (
+            "labelSelector=a%3C-",
+            "unable to parse requirement: [values[0]: Invalid value: \"-\": for 'Gt', 'Lt' operators, "
+            "the value must be an integer, "
+            'values[0][a]: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters, '
+            "'-', '_' or '.', and must start and end with an alphanumeric character "
+            "(e.g. 'MyValue',  or 'my_value',  or '12345', "
+            "regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')]",
+        ),
         ("fieldSelector=x0&sendInitialEvents=true", "invalid selector: 'x0'; can't understand 'x0'"),
         ("fieldSelector=metadata.name!=%5C", "invalid field selector: invalid escape sequence: \\"),
         (

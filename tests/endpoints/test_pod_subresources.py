@@ -222,3 +222,15 @@ def test_an_ephemeral_container_may_not_even_have_empty_forbidden_fields(api: Me
     causes = [(cause["field"], cause["message"]) for cause in answer.json["details"]["causes"]]
     why = "Forbidden: cannot be set for an Ephemeral Container"
     assert (f"spec.ephemeralContainers[0].{field}", why) in causes
+
+
+@pytest.mark.parametrize("subresource", ["binding", "eviction"])
+def test_owners_given_twice_are_warned_of(api: MemoryAPI, subresource: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+    body = {
+        "metadata": {"name": "p", "namespace": "n", "ownerReferences": [owner, owner]},
+        "target": {"kind": "Node", "name": "x"},
+    }
+    answer = api.ask("POST", f"{PODS}/p/{subresource}?fieldValidation=Ignore", body)
+    assert answer.code == 404
+    assert ["ownerReferences contains duplicate entries" in text for text in answer.warnings] == [True]

@@ -45,6 +45,7 @@ class Binding:
         name = info.name or metadata.get("name", "")
         if info.name and metadata.get("name", "") != info.name:
             raise status.bad_request("name in URL does not match name in Binding object")
+        ctx.warn(meta.dedup_owner_references(binding, after_admission=False))
         attributes = Attributes(
             CREATE, BINDING, scope.gvr, info.namespace, name, binding, None, ctx.user,
             subresource=scope.subresource.name if scope.subresource else "", options=options.tree,

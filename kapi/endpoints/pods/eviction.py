@@ -56,6 +56,7 @@ class Eviction:
         if (eviction.get("metadata") or {}).get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         meta.ensure_namespace(eviction, info.namespace, scope.gvr)
+        ctx.warn(meta.dedup_owner_references(eviction, after_admission=False))
         delete_options: Object = dict(eviction.get("deleteOptions") or {})
         if delete_options.get(_BREAKING):
             cause = invalid(Path("deleteOptions").child(_BREAKING), True, _NOT_HERE)

@@ -93,6 +93,7 @@ async def read_question(ctx: RequestContext, scope: RequestScope, services: Revi
         meta.wipe_system_fields(metadata)
     namespace = info.namespace if resource.namespaced else ""
     meta.ensure_namespace(obj, namespace, scope.gvr)
+    ctx.warn(meta.dedup_owner_references(obj, after_admission=False))
     resource.strategy.default(obj)
     manager = FieldManager(type_, scope.kind, (), sub.name if sub else "")
     default_question(obj, scope.kind.kind)

@@ -42,7 +42,7 @@ class PodOptions:
         self.allow_restart_container_for_init = False
         self.selector_merge = gate(ctx, "MatchLabelKeysInPodTopologySpreadSelectorMerge")
         self.old_violates_match_label_keys = False
-        self.recursive_selinux_only = False
+        self.recursive_selinux_only = not gate(ctx, "SELinuxMount")
         self.comparison_operators = gate(ctx, "TaintTolerationComparisonOperators")
         self.user_namespace_host_network = gate(ctx, "UserNamespacesHostNetworkSupport")
         self.env_files = gate(ctx, "EnvFiles")

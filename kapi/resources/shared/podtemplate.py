@@ -222,7 +222,9 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
             if token is not None:
                 validate_local(token.get("path", ""), Path(""), found)
             options.allow_non_local_token_path |= bool(found)
-    for sysctl in steps((old.get("securityContext") or {}).get("sysctls") or ()):
+    context = old.get("securityContext") or {}
+    options.recursive_selinux_only &= context.get("seLinuxChangePolicy") is None
+    for sysctl in steps(context.get("sysctls") or ()):
         options.allow_host_sysctls |= host_sysctl(sysctl.get("name", ""), old, Path("")) is not None
     annotations = metadata.get("annotations") or {}
     if not options.allow_invalid_deletion_cost and not has_valid_deletion_cost(annotations):

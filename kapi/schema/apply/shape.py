@@ -18,11 +18,11 @@ _SCALARS = {
     Kind.INTEGER: "numeric",
     Kind.NUMBER: "numeric",
     Kind.BOOLEAN: "boolean",
-    Kind.QUANTITY: "untyped",
-    Kind.INT_OR_STRING: "untyped",
     Kind.TIME: "untyped",
     Kind.MICRO_TIME: "untyped",
 }
+#: without a ``type`` in their schemas: any form will do, and decoding has the last word
+_TYPELESS = frozenset((Kind.ANY, Kind.INT_OR_STRING, Kind.QUANTITY))
 
 
 class Shape:
@@ -88,7 +88,7 @@ class Shape:
                         self.key_defaults[key] = "TCP"  # the one default of a key field that the API has
                     elif field is not None and not field.pointer and not field.omitempty:
                         self.key_defaults[key] = "" if field.type.kind is Kind.STRING else 0
-        elif kind is Kind.ANY:
+        elif kind in _TYPELESS:
             model = UNTYPED if type_.name == "RawExtension" or type_.map_type == "atomic" else DEDUCED
             self.scalar, self.is_list, self.is_map = "untyped", True, True
             self.map_atomic = model.map_atomic

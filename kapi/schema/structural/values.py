@@ -136,7 +136,7 @@ class _Validator:
         if not wanted:
             return
         kind, shape = _kind(value)
-        format_ = _format(schema)
+        format_ = _format(schema) if self.either else schema.get("format") or ""
         numeric = "number" in wanted or "integer" in wanted
         whole = isinstance(value, float) and value.is_integer() and "integer" in wanted
         widened = kind == "integer" and "number" in wanted
