@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-MAX_PLAIN = 6  # digits before the point that are written without an exponent
+from kapi.machinery.numbers import float_text
+
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -19,26 +20,12 @@ def go_text(value: Any) -> str:
         case str():
             return value
         case float():
-            return _float(value)
+            return float_text(value)
         case dict():
             return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
         case list():
             return "[" + " ".join(go_text(one) for one in value) + "]"
     return str(value)
-
-
-def _float(value: float) -> str:
-    """The shortest digits that mean the number, with an exponent from a million on and below 0.0001."""
-    from decimal import Decimal  # floats are rare
-
-    sign, digits, point = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(point, int)
-    exponent = len(digits) - 1 + point
-    if not value or -4 <= exponent < MAX_PLAIN:
-        return f"{Decimal(repr(value)).normalize():f}" if value else "-0" if sign else "0"
-    text = "".join(map(str, digits))
-    mantissa = text[0] + (f".{text[1:]}" if len(text) > 1 else "")
-    return f"{'-' if sign else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.codecs.negotiation import input_media_type, output_media_type
-from kapi.endpoints.body import decode_object, raw_body
+from kapi.endpoints.body import decode_object, raw_body, read_any
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import write_options
 from kapi.endpoints.scope import RequestScope
@@ -37,6 +37,7 @@ async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     obj = scope.to_storage(obj)
     scope.resource.strategy.default(obj)
     op = scope.operation(ctx, metadata.get("name", ""), options.tree, options.field_manager, options.dry_run)
+    op.sent = lambda: read_any(data, sent_as, scope.kind, "Ignore")
     stored = await create(scope.store, op, obj)
     return await stored_response(ctx, scope, 201, stored, media)
 

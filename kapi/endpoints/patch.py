@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from kapi.codecs.json_reading import kind_of
 from kapi.codecs.negotiation import check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch
@@ -29,6 +27,7 @@ from kapi.schema.decode import decode
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.gotext import go_map
 from kapi.schema.managedfields import FieldManager
+from kapi.schema.patched_text import json_patched_text, merged_text, sorted_text
 from kapi.schema.types import Type
 
 Object = dict[str, Any]
@@ -89,7 +88,9 @@ def _patch(
     def change(existing: Object | None) -> Object:
         assert existing is not None
         current = scope.current(existing)
-        new = scope.to_storage(patched(ctx, options, data, kind, current, scope.kind, scope.type))
+        sent, decoded = patched(ctx, options, data, kind, current, scope.kind, scope.type)
+        op.sent = lambda: sent
+        new = scope.to_storage(decoded)
         scope.resource.strategy.default(new)
         scope.store.track_update(op, existing, new)
         return new
@@ -112,8 +113,8 @@ def make_change(
     def change(current: Object | None) -> Object:
         assert current is not None
         if kind == APPLY:
-            return applied(ctx, options, data, current, gvk, type_, fields, now)
-        new = patched(ctx, options, data, kind, tree.copy(current), gvk, type_)
+            return applied(ctx, options, data, current, gvk, type_, fields, now)[1]
+        _, new = patched(ctx, options, data, kind, tree.copy(current), gvk, type_)
         fields.update(current, new, options.field_manager, now)
         return new
 
@@ -128,12 +129,13 @@ def patched(
     current: Object,
     gvk: GroupVersionKind,
     type_: Type,
-) -> Object:
-    """``current`` (changed in place) with the patch applied and decoded anew, as a body would be."""
+) -> tuple[Object, Object]:
+    """``current`` (changed in place) with the patch applied, as it is then and decoded anew, as a body would be."""
     validation = options.field_validation
     strict = validation != "Ignore"
     prefix = "" if kind == STRATEGIC else "error decoding patch: "
     patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH, prefix=prefix)
+    operations: list[Object] = []
     if kind == JSON_PATCH:
         operations, unknown = jsonpatch.decode(patch, strict=strict)
         problems = ["json patch " + problem for problem in problems] + unknown
@@ -143,9 +145,18 @@ def patched(
     else:
         result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
 
+    def text_after() -> str:
+        if kind == STRATEGIC:
+            return go_map(patch)
+        if type_.schema is not None:
+            return sorted_text(result)
+        return (
+            merged_text(result, type_, patch) if kind == MERGE_PATCH else json_patched_text(result, type_, operations)
+        )
+
     def refuse(why: str) -> status.StatusError:
         try:
-            shown = go_map(patch) if kind == STRATEGIC else _patched_text(result, type_)
+            shown = text_after()
         except (TypeError, RecursionError):  # nested too deeply to be shown
             shown = "..."
         return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown, why)])
@@ -174,12 +185,7 @@ def patched(
     if validation == "Warn":
         for problem in found:
             ctx.warn(problem)
-    return new
-
-
-def _patched_text(result: Object, type_: Type) -> str:
-    """A patched object as messages quote it: custom resources are maps to Go, which it sorts."""
-    return orjson.dumps(result, option=orjson.OPT_SORT_KEYS if type_.schema is not None else 0).decode()
+    return result, new
 
 
 def _custom(result: Object, gvk: GroupVersionKind, type_: Type, warn: Callable[[str], None]) -> Object:
@@ -211,7 +217,9 @@ def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: Wri
     def change(existing: Object | None) -> Object:
         live = None if existing is None else scope.current(existing)
         now = scope.store.environment.now()
-        new = scope.to_storage(applied(ctx, options, data, live, scope.kind, scope.type, manager, now))
+        sent, decoded = applied(ctx, options, data, live, scope.kind, scope.type, manager, now)
+        op.sent = lambda: sent
+        new = scope.to_storage(decoded)
         scope.resource.strategy.default(new)
         return new
 
@@ -227,8 +235,8 @@ def applied(
     type_: Type,
     fields: FieldManager,
     now: str,
-) -> Object:
-    """The live object with what the applier declares; ``managedFields`` up to date."""
+) -> tuple[Object, Object]:
+    """The live object with what the applier declares, as it is then and decoded; ``managedFields`` up to date."""
     declared, problems = read_apply_body(data)
     new = fields.apply(live, declared, options.field_manager, bool(options.force), now)
     if problems and options.field_validation == "Strict":
@@ -239,6 +247,6 @@ def applied(
         for problem in problems:
             ctx.warn(problem)
     try:
-        return decode(new, gvk, type_, "Ignore", ctx.warn, Converter)
+        return new, decode(new, gvk, type_, "Ignore", ctx.warn, Converter)
     except DecodingError as error:
         raise fields.conversion_error(declared, error.cause) from None

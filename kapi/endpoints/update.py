@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.codecs.negotiation import output_media_type
+from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.endpoints.authorization import create_check
-from kapi.endpoints.body import check_names, decode_object, raw_body
+from kapi.endpoints.body import check_names, decode_object, raw_body, read_any
 from kapi.endpoints.create import stored_response
 from kapi.endpoints.options import write_options
 from kapi.endpoints.scope import RequestScope, request_name
@@ -37,6 +37,7 @@ async def update_object(ctx: RequestContext, scope: RequestScope) -> Response:
     op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
     op.warn(meta.dedup_owner_references(obj, after_admission=False))
     op.authorize_create = create_check(ctx, scope)
+    op.sent = lambda: read_any(data, input_media_type(ctx.header("content-type")), scope.kind, "Ignore")
 
     async def transform(existing: Object | None) -> Object:
         new: Object = tree.copy(obj)  # an attempt may change it and still lose

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from kapi.machinery import checkpoint
+from kapi.machinery.numbers import float_text
 
 
 class Path:
@@ -148,6 +149,8 @@ def format_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, float):
+        return float_text(value)
     text = orjson.dumps(value).decode()
     for char, escaped in _HTML.items():  # str.translate takes a fifth of a second for 3 MB
         text = text.replace(char, escaped)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kapi.machinery.field import FieldError
+from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource
 
 MAX_CAUSES = 4 * 1024 * 1024  # characters of what a 422 says is wrong
@@ -151,24 +151,24 @@ def resource_details(resource: GroupResource, name: str = "") -> dict[str, Any]:
 
 
 def not_found(resource: GroupResource, name: str) -> NotFound:
-    return NotFound(f'{resource} "{name}" not found', details=resource_details(resource, name))
+    return NotFound(f"{resource} {quote(name)} not found", details=resource_details(resource, name))
 
 
 def already_exists(resource: GroupResource, name: str) -> AlreadyExists:
-    return AlreadyExists(f'{resource} "{name}" already exists', details=resource_details(resource, name))
+    return AlreadyExists(f"{resource} {quote(name)} already exists", details=resource_details(resource, name))
 
 
 def generate_name_conflict(resource: GroupResource, name: str, retry_after: int = 1) -> AlreadyExists:
     """The random suffix was taken, eight times over."""
     return AlreadyExists(
-        f'{resource} "{name}" already exists, the server was not able to generate a unique name for the object',
+        f"{resource} {quote(name)} already exists, the server was not able to generate a unique name for the object",
         details={**resource_details(resource, name), "retryAfterSeconds": retry_after},
     )
 
 
 def conflict(resource: GroupResource, name: str, why: str) -> Conflict:
     return Conflict(
-        f'Operation cannot be fulfilled on {resource} "{name}": {why}', details=resource_details(resource, name)
+        f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}", details=resource_details(resource, name)
     )
 
 
@@ -180,7 +180,7 @@ def forbidden(resource: GroupResource, name: str, why: str) -> Forbidden:
     if not resource.resource:
         text = f"forbidden: {why}"
     elif name:
-        text = f'{resource} "{name}" is forbidden: {why}'
+        text = f"{resource} {quote(name)} is forbidden: {why}"
     else:
         text = f"{resource} is forbidden: {why}"
     return Forbidden(text, details=resource_details(resource, name))
@@ -219,7 +219,7 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
         summary = texts[0]
     else:
         summary = "[" + ", ".join(texts) + "]"
-    message = f'{kind} "{name}" is invalid'
+    message = f"{kind} {quote(name)} is invalid"
     return Invalid(f"{message}: {summary}" if summary else message, details=details)
 
 

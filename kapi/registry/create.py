@@ -15,7 +15,7 @@ from kapi.registry.charges import charges_of
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
-from kapi.registry.validation import given_kind, validated
+from kapi.registry.validation import refusal, validated
 from kapi.store.errors import KeyExists, OutcomeUnknown, Outdated, StoreError
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
@@ -99,7 +99,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         strategy.prepare_for_create(obj, context)
         errors = await validated(context, strategy.validate, obj) or meta.validate(obj, store.row.namespaced)
         if errors:
-            raise status.invalid(given_kind(store.row, obj), metadata.get("name", ""), errors)
+            raise refusal(store, op, obj, errors)
         for warning in strategy.warnings_on_create(obj, context):
             op.warn(warning)
         strategy.canonicalize(obj)

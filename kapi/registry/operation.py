@@ -37,6 +37,7 @@ class Operation:
     add_wait: Callable[[float], None] | None = None  # told the seconds that webhooks took
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
+    sent: Callable[[], Any] | None = None  # the object as the client sent it, for messages that quote it
 
     @property
     def strategy(self) -> Strategy:

@@ -17,7 +17,7 @@ from kapi.registry.create import insert
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
-from kapi.registry.validation import given_kind, validated
+from kapi.registry.validation import refusal, validated
 from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, Outdated, RevisionConflict, StoreError
 
@@ -175,7 +175,7 @@ async def _before_update(store: ResourceStore, op: Operation, obj: Object, exist
     errors = meta.validate_update(obj, existing, store.row.namespaced)
     errors.extend(await validated(context, strategy.validate_update, obj, existing))
     if errors:
-        raise status.invalid(given_kind(store.row, obj), metadata.get("name", ""), errors)
+        raise refusal(store, op, obj, errors)
     for warning in strategy.warnings_on_update(obj, existing, context):
         op.warn(warning)
     strategy.canonicalize(obj)

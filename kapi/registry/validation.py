@@ -15,7 +15,11 @@ from kapi.cel import TimeExceeded
 from kapi.machinery import checkpoint, status
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupVersion
+from kapi.registry.operation import Operation
+from kapi.registry.resource_store import ResourceStore
 from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.shared.internal import internal_form
+from kapi.schema import quoted
 
 _PATIENCE = 0.02  # seconds on the reactor
 _LIMIT = 20.0  # seconds in a thread
@@ -40,7 +44,15 @@ async def validated(
     return errors
 
 
-def given_kind(resource: Resource, obj: dict[str, Any]) -> GroupKind:
+def refusal(store: ResourceStore, op: Operation, obj: dict[str, Any], errors: list[FieldError]) -> status.Invalid:
+    """The answer to an object with these errors."""
+    type_ = store.type_of(store.row)
+    if type_.schema is None:  # else a map to Go, too
+        quoted.complete(errors, type_, op.sent if op.resource.to_storage is None else None, internal_form)
+    return status.invalid(_given_kind(store.row, obj), obj["metadata"].get("name", ""), errors)
+
+
+def _given_kind(resource: Resource, obj: dict[str, Any]) -> GroupKind:
     """Of what kind an invalid object is: custom resources may say wrong things of themselves."""
     if not resource.typed_items:
         return resource.group_kind

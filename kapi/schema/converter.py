@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.schema.decode_exact import ExactDecoder, TypeMismatch
+from kapi.schema.decode_exact import ExactDecoder, FieldMismatch, TypeMismatch
+from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
 _KINDS = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
@@ -34,11 +35,24 @@ def _simple_mismatch(value: Any, kind: str, type_: str) -> TypeMismatch:
 
 
 def _given(value: Any) -> str:
+    if isinstance(value, int) and not _LOWEST <= value < -_LOWEST:
+        return "float64"
     return next((name for class_, name in _KINDS.items() if isinstance(value, class_)), "string")
 
 
 class Converter(ExactDecoder):
-    """One conversion."""
+    """One conversion: the first fault ends it."""
+
+    def decode(self, value: Any, type_: Type) -> Any:
+        try:
+            result = super().decode(value, type_)
+        except TypeMismatch:  # which is the first depends on the order of the type's fields
+            return super().decode(go_order(value, type_), type_)
+        self.problems.sort()
+        return result
+
+    def _pass_over(self, fault: FieldMismatch) -> None:
+        raise fault
 
     def _scalar(self, value: Any, type_: Type, names: tuple[str, ...], struct: str) -> Any:
         kind = type_.kind

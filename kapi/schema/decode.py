@@ -23,8 +23,8 @@ from kapi.machinery.raw import RawObject, member_text
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
-from kapi.schema.legacy_kinds import internal_kind, is_registered
-from kapi.schema.types import Kind, Type
+from kapi.schema.legacy_kinds import internal_kind, is_meta, is_registered
+from kapi.schema.types import Type
 
 Object = dict[str, Any]
 #: fields whose text counts, not only the tree
@@ -194,6 +194,9 @@ def _cannot(given: GroupVersionKind, wanted: GroupVersionKind, cause: str) -> De
 def _refuse(body: Object, given: GroupVersionKind, wanted: GroupVersionKind) -> Object:
     """Says why an object of another kind cannot be taken."""
     known = given in builtin.names_by_kind()
+    if wanted.group == "meta.k8s.io" and is_meta(given):
+        text = f"converting (v1.{given.kind}) to (v1.{wanted.kind}): unknown conversion"
+        raise _cannot(given, wanted, text)
     if not known and not is_registered(given):
         version = str(given.group_version)
         scheme = _META_SCHEME if wanted.group == "meta.k8s.io" else _SCHEME
@@ -217,16 +220,3 @@ def _refuse(body: Object, given: GroupVersionKind, wanted: GroupVersionKind) -> 
     package = wanted.group.split(".", 1)[0] or "core"
     text = f"converting ({given.version}.{given.kind}) to ({package}.{wanted.kind}): unknown conversion"
     raise _cannot(given, wanted, text)
-
-
-def go_order(tree: Any, type_: Type) -> Any:
-    """A copy of a tree with the fields of structs in Go's order and maps sorted: how upstream's messages quote objects."""
-    if isinstance(tree, dict):
-        if type_.kind is Kind.STRUCT:
-            known = {name: go_order(tree[name], field.type) for name, field in type_.fields.items() if name in tree}
-            return {**known, **{name: value for name, value in tree.items() if name not in known}}
-        if type_.kind is Kind.MAP and type_.elem is not None:
-            return {name: go_order(tree[name], type_.elem) for name in sorted(tree)}
-    if isinstance(tree, list) and type_.elem is not None:
-        return [go_order(item, type_.elem) for item in tree]
-    return tree

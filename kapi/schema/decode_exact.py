@@ -14,6 +14,7 @@ from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.checkpoint import steps
+from kapi.schema.embedded import embedded_name
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
 
@@ -22,6 +23,19 @@ _INT32, _INT64 = 1 << 31, 1 << 63
 
 class TypeMismatch(ValueError):
     """A value that the type cannot hold; the text is Go's."""
+
+
+class FieldMismatch(TypeMismatch):
+    """A value of the wrong kind.  Go's decoder passes over it and tells the first at its end, unless something worse comes."""
+
+    def __init__(self, shown: str, names: tuple[str, ...], struct: str, go_type: str) -> None:
+        where = f"Go struct field {struct}.{'.'.join(names)}" if struct else "Go value"
+        super().__init__(f"json: cannot unmarshal {shown} into {where} of type {go_type}")
+        self._shown, self._names, self._go_type = shown, names, go_type
+
+    def below(self, names: tuple[str, ...], struct: str) -> FieldMismatch:
+        """The same, found by the decoder of a value that is itself in a field."""
+        return FieldMismatch(self._shown, (*names, *self._names), struct, self._go_type)
 
 
 def go_number(value: Any) -> str:
@@ -58,10 +72,17 @@ class ExactDecoder:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self._seen: set[str] = set()
+        self._first: FieldMismatch | None = None
 
     def decode(self, value: Any, type_: Type) -> Any:
         """The tree as Go would write it again.  Raises TypeMismatch."""
-        return self._value(value, type_, "", (), "")
+        decoded = self._value(value, type_, "", (), "")
+        if self._first is not None:
+            raise self._first
+        return decoded
+
+    def _pass_over(self, fault: FieldMismatch) -> None:
+        self._first = self._first or fault
 
     def _problem(self, text: str) -> None:
         if text not in self._seen and len(self.problems) < MAX_PROBLEMS:
@@ -69,8 +90,7 @@ class ExactDecoder:
             self.problems.append(text)
 
     def _mismatch(self, value: Any, type_: Type, names: tuple[str, ...], struct: str, shown: str = "") -> TypeMismatch:
-        where = f"Go struct field {struct}.{'.'.join(names)}" if struct else "Go value"
-        return TypeMismatch(f"json: cannot unmarshal {shown or kind_of(value)} into {where} of type {type_.go_type}")
+        return FieldMismatch(shown or kind_of(value), names, struct, type_.go_type)
 
     def _value(self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
         """``path`` is for unknown fields (with indexes), ``names`` and ``struct`` are Go's error context."""
@@ -88,8 +108,15 @@ class ExactDecoder:
                 raise self._mismatch(value, type_, names, struct)
             assert type_.elem is not None
             elem = type_.elem
-            return [self._value(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(steps(value))]
+            return [self._item(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(steps(value))]
         return self._scalar(value, type_, names, struct)
+
+    def _item(self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
+        try:
+            return self._value(value, type_, path, names, struct)
+        except FieldMismatch as fault:
+            self._pass_over(fault)
+            return zero(type_)
 
     def _struct(
         self, value: dict[str, Any], type_: Type, path: str, names: tuple[str, ...], earlier: _Struct | None = None
@@ -110,7 +137,12 @@ class ExactDecoder:
                 item = _onto(given[key], item, field)
             given[key] = item
             out.pop(key, None)
-            decoded = self._field(item, field.type, below, (*names, key), type_.name, key, state)
+            place = (*names, embedded_name(type_, key))
+            try:
+                decoded = self._field(item, field.type, below, place, type_.name, key, state)
+            except FieldMismatch as fault:
+                self._pass_over(fault)
+                continue
             if item is None and (field.pointer or field.omitempty or decoded is None):
                 continue
             if _kept(field, decoded) or keeps_empty(type_, key):
@@ -157,13 +189,16 @@ class ExactDecoder:
             if key in seen:
                 self._problem(f'duplicate field "{below}"')
             seen.add(key)
-            out[key] = self._value(item, type_.elem, below, names, struct)
+            out[key] = self._item(item, type_.elem, below, names, struct)
         return out
 
     def _scalar(self, value: Any, type_: Type, names: tuple[str, ...], struct: str) -> Any:
         kind = type_.kind
         if kind is Kind.ANY:
-            return self._any(value, type_)
+            try:
+                return self._any(value, type_)
+            except FieldMismatch as fault:  # a decoder of its own: what it says ends the decoding
+                raise TypeMismatch(str(fault.below(names, struct) if struct else fault)) from None
         if kind is Kind.QUANTITY:
             return _quantity(value)
         if kind is Kind.INT_OR_STRING and isinstance(value, str):

@@ -6,6 +6,9 @@ from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
+from kapi.machinery.numbers import float_text
+
+_INT64 = 1 << 63  # numbers beyond are floats to Go
 
 
 def text(value: Any) -> str:
@@ -18,31 +21,13 @@ def text(value: Any) -> str:
         return "false"
     if isinstance(value, str):
         return value
-    if isinstance(value, float):
-        return number(value)
+    if isinstance(value, float) or isinstance(value, int) and not -_INT64 <= value < _INT64:
+        return float_text(float(value))
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{text(value[key])}" for key in steps(sorted(value))) + "]"
     if isinstance(value, list):
         return "[" + " ".join(text(item) for item in steps(value)) + "]"
     return str(value)
-
-
-def number(value: float) -> str:
-    """A float64 as ``%v`` shows it: shortest form, exponent below 1e-4 and from 1e21 on."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
-    shown = repr(value)
-    magnitude = abs(value)
-    if magnitude != 0 and (magnitude < 1e-4 or magnitude >= 1e21):
-        mantissa, _, exponent = f"{value:e}".partition("e")
-        digits = repr(value).partition("e")[0] if "e" in shown else mantissa.rstrip("0").rstrip(".")
-        sign = "-" if exponent.startswith("-") else "+"
-        return f"{digits.removesuffix('.0')}e{sign}{exponent.lstrip('+-').lstrip('0').rjust(2, '0')}"
-    if "e" in shown:
-        shown = f"{value:f}".rstrip("0").rstrip(".")
-    return shown.removesuffix(".0")
 
 
 def type_name(value: Any) -> str:
@@ -53,8 +38,10 @@ def type_name(value: Any) -> str:
         return "bool"
     if isinstance(value, str):
         return "string"
-    if isinstance(value, int):
+    if isinstance(value, int) and -_INT64 <= value < _INT64:
         return "int64"
+    if isinstance(value, int):
+        return "float64"
     if isinstance(value, float):
         return "float64"
     if isinstance(value, dict):
@@ -80,4 +67,4 @@ def json_kind(value: Any) -> str:
 #: ``%+v`` of a decoded patch is the same text.
 go_map = text
 
-__all__ = ["go_map", "json_kind", "number", "quote", "text", "type_name"]
+__all__ = ["go_map", "json_kind", "quote", "text", "type_name"]

@@ -213,3 +213,34 @@ def test_what_is_wrong_with_an_apply_comes_before_what_is_missing(api: MemoryAPI
     assert (answer.code, answer.json["message"].rpartition(": ")[2]) == (500, "field not declared in schema")
     del body["status"]
     assert api.ask("PATCH", path, body, type=APPLY).code == 404
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "shown"), [(MERGE, {"app": None}, "{}"), (MERGE, None, "null"), (APPLY, {}, "{}")]
+)
+def test_an_invalid_object_is_quoted_as_it_was_sent(api: MemoryAPI, kind: str, labels: Any, shown: str) -> None:
+    assert api.ask("POST", DEPLOYMENTS, deployment("a")).code == 201
+    body = {"spec": {"template": {"metadata": {"labels": labels}}}}
+    if kind == APPLY:
+        body = {"kind": "Deployment", "apiVersion": "apps/v1", **deployment("a")}
+        body["metadata"] = {"name": "new"}
+        body["spec"]["template"]["metadata"]["labels"] = labels
+    answer = api.ask("PATCH", f"{DEPLOYMENTS}/{'new' if kind == APPLY else 'd'}?fieldManager=m", body, type=kind)
+    assert answer.code == 422
+    assert f"spec.template.metadata.labels: Invalid value: {shown}: `selector`" in answer.json["message"]
+
+
+def test_a_body_is_quoted_as_it_was_sent(api: MemoryAPI) -> None:
+    body = deployment("a")
+    body["spec"]["template"]["metadata"]["labels"] = {}
+    assert "labels: Invalid value: {}: `selector`" in api.ask("POST", DEPLOYMENTS, body).json["message"]
+    del body["spec"]["template"]["metadata"]["labels"]
+    assert "labels: Invalid value: null: `selector`" in api.ask("POST", DEPLOYMENTS, body).json["message"]
+
+
+def test_other_kinds_of_meta_are_no_options_of_a_deletion(one: MemoryAPI) -> None:
+    answer = one.ask("DELETE", f"{MAPS}/a", {"kind": "Status"})
+    assert (answer.code, answer.json["message"]) == (
+        400,
+        "converting (v1.Status) to (v1.DeleteOptions): unknown conversion",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.machinery.numbers import NumberError, parse_int, parse_uint
+from kapi.machinery.numbers import NumberError, float_text, parse_int, parse_uint
 
 NOT_ASCII = ["²", "٣", "１", "1_0", " 1", "1 ", "1\n", "", "+", "0x1", "1.0", "1e3", "−1"]
 
@@ -38,3 +38,16 @@ def test_the_limits() -> None:
             parse_uint(text, bits)
     with pytest.raises(NumberError):
         parse_uint("+1")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e5, "100000"), (1e6, "1e+06"), (999999.0, "999999"), (1234567.5, "1.2345675e+06"), (100000.5, "100000.5"),
+        (9223372036854775808.0, "9.223372036854776e+18"), (0.0001, "0.0001"), (0.00001, "1e-05"), (-2.5e-7, "-2.5e-07"),
+        (1.5e300, "1.5e+300"), (0.0, "0"), (-0.0, "-0"), (float("inf"), "+Inf"), (float("-inf"), "-Inf"),
+        (float("nan"), "NaN"),
+    ],
+)  # fmt: skip
+def test_floats_as_go_prints_them(value: float, text: str) -> None:
+    assert float_text(value) == text

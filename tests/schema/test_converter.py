@@ -41,3 +41,20 @@ def test_faults_are_told_in_the_words_of_the_converter(spec: Any, why: str) -> N
     with pytest.raises(ValueError) as caught:
         Converter().decode({"spec": spec}, POD)
     assert str(caught.value) == why
+
+
+def test_the_first_fault_is_the_first_in_the_order_of_the_type() -> None:
+    spec = {"nodeName": {}, "containers": "None"}
+    with pytest.raises(ValueError, match="^cannot restore slice from string$"):
+        Converter().decode({"spec": spec}, POD)
+
+
+def test_unknown_fields_are_sorted() -> None:
+    converter = Converter()
+    converter.decode({"spec": {"zz": 1, "nodeSelector": {}, "aa": 2}, "more": 1}, POD)
+    assert converter.problems == ['unknown field "more"', 'unknown field "spec.aa"', 'unknown field "spec.zz"']
+
+
+def test_whole_numbers_beyond_64_bits_are_floats() -> None:
+    with pytest.raises(ValueError, match="^cannot restore struct from: float64$"):
+        Converter().decode({"spec": 1 << 63}, POD)

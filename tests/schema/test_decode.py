@@ -262,3 +262,37 @@ def test_every_definition_has_a_zero_value_that_decodes_to_itself(name: str) -> 
     if type_.kind is Kind.STRUCT:
         assert ExactDecoder().decode({}, type_) == empty
         assert walk_of(type_)({}, [0]) == empty
+
+
+def test_a_value_that_reads_itself_is_told_before_one_of_the_wrong_kind() -> None:
+    """Go's decoder goes on after a value of the wrong kind, and stops at one that cannot read its text."""
+    text = '{"spec":{"containers":[{"name":1,"image":2,"resources":{"limits":{"cpu":"x"}}}]}}'
+    assert refusal(text, POD).endswith("quantities must match the regular expression "
+                                       "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")  # fmt: skip
+    text = '{"spec":{"containers":[{"name":1,"image":2}]}}'
+    assert refusal(text, POD).endswith(
+        "cannot unmarshal number into Go struct field Container.spec.containers.name of type string"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ('{"volumes":[{"configMap":"x"}]}', "Volume.spec.volumes.VolumeSource.configMap"),
+        ('{"volumes":[{"name":{}}]}', "Volume.spec.volumes.name"),
+        ('{"containers":[{"livenessProbe":{"exec":1}}]}', "Probe.spec.containers.livenessProbe.ProbeHandler.exec"),
+        (
+            '{"ephemeralContainers":[{"image":1}]}',
+            "EphemeralContainer.spec.ephemeralContainers.EphemeralContainerCommon.image",
+        ),
+    ],
+)
+def test_structs_on_the_way_to_a_field_are_named(spec: str, field: str) -> None:
+    assert f"into Go struct field {field} of type" in refusal(f'{{"spec":{spec}}}', POD)
+
+
+def test_a_schema_in_a_schema_is_named_from_the_top() -> None:
+    definition = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    text = '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"properties":{"a":{"type":[]}}}}}}]}}'
+    path = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.properties.type"
+    assert refusal(text, definition).endswith(f"cannot unmarshal array into Go struct field {path} of type string")

@@ -14,6 +14,7 @@ from typing import Any
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
 from kapi.resources.shared.internal_types import ROWS
+from kapi.schema.types import Kind, Type
 
 Object = Mapping[str, Any]
 _METADATA = (
@@ -48,6 +49,18 @@ def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
             found = {}
         shown[go_name] = internal(inner_kind, found, value) if inner_kind in ROWS else plain(found)
     return shown
+
+
+def internal_form(type_: Type, value: Any) -> Any:
+    """A value of a type of the wire as upstream's messages show it: in the internal form, where that is another one."""
+    while type_.elem is not None and isinstance(value, list):
+        type_ = type_.elem
+    if type_.kind is not Kind.STRUCT or type_.name not in ROWS or not type_.definition.startswith("io.k8s.api."):
+        return value
+    items = value if isinstance(value, list) else [value]
+    if any(not isinstance(item, dict) or not item or not item.keys() <= type_.fields.keys() for item in items):
+        return value  # in the internal form already
+    return internal(type_.name, value)
 
 
 def plain(value: Any) -> Any:

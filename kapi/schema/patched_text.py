@@ -1,0 +1,91 @@
+"""The text of a patched object, as messages quote it (evanphx/json-patch v4, which upstream uses).
+
+That library keeps what a patch does not look into as it was written, the fields of a struct in Go's order; the objects that it
+opens are maps of Go, whose keys it sorts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.field import format_value
+from kapi.schema.quoted import go_order
+from kapi.schema.types import Kind, Type
+
+_AS_SENT = object()
+_UNKNOWN = Type(Kind.ANY)
+_WITH_VALUE = ("add", "replace")
+
+
+def merged_text(result: Any, type_: Type, change: Any) -> str:
+    """What a merge patch left."""
+    return format_value(_merged(result, type_, change))
+
+
+def json_patched_text(result: Any, type_: Type, operations: list[dict[str, Any]]) -> str:
+    """What the operations of a JSON patch left."""
+    return format_value(_opened(result, type_, _visited(operations)))
+
+
+def sorted_text(result: Any) -> str:
+    """An object that is a map to Go all through."""
+    return format_value(_sorted(result))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in steps(sorted(value))}
+    if isinstance(value, list):
+        return [_sorted(item) for item in steps(value)]
+    return value
+
+
+def _below(type_: Type, key: str) -> Type:
+    if type_.kind is Kind.STRUCT:
+        field = type_.fields.get(key)
+        return _UNKNOWN if field is None else field.type
+    return type_.elem or _UNKNOWN
+
+
+def _merged(value: Any, type_: Type, change: Any) -> Any:
+    if not isinstance(value, dict) or not isinstance(change, dict):
+        return _sorted(value)
+    return {
+        key: _merged(value[key], _below(type_, key), change[key])
+        if key in change
+        else go_order(value[key], _below(type_, key))
+        for key in steps(sorted(value))
+    }
+
+
+def _visited(operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """The objects and lists that operations go through, as a tree; what they put there stays as it was sent."""
+    root: dict[str, Any] = {}
+    for operation in steps(operations):
+        path = operation.get("path")
+        if not isinstance(path, str):
+            continue
+        node = root
+        *through, last = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]] or [""]
+        for part in through:
+            inner = node.get(part)
+            if not isinstance(inner, dict):
+                inner = node[part] = {}
+            node = inner
+        if operation.get("op") in _WITH_VALUE:
+            node[last] = _AS_SENT
+    return root
+
+
+def _opened(value: Any, type_: Type, visited: Any) -> Any:
+    if visited is _AS_SENT:
+        return value
+    if visited is None:
+        return go_order(value, type_)
+    if isinstance(value, dict):
+        return {key: _opened(value[key], _below(type_, key), visited.get(key)) for key in steps(sorted(value))}
+    if isinstance(value, list):
+        below = type_.elem or _UNKNOWN
+        return [_opened(item, below, visited.get(str(i))) for i, item in enumerate(steps(value))]
+    return value

@@ -1,0 +1,97 @@
+"""Values that messages quote, as Go holds and writes them: the fields of a struct in its order, maps by key, ``{}`` or null.
+
+Rules hand over what they have, which is JSON that leaves out what is empty.  What a value is to Go follows from the place that
+the error names, in the type and in what the client sent.  Upstream: ``util/validation/field`` ErrorBody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.field import OMIT, FieldError
+from kapi.schema.types import Field, Kind, Type
+
+_NOTHING = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
+_EMPTY: tuple[Any, ...] = ({}, [])
+#: (type, value) -> the value as messages show it, for the types that are shown in another form than on the wire
+Internal = Callable[[Type, Any], Any]
+
+
+def complete(
+    errors: list[FieldError], type_: Type, sent: Callable[[], Any] | None = None, internal: Internal | None = None
+) -> None:
+    """Gives the values that errors quote the form that Go writes; ``sent`` returns the object as the client sent it."""
+    tree: Any = None
+    for error in steps(errors):
+        if error.value is OMIT or not (error.value is None or isinstance(error.value, dict | list)):
+            continue
+        found = _place(type_, error.field)
+        if found is None:
+            continue
+        kind, field, path = found
+        if error.value is not None:
+            error.value = _shown(error.value, kind, internal)
+        elif field is not None and not field.pointer:
+            if kind.kind in (Kind.LIST, Kind.MAP) and sent is not None:
+                tree = sent() if tree is None else tree
+                value = _at(tree, path)
+                error.value = value if value in _EMPTY else None
+            else:
+                error.value = _NOTHING.get(kind.kind)
+
+
+def _shown(value: Any, type_: Type, internal: Internal | None) -> Any:
+    if internal is not None:
+        value = internal(type_, value)
+    return go_order(value, type_)
+
+
+def go_order(tree: Any, type_: Type) -> Any:
+    """A copy of a tree with the fields of structs in Go's order and maps sorted."""
+    if isinstance(tree, dict):
+        if type_.kind is Kind.STRUCT:
+            known = {name: go_order(tree[name], field.type) for name, field in type_.fields.items() if name in tree}
+            return {**known, **{name: value for name, value in tree.items() if name not in known}}
+        if type_.kind is Kind.MAP and type_.elem is not None:
+            return {name: go_order(tree[name], type_.elem) for name in steps(sorted(tree))}
+    if isinstance(tree, list) and type_.elem is not None:
+        return [go_order(item, type_.elem) for item in steps(tree)]
+    return tree
+
+
+def _place(type_: Type, text: str) -> tuple[Type, Field | None, list[str | int]] | None:
+    """The type at a field path such as ``spec.containers[0].name``; None where the path is not one of the type."""
+    field: Field | None = None
+    path: list[str | int] = []
+    rest = text
+    while rest:
+        if type_.kind is Kind.STRUCT:
+            name = rest.removeprefix(".")
+            ends = [at for at in (name.find("."), name.find("[")) if at >= 0]
+            name = name[: min(ends)] if ends else name
+            rest = rest.removeprefix(".")[len(name) :]
+            field = type_.fields.get(name)
+            if field is None:
+                return None
+            type_ = field.type
+            path.append(name)
+        elif type_.elem is not None and rest.startswith("["):
+            inside, closed, rest = rest[1:].partition("]")
+            if not closed or type_.kind is Kind.LIST and not inside.isdecimal():
+                return None
+            path.append(int(inside) if type_.kind is Kind.LIST else inside)
+            type_, field = type_.elem, None
+        else:
+            return None
+    return type_, field, path
+
+
+def _at(tree: Any, path: list[str | int]) -> Any:
+    for part in path:
+        try:
+            tree = tree[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return tree

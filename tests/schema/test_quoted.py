@@ -1,0 +1,99 @@
+"""Values in messages take the form that Go writes, by the place that the error names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery.field import FieldError, Path, invalid, required, too_many
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.schema import builtin
+from kapi.schema.patched_text import json_patched_text, merged_text, sorted_text
+from kapi.schema.quoted import complete
+
+DEPLOYMENT = builtin.type_of(GroupVersionKind("apps", "v1", "Deployment"))
+CLASS = builtin.type_of(GroupVersionKind("storage.k8s.io", "v1", "StorageClass"))
+SELECTOR = {"matchExpressions": [{"operator": "In", "values": ["a"], "key": "k"}], "matchLabels": {"b": "1", "a": "2"}}
+
+
+def shown(path: str, value: Any, sent: Any = None, type_: Any = DEPLOYMENT) -> str:
+    error = invalid(path, value, "")
+    complete([error], type_, lambda: sent)
+    return error.body()
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [({"spec": {"template": {"metadata": {"labels": {}}}}}, "{}"), ({"spec": {"template": {}}}, "null"), ({}, "null")],
+)
+def test_an_empty_map_is_told_from_none(sent: Any, text: str) -> None:
+    assert shown("spec.template.metadata.labels", None, sent) == f"Invalid value: {text}"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("spec.template.spec.containers[0].image", '""'),
+        ("spec.minReadySeconds", "0"),
+        ("spec.replicas", "null"),  # a pointer
+        ("spec.template.spec.containers[0].ports", "null"),
+        ("nowhere", "null"),
+        ("spec.selector.matchExpressions[x]", "null"),
+    ],
+)
+def test_what_is_absent_is_the_zero_value_of_its_field(path: str, text: str) -> None:
+    assert shown(path, None, {}) == f"Invalid value: {text}"
+
+
+def test_fields_come_in_the_order_of_the_type_and_maps_by_key() -> None:
+    text = '{"matchLabels":{"a":"2","b":"1"},"matchExpressions":[{"key":"k","operator":"In","values":["a"]}]}'
+    assert shown("spec.selector", SELECTOR) == f"Invalid value: {text}"
+    owner = {"uid": "u", "name": "n", "controller": True, "kind": "K", "apiVersion": "v1"}
+    text = '[{"apiVersion":"v1","kind":"K","name":"n","uid":"u","controller":true}]'
+    assert shown("metadata.ownerReferences", [owner], type_=CLASS) == f"Invalid value: {text}"
+
+
+def test_errors_without_a_value_stay_as_they_are() -> None:
+    errors: list[FieldError] = [required(Path("metadata").child("name")), too_many(Path("spec"), -1, 3)]
+    before = [str(error) for error in errors]
+    complete(errors, CLASS, lambda: {})
+    assert [str(error) for error in errors] == before
+
+
+def test_floats_are_written_as_go_writes_them() -> None:
+    assert shown("spec", 1e20) == "Invalid value: 1e+20"
+    assert shown("spec", 1.5) == "Invalid value: 1.5"
+
+
+def test_a_merged_object_has_sorted_keys_where_the_patch_looked() -> None:
+    obj = {
+        "kind": "StorageClass",
+        "apiVersion": "v1",
+        "metadata": {"namespace": "b", "name": "a"},
+        "parameters": {"a": "<"},
+    }
+    text = (
+        '{"apiVersion":"v1","kind":"StorageClass","metadata":{"name":"a","namespace":"b"},"parameters":{"a":"\\u003c"}}'
+    )
+    assert merged_text(obj, CLASS, {"parameters": {"a": "<"}}) == text
+    touched = '"metadata":{"annotations":{},"name":"a"}'
+    obj = {"metadata": {"name": "a", "annotations": {}}}
+    assert merged_text(obj, CLASS, {"metadata": {"annotations": {}}}) == f"{{{touched}}}"
+
+
+def test_a_json_patch_leaves_what_it_sends_as_it_was_sent() -> None:
+    obj = {
+        "kind": "K",
+        "metadata": {"name": "a", "labels": {"z": "1", "a": "2"}},
+        "parameters": {"z": 1, "a": {"d": 1, "c": 2}},
+    }
+    text = json_patched_text(obj, CLASS, [{"op": "add", "path": "/parameters/a", "value": {"d": 1, "c": 2}}])
+    assert (
+        text == '{"kind":"K","metadata":{"name":"a","labels":{"a":"2","z":"1"}},"parameters":{"a":{"d":1,"c":2},"z":1}}'
+    )
+    assert json_patched_text([1], CLASS, [{"op": "replace", "path": "", "value": [1]}, {}]) == "[1]"
+
+
+def test_a_custom_resource_is_sorted_all_through() -> None:
+    assert sorted_text({"b": [{"d": 1, "c": 2}], "a": None}) == '{"a":null,"b":[{"c":2,"d":1}]}'
