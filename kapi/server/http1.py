@@ -129,9 +129,7 @@ class Channel(http.HTTPChannel):
         if len(data) != len(head) + 4 + (length or 0):
             return False  # there is more to come, or another request behind it
         request = self.requestFactory(self, False)
-        add = request.requestHeaders.addRawHeader
-        for name, value in headers:
-            add(name, value)
+        request.requestHeaders.add(headers)  # type: ignore[attr-defined]
         self.requests.append(request)
         request.gotLength(len(body))
         if body:

@@ -112,9 +112,7 @@ class Http2(Receiving):
                 return
             head.path = found[0]
         request = stream.request = self.owner.stream_request_class(stream)
-        add = request.requestHeaders.addRawHeader
-        for name, value in head.fields:
-            add(name, value)
+        request.requestHeaders.add(head.fields)
         request.gotLength(head.length)
         stream.head = head
         if ends:

@@ -12,6 +12,7 @@ from twisted.web import http
 from twisted.web.http_headers import Headers
 
 from kapi.request.pending import COUNTED, Share
+from kapi.server.request_headers import RequestHeaders, canonical
 from kapi.server.runner import RequestRunner
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
@@ -40,7 +41,7 @@ class APIRequest(http.Request):
         # the base class asks the socket for both addresses on every request; here they are looked up when asked for
         self.notifications = []
         self.channel = channel
-        self.requestHeaders = Headers()
+        self.requestHeaders = RequestHeaders()  # type: ignore[assignment]
         self.responseHeaders = Headers()
         self.received_cookies = {}
         self.cookies = []
@@ -59,6 +60,10 @@ class APIRequest(http.Request):
 
     def _connection(self) -> Any:
         return getattr(self, "channel", None) or self.transport
+
+    def getHeader(self, key: Any) -> Any:
+        """The last value, as bytes."""
+        return self.requestHeaders.last(key)  # type: ignore[attr-defined]
 
     def parseCookies(self) -> None:
         """Nobody reads cookies here."""
@@ -118,12 +123,12 @@ class APIRequest(http.Request):
 
     def shrink(self) -> None:
         """The answer has begun and will take long: lets go of what only its beginning needed."""
-        kept = Headers()
+        kept = RequestHeaders()
         for name in _LASTING:
             values = self.requestHeaders.getRawHeaders(name)
             if values:
                 kept.setRawHeaders(name, values)
-        self.requestHeaders, self.responseHeaders = kept, Headers()
+        self.requestHeaders, self.responseHeaders = kept, Headers()  # type: ignore[assignment]
         self.content = self._share = None
 
     @property
@@ -196,7 +201,7 @@ class APIRequest(http.Request):
             for value in values:
                 out += (name, b": ", value, b"\r\n")
         for name, value in fields:
-            out += (_canonical(name), b": ", value, b"\r\n")
+            out += (canonical(name), b": ", value, b"\r\n")
         out.append(b"Content-Length: %d\r\n\r\n" % len(body))
         head = b"".join(out)
         lines = len(out) // 4 + 3  # the status, the length and an empty one
@@ -221,12 +226,6 @@ def write_plainly(request: Any, fields: Sequence[tuple[bytes, bytes]], body: byt
 
 def _discard(data: bytes) -> None:
     """The body of an answer that may not have one."""
-
-
-@functools.lru_cache(maxsize=256)
-def _canonical(name: bytes) -> bytes:
-    """As Go writes it."""
-    return b"-".join([word.capitalize() for word in name.split(b"-")])
 
 
 @functools.lru_cache(maxsize=256)
