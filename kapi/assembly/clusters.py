@@ -24,6 +24,7 @@ from kapi.assembly.identity import Identity
 from kapi.assembly.parts import Assembly
 from kapi.assembly.policy import admission
 from kapi.authorization.build import AuthorizationSettings, build_authorization
+from kapi.authorization.rbac.late_index import LatePolicyIndex
 from kapi.client import work
 from kapi.codecs.split import encode_halves
 from kapi.controllers.identity.controller import IdentityController
@@ -101,14 +102,13 @@ class ClusterServer:
 
     def __init__(self, shared: Shared, store: MemoryStore) -> None:
         options, reactor = shared.options, shared.reactor
-        self._reactor = reactor
         made = copy.copy(shared.made)
         made.reloaders = []
         beside = shared.made.caches
         self.caches = made.caches = Caches(store, reactor, call=made.slices.call, beside=beside)
         environment = replace(shared.made.registry.environment, listers={})
-        registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment)
-        policy = self._policy = build_authorization(shared.policy)
+        registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment, late=True)
+        policy = self._policy = build_authorization(shared.policy, LatePolicyIndex(registry.client))
         environment.authorizer = policy.authorizer
         self.client = registry.client
 
@@ -203,10 +203,7 @@ class ClusterServer:
 
     async def start(self) -> None:
         await self.caches.start()
-        self._policy.index.follow(self.client)
         self._policy.graph.follow(self.client)
-        while self.caches.behind():  # nobody is refused because the policy has not been read yet
-            await deferLater(self._reactor, 0)
         for hook in self._first:
             await hook()
 

@@ -67,9 +67,9 @@ def _chain(modes: Sequence[Mode], known: Mapping[str, Authorizer]) -> tuple[Link
     return tuple(chain)
 
 
-def build_authorization(settings: AuthorizationSettings) -> Authorization:
+def build_authorization(settings: AuthorizationSettings, index: PolicyIndex | None = None) -> Authorization:
     """Raises ValueError for a mode that is unknown or not configured."""
-    index, graph = PolicyIndex(), NodeGraph()
+    index, graph = index or PolicyIndex(), NodeGraph()
     rbac = RBACAuthorizer(index)
     known: dict[str, Authorizer] = {
         "AlwaysAllow": AlwaysAllow(),

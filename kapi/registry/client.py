@@ -35,18 +35,18 @@ class CacheLister:
     """Decoded objects of a cache.  They are shared: never change them."""
 
     def __init__(self, store: ResourceStore) -> None:
-        self._cache = store.cache
+        self._store = store
 
     def get(self, namespace: str, name: str) -> Object | None:
         """None, too, for an object that cannot be read: a lister goes around it."""
         try:
-            entry = self._cache.get(namespace, name)
+            entry = self._store.cache.get(namespace, name)
             return None if entry is None else entry.object
         except Unreadable:
             return None
 
     def list(self, namespace: str = "") -> list[Object]:
-        return self._cache.objects(namespace)
+        return self._store.cache.objects(namespace)
 
 
 class StoreClient:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kapi.admission.interface import AdmissionChain
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.client import Listers, RegistryClient
@@ -13,13 +15,25 @@ from kapi.watchcache.caches import Caches
 
 
 class Registry:
-    """One ResourceStore per stored resource, over one store and its caches."""
+    """One ResourceStore per stored resource, over one store and its caches.
 
-    def __init__(self, store: Store, caches: Caches, admission: AdmissionChain, environment: Environment) -> None:
+    With ``late`` a resource's cache is made when it is first looked into: for registries of which there are thousands.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        caches: Caches,
+        admission: AdmissionChain,
+        environment: Environment,
+        *,
+        late: bool = False,
+    ) -> None:
         self.store = store
         self.caches = caches
         self.admission = admission
         self.environment = environment
+        self._late = late
         self.stores: dict[GroupResource, ResourceStore] = {}
         environment.listers = Listers(self.stores)
         self.client = RegistryClient(self.stores)
@@ -29,7 +43,8 @@ class Registry:
         key = row.storage_resource
         found = self.stores.get(key)
         if found is None:
-            cache = self.caches.cache(key, row.selectable_fields, row.namespaced)
+            make = partial(self.caches.cache, key, row.selectable_fields, row.namespaced)
+            cache = make if self._late else make()
             found = self.stores[key] = ResourceStore(row, cache, self.store, self.admission, self.environment)
         return found
 

@@ -7,7 +7,7 @@ admission.  The verbs are in files of their own beside this one; objects here ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from kapi.admission.interface import AdmissionChain, Attributes
@@ -56,19 +56,32 @@ def check_name(name: str) -> None:
 
 
 class ResourceStore:
-    """One stored resource.  ``row`` is the catalogue row of the storage version."""
+    """One stored resource.  ``row`` is the catalogue row of the storage version, ``cache`` maybe how to make the cache."""
 
     def __init__(
-        self, row: Resource, cache: Cache, store: Store, admission: AdmissionChain, environment: Environment
+        self,
+        row: Resource,
+        cache: Cache | Callable[[], Cache],
+        store: Store,
+        admission: AdmissionChain,
+        environment: Environment,
     ) -> None:
         self.row = row
-        self.cache = cache
+        if isinstance(cache, Cache):
+            self.cache = cache
+        else:
+            self._make_cache = cache
         self.store = store
         self.admission = admission
         self.environment = environment
         self.group_resource = row.storage_resource
         self._prefix = f"{self.group_resource.group or 'core'}/{row.plural}/"
         self._field_managers: dict[tuple[GroupVersionKind, str], FieldManager] = {}
+
+    @cached_property
+    def cache(self) -> Cache:
+        """What is stored, in memory."""
+        return self._make_cache()
 
     def key(self, namespace: str, name: str) -> str:
         """The store's key.  Raises BadRequest for a name that could lead out of its place."""
