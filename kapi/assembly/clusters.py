@@ -210,7 +210,10 @@ class ClusterServer:
     def begin(self) -> None:
         self._later.run().addErrback(lambda failure: log.failure("controllers of a logical cluster failed", failure))
 
-    async def stop(self) -> None:
+    async def stop(self, why: Exception | None = None) -> None:
+        if why is not None:
+            for cache in self.caches.all():
+                cache.end_watches(why)
         self._later.stop()
         await run_hooks({**self._server.pre_shutdown_hooks(), **self._server.closing_hooks()})
         await self.caches.stop()

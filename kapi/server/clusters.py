@@ -26,7 +26,9 @@ from kapi.request.response import Response
 from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
-from kapi.store.memory import MemoryStore
+from kapi.server.snapshots import Snapshots
+from kapi.store.errors import Compacted
+from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.sweeper import INTERVAL, Sweeper
 
 log = Logger()
@@ -51,8 +53,8 @@ class Served(Protocol):
     def begin(self) -> None:
         """Starts the controllers."""
 
-    async def stop(self) -> None:
-        """Ends watches and controllers."""
+    async def stop(self, why: Exception | None = None) -> None:
+        """Ends controllers and watches; ``why`` Compacted tells their clients to list again."""
 
     def tick(self) -> None:
         """Once a second: bookmarks, and the end of old history."""
@@ -61,14 +63,17 @@ class Served(Protocol):
 class LogicalCluster:
     """One; ``make`` makes what serves its store."""
 
-    def __init__(self, name: str, store: MemoryStore, created: str, make: Callable[[MemoryStore], Served]) -> None:
+    def __init__(
+        self, name: str, store: MemoryStore, created: str, make: Callable[[MemoryStore], Served], begins: bool
+    ) -> None:
+        """``begins``: there may be work for the controllers before anybody writes."""
         self.name = name
         self.store = store
         self.created = created
         self.served: Served | None = None
         self._make = make
+        self._begins = begins
         self._begun = False
-        self._removed = False
         self._starting: Deferred[None] | None = None
 
     def handle(self, ctx: RequestContext) -> Response | Awaitable[Response]:
@@ -77,7 +82,7 @@ class LogicalCluster:
         if served is None:
             served = self.served = self._make(self.store)
             self._starting = Deferred.fromCoroutine(served.start())
-        if not self._begun and ctx.method not in _READS:
+        if not self._begun and (self._begins or ctx.method not in _READS):
             self._begun = True
             served.begin()
         starting = self._starting
@@ -103,9 +108,23 @@ class LogicalCluster:
         if self.served is not None:
             await self.served.stop()
 
+    async def reset(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
+        """It holds what the snapshot does, at a new revision; watches end with 410."""
+        revision = max(snapshot.revision, self.store.newest) + 1
+        self.store = MemoryStore(None, clock, snapshot=snapshot._replace(revision=revision))
+        served, self.served, self._starting = self.served, None, None
+        self._begins, self._begun = True, False
+        if served is not None:
+            await served.stop(Compacted(0, revision))
+
     def record(self) -> Object:
         """What is told of it."""
-        return {"name": self.name, "path": _PREFIX + self.name, "creationTimestamp": self.created}
+        return {
+            "name": self.name,
+            "path": _PREFIX + self.name,
+            "creationTimestamp": self.created,
+            "revision": self.store.newest,
+        }
 
 
 class Clusters:
@@ -123,6 +142,7 @@ class Clusters:
         self._fresh, self._make, self._now = fresh, make, now
         self._clock = clock
         self._clusters: dict[str, LogicalCluster] = {}
+        self._snapshots = Snapshots(self.snapshot)
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = reactor
         self._ticks = 0
@@ -141,12 +161,21 @@ class Clusters:
         for name in list(self._clusters):
             await self.remove(name)
 
-    def create(self, name: str) -> LogicalCluster:
-        """A fresh one.  Raises TooManyRequests; the name must be free."""
+    def create(self, name: str, snapshot: Snapshot | None = None) -> LogicalCluster:
+        """A fresh one, or a fork of a snapshot.  Raises TooManyRequests; the name must be free."""
         if len(self._clusters) >= MAX_CLUSTERS:
             raise status.too_many_requests(f"there are {MAX_CLUSTERS} logical clusters", 1)
-        made = self._clusters[name] = LogicalCluster(name, self._fresh(), self._now(), self._make)
+        store = self._fresh() if snapshot is None else MemoryStore(None, self._clock, snapshot=snapshot)
+        made = LogicalCluster(name, store, self._now(), self._make, snapshot is not None)
+        self._clusters[name] = made
         return made
+
+    def snapshot(self, name: str) -> Snapshot:
+        """The state of a cluster.  Raises NotFound."""
+        cluster = self._clusters.get(name)
+        if cluster is None:
+            raise _not_found(name)
+        return cluster.store.snapshot()
 
     async def remove(self, name: str) -> bool:
         """Its watches end, its objects are gone.  False when there is none."""
@@ -193,6 +222,7 @@ class Clusters:
         """Serves ``/clusters`` and what is right below."""
         server.route(PATH, self.answer, listed=False)
         server.route_below(PATH, self.answer)
+        self._snapshots.install(server)
 
     def answer(self, ctx: RequestContext) -> Answer:
         """``/clusters`` and ``/clusters/NAME``.  Raises StatusError."""
@@ -205,12 +235,18 @@ class Clusters:
             raise _not_found(name.partition("/")[0])
         if ctx.method == "PUT":
             found = self._clusters.get(name)
-            return _json(201, self._create(name).record()) if found is None else _json(200, found.record())
+            if found is None:
+                return _json(201, self._create(name, _field_of(raw_body(ctx), "from")).record())
+            if _field_of(raw_body(ctx), "from"):
+                raise status.AlreadyExists(f"logical cluster {quote(name)} already exists; PATCH resets it")
+            return _json(200, found.record())
         cluster = self._clusters.get(name)
         if cluster is None:
             raise _not_found(name)
         if ctx.method == "DELETE":
             return self._remove([cluster])
+        if ctx.method == "PATCH":
+            return self._reset(cluster, self._snapshots.get(_field_of(raw_body(ctx), "from")))
         if ctx.method != "GET":
             raise status.method_not_allowed()
         return _json(200, cluster.record())
@@ -222,16 +258,22 @@ class Clusters:
             return self._remove(list(self._clusters.values()))
         if ctx.method != "POST":
             raise status.method_not_allowed()
-        name = _name_in(raw_body(ctx))
+        body = raw_body(ctx)
+        name = _field_of(body, "name") or f"c-{secrets.token_hex(8)}"
         if name in self._clusters:
             raise status.AlreadyExists(f"logical cluster {quote(name)} already exists")
-        return _json(201, self._create(name).record())
+        return _json(201, self._create(name, _field_of(body, "from")).record())
 
-    def _create(self, name: str) -> LogicalCluster:
+    def _create(self, name: str, snapshot: str) -> LogicalCluster:
+        """``snapshot`` is the name of what it begins with; "" is fresh."""
         problems = names.dns_label(name)
         if problems:
             raise status.bad_request(f"{quote(name)} is no name of a logical cluster: {'; '.join(problems)}")
-        return self.create(name)
+        return self.create(name, self._snapshots.get(snapshot) if snapshot else None)
+
+    async def _reset(self, cluster: LogicalCluster, snapshot: Snapshot) -> Response:
+        await cluster.reset(snapshot, self._clock)
+        return _json(200, cluster.record())
 
     async def _remove(self, clusters: list[LogicalCluster]) -> Response:
         for cluster in clusters:
@@ -246,16 +288,15 @@ def _not_found(name: str) -> status.StatusError:
     return status.NotFound(f"there is no logical cluster {quote(name)}")
 
 
-def _name_in(body: bytes) -> str:
-    """Of a POST; without one, a random name.  Raises BadRequest."""
+def _field_of(body: bytes, name: str) -> str:
+    """Of a request's object; "" when it has none.  Raises BadRequest."""
     try:
-        tree = orjson.loads(body) if body else {}
-        name = tree.get("name", "")
+        found = (orjson.loads(body) if body else {}).get(name, "")
     except (ValueError, AttributeError):
-        raise status.bad_request('expected {"name": "..."}') from None
-    if not isinstance(name, str):
-        raise status.bad_request("name: must be a string")
-    return name or f"c-{secrets.token_hex(8)}"
+        raise status.bad_request('expected {"name": "...", "from": "..."}') from None
+    if not isinstance(found, str):
+        raise status.bad_request(f"{name}: must be a string")
+    return found
 
 
 def _json(code: int, tree: Object) -> Response:

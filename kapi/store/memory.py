@@ -85,6 +85,11 @@ class MemoryStore:
             self._sweeper.stop()
 
     @property
+    def newest(self) -> int:
+        """The revision of the last write."""
+        return self._revision
+
+    @property
     def expiring(self) -> bool:
         """Whether something goes away by itself."""
         return bool(self._expires)

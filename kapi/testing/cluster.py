@@ -28,6 +28,7 @@ Object = dict[str, Any]
 #: a tree, text in YAML, or a file of either
 Manifest = Object | str | Path
 _MANAGER = "kapi-testing"
+MAX_REQUEST = 2_000_000  # bytes of a snapshot that are sent at once
 ANNOTATION = "kapi/cluster"  # of audit events: in which logical cluster (kapi.server.clusters)
 _CRD = "CustomResourceDefinition"
 
@@ -162,7 +163,7 @@ class Cluster:
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
         connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=60)
         try:
-            data = None if body is None else json.dumps(body)
+            data = body if body is None or isinstance(body, str) else json.dumps(body)
             connection.request(method, url.path + path, data, {"User-Agent": _MANAGER, **(headers or {})})
             answer = connection.getresponse()
             text = answer.read()
@@ -224,22 +225,54 @@ class Cluster:
 class LogicalCluster(Cluster):
     """A cluster that nobody else sees, in a server with ``--enable-logical-clusters``; all that is in it goes with it."""
 
-    def __init__(self, server: KapiProcess, directory: Path, trail: AuditTrail | None = None) -> None:
+    def __init__(
+        self, server: KapiProcess, directory: Path, trail: AuditTrail | None = None, *, origin: str = ""
+    ) -> None:
+        """A fork of the snapshot ``origin``, else a fresh one."""
         super().__init__(server, directory, trail)
         self.name = f"c-{uuid.uuid4().hex[:16]}"
+        self._origin = origin
+        self._server = Cluster(server, directory)
 
     def open(self) -> None:
-        Cluster(self.server, self.kubeconfig.parent).request("PUT", f"/clusters/{self.name}")
+        self._server.request("PUT", f"/clusters/{self.name}", {"from": self._origin})
         super().open()
 
     def close(self) -> None:
         """Watches end, and everything is gone."""
-        Cluster(self.server, self.kubeconfig.parent).request("DELETE", f"/clusters/{self.name}", expect=(404,))
+        self._server.request("DELETE", f"/clusters/{self.name}", expect=(404,))
 
     @property
     def url(self) -> str:
         """What clients are told to connect to."""
         return f"{self.server.url}/clusters/{self.name}"
+
+    def snapshot(self, name: str) -> Object:
+        """Names the state there is now; a former one of this name is forgotten."""
+        made: Object = self._server.request("PUT", f"/snapshots/{name}", {"cluster": self.name})
+        return made
+
+    def reset(self, snapshot: str) -> None:
+        """Everything is what it was then; watches of this cluster end with 410."""
+        self._server.request("PATCH", f"/clusters/{self.name}", {"from": snapshot})
+
+    def save(self, snapshot: str, file: Path) -> None:
+        """Writes a snapshot to a file."""
+        file.write_text(self._server.request("GET", f"/snapshots/{snapshot}?content=1"))
+
+    def load(self, snapshot: str, file: Path) -> None:
+        """Reads a snapshot from a file, in requests that the server takes."""
+        method, size = "PUT", 0
+        part: list[str] = []
+        with file.open() as lines:
+            for line in [*lines, ""]:
+                if part and (not line or size + len(line) > MAX_REQUEST):
+                    self._server.request(
+                        method, f"/snapshots/{snapshot}", "".join(part), type="application/x-kapi-snapshot"
+                    )
+                    method, part, size = "POST", [], 0
+                part.append(line)
+                size += len(line)
 
     def requests(self) -> list[Object]:
         """The audit events of this cluster."""

@@ -78,16 +78,19 @@ def kapi_server(request: pytest.FixtureRequest, kapi_servers: Servers) -> KapiPr
 def kapi_factory(
     request: pytest.FixtureRequest, kapi_servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Cluster]]:
-    """Makes further clusters for the test: ``kapi_factory("--flag=value", ...)``."""
+    """Makes further clusters for the test: ``kapi_factory("--flag=value", ...)``, ``kapi_factory(origin="snapshot")``."""
     from kapi.testing.cluster import Cluster, LogicalCluster
     from kapi.testing.servers import several
 
     made: list[Cluster] = []
 
-    def make(*flags: str) -> Cluster:
+    def make(*flags: str, origin: str = "") -> Cluster:
         server = kapi_servers.get(flags or _settings(request, "flags")[0])
-        kind = Cluster if several(server.flags) else LogicalCluster
-        cluster = kind(server, tmp_path_factory.mktemp("kapi"), kapi_servers.trail(server))
+        directory, trail = tmp_path_factory.mktemp("kapi"), kapi_servers.trail(server)
+        if several(server.flags):
+            cluster = Cluster(server, directory, trail)
+        else:
+            cluster = LogicalCluster(server, directory, trail, origin=origin)
         cluster.open()
         made.append(cluster)
         return cluster

@@ -1,0 +1,141 @@
+"""Named states of logical clusters: what forks begin with, and what a cluster is reset to.
+
+A snapshot shares its objects' bytes with the cluster it was taken of.  Its file has a line of JSON for each object, after
+one that says what it is.  ``/snapshots`` is for members of system:masters, with ``--enable-logical-clusters``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from kapi.codecs.split import encode_halves
+from kapi.endpoints.body import raw_body
+from kapi.machinery import names, status
+from kapi.machinery.checkpoint import engage, steps
+from kapi.machinery.field import quote
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.request.user import SYSTEM_MASTERS
+from kapi.server.delegation import Answer
+from kapi.server.generic import GenericServer
+from kapi.store.memory import Snapshot, Value
+
+PATH = "/snapshots"
+MAX_SNAPSHOTS = 1000
+FORMAT = "kapi snapshot 1"
+LINES = b"application/x-kapi-snapshot"
+_PREFIX = PATH + "/"
+
+Object = dict[str, Any]
+
+
+class Snapshots:
+    """By name.  ``take`` gives the state of the logical cluster of a name; it raises NotFound."""
+
+    def __init__(self, take: Callable[[str], Snapshot]) -> None:
+        self._take = take
+        self._known: dict[str, Snapshot] = {}
+
+    def get(self, name: str) -> Snapshot:
+        """Raises NotFound."""
+        found = self._known.get(name)
+        if found is None:
+            raise status.NotFound(f"there is no snapshot {quote(name)}")
+        return found
+
+    def install(self, server: GenericServer) -> None:
+        server.route(PATH, self.answer, listed=False)
+        server.route_below(PATH, self.answer)
+
+    def answer(self, ctx: RequestContext) -> Answer:
+        """GET tells of all, or of one (``?content=1``: its file); PUT takes one of a cluster, or from a file, to which POST adds
+        further lines; DELETE removes one.  Raises StatusError.
+        """
+        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
+            raise status.Forbidden("snapshots are for members of system:masters")
+        name = ctx.path[len(_PREFIX) :]
+        if not name:
+            if ctx.method != "GET":
+                raise status.method_not_allowed()
+            return _json(200, {"snapshots": [_record(*each) for each in self._known.items()]})
+        if ctx.method in ("PUT", "POST"):
+            return _json(201, _record(name, self._made(name, ctx)))
+        found = self.get(name)
+        if ctx.method == "DELETE":
+            del self._known[name]
+        elif ctx.method != "GET":
+            raise status.method_not_allowed()
+        elif ctx.first("content"):
+            engage()
+            return Response(200, b"".join(lines_of(found)), LINES)
+        return _json(200, _record(name, found))
+
+    def _made(self, name: str, ctx: RequestContext) -> Snapshot:
+        problems = names.dns_subdomain(name)
+        if problems:
+            raise status.bad_request(f"{quote(name)} is no name of a snapshot: {'; '.join(problems)}")
+        if name not in self._known and len(self._known) >= MAX_SNAPSHOTS:
+            raise status.too_many_requests(f"there are {MAX_SNAPSHOTS} snapshots", 1)
+        body = raw_body(ctx)
+        try:
+            if (ctx.header("content-type") or "").encode().startswith(LINES):
+                made = snapshot_of(body, self.get(name) if ctx.method == "POST" else None)
+            else:
+                made = self._take(str(orjson.loads(body)["cluster"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise status.bad_request(f'expected {{"cluster": "..."}} or the lines of a snapshot: {error}') from None
+        self._known[name] = made
+        return made
+
+
+def lines_of(snapshot: Snapshot) -> Iterator[bytes]:
+    """The file of a snapshot."""
+    yield orjson.dumps({"format": FORMAT, "revision": snapshot.revision}, option=orjson.OPT_APPEND_NEWLINE)
+    for key, value in steps(snapshot.objects.items()):
+        line: Object = {"key": key, "revision": value.revision, "object": orjson.Fragment(value.data)}
+        for name, table in (
+            ("expires", snapshot.expires),
+            ("counted", snapshot.counted),
+            ("charged", snapshot.charged),
+        ):
+            if key in table:
+                line[name] = table[key]
+        yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
+    """What a file says, or the further lines of one.  Raises ValueError, KeyError and TypeError for what is no snapshot."""
+    made = before or Snapshot(0, {}, {}, {}, {})
+    objects, tables = (
+        dict(made.objects),
+        {name: dict(getattr(made, name)) for name in ("expires", "counted", "charged")},
+    )
+    revision = made.revision
+    for text in steps(lines.splitlines()):
+        line = orjson.loads(text)
+        if "format" in line:
+            if line["format"] != FORMAT:
+                raise ValueError(f"unknown format {line['format']}")
+            revision = int(line["revision"])
+            continue
+        key, at = str(line["key"]), int(line["revision"])
+        if len(key.split("/")) != 4 or at < 1:
+            raise ValueError(f"no key of an object, or no revision: {key} {at}")
+        head, tail = encode_halves(line["object"])
+        objects[key] = Value.of(head, at, tail)
+        revision = max(revision, at)
+        for name, table in tables.items():
+            if name in line:
+                table[key] = line[name]
+    return Snapshot(revision, objects, **tables)
+
+
+def _record(name: str, snapshot: Snapshot) -> Object:
+    return {"name": name, "revision": snapshot.revision, "objects": len(snapshot.objects)}
+
+
+def _json(code: int, tree: Object) -> Response:
+    return Response(code, orjson.dumps(tree))
