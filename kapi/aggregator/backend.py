@@ -16,6 +16,8 @@ from zope.interface import implementer
 
 from kapi.aggregator.availability import Target
 from kapi.client.dialer import Dialer
+from kapi.client.tls_client import counted
+from kapi.client.tls_faults import AGGREGATOR
 from kapi.client.tls_trust import NoCertificates, authorities, unverified_options, verified_options
 
 Object = dict[str, Any]
@@ -46,7 +48,7 @@ def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -
             raise ValueError("unable to load root certificates: no certificate in caBundle") from None
         except ValueError as error:
             raise ValueError(f"unable to load root certificates: {error}") from None
-    return verified_options(name, trust, identity)
+    return counted(verified_options(name, trust, identity), AGGREGATOR)
 
 
 @implementer(IAgentEndpointFactory)

@@ -53,6 +53,8 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
     if not options.features.enable_priority_and_fairness or not reads + writes:
         return max_in_flight(reads, writes) if reads or writes else None
     made.rounds = made.slices.rounds = Rounds(reactor)
+    concurrency = made.metrics.requests.concurrency
+    concurrency.limit, concurrency.seconds = reads + writes, reactor.seconds
     controller = FlowController(reactor, reads + writes, FlowMeter(made.metrics.registry), made.rounds)
 
     async def follow() -> None:
@@ -65,7 +67,9 @@ def flow_control(options: Options, reactor: Any, made: Assembly, core: GenericSe
     core.add_closing_hook("priority-and-fairness-config-consumer", stop)
     _install_dumps(core, controller, reactor)
     caches = made.caches
-    return priority_and_fairness(controller, caches.find, reactor, default_wait=generic.request_timeout / 4)
+    return priority_and_fairness(
+        controller, caches.find, reactor, default_wait=generic.request_timeout / 4, concurrency=concurrency
+    )
 
 
 def _install_dumps(core: GenericServer, controller: FlowController, reactor: Any) -> None:
@@ -106,7 +110,7 @@ def filters(
         *([audit_init(recorder)] if recorder is not None else []),
         request_info,
         received_timestamp(reactor.seconds),
-        metrics.filter(serves),
+        metrics.requests.filter(serves),
         request_log(reactor.seconds, verbose=options.logs.v >= 3),
     ]
     if generic.shutdown_send_retry_after:

@@ -20,10 +20,11 @@ from kapi.assembly.controllers import install_controllers
 from kapi.assembly.encryption import install_encryption
 from kapi.assembly.filters import auditor, filters, flow_control
 from kapi.assembly.identity import authentication
+from kapi.assembly.metrics import install_metrics as install_process_metrics
+from kapi.assembly.metrics import install_resource_metrics
 from kapi.assembly.parts import Assembly
 from kapi.assembly.policy import admission, authorization
 from kapi.client.work import run_by
-from kapi.client.workqueue_figures import FIGURES
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
 from kapi.endpoints.dispatch import ResourceTable
@@ -41,14 +42,11 @@ from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.build_metrics import build_families
 from kapi.server.delegation import Handler as Way
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
-from kapi.server.metrics import store_requests
-from kapi.server.metrics_shape import Shape
 from kapi.server.not_found import NotFound
 from kapi.server.pki import Files
 from kapi.server.profiling import install_profiling
@@ -59,7 +57,6 @@ from kapi.server.slis import install_slis
 from kapi.server.zpages import install_flagz, install_statusz
 from kapi.store.redis_store import RedisStore
 from kapi.watchcache.caches import Caches
-from kapi.watchcache.metrics import families
 
 #: what is followed from the start, and counted, is there when the informers are
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
@@ -68,18 +65,13 @@ _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tra
 def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, advertise: str, port: int) -> Assembly:
     """Raises ConfigError."""
     made = Assembly()
-    if options.metrics.disabled_metrics or options.metrics.labels:
-        made.metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
     made.slices = Slices(reactor)
     call = store.call = made.slices.call
     run_by(reactor, call)
     made.caches = Caches(
         store, reactor, history_age=options.storage.redis_compaction_interval or float("inf"), call=call
     )
-    made.metrics.add(families(made.caches))
-    made.metrics.add(lambda: build_families(options.generic.features))
-    made.metrics.add(lambda: store_requests(made.metrics.store))
-    made.metrics.registry.register(FIGURES)
+    install_process_metrics(options, made, store, reactor)
     store.observe(_observe_store(made))
     install_encryption(options, made, store)
     settings = {
@@ -118,6 +110,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     install_escalation_checks(registry, policy.escalation)
     install_claim_checks(registry)
     tables = (core.table, aggregator.table, extensions.table)
+    install_resource_metrics(made, tables, node_ports)
     install_parameter_checks(registry, resolver(lambda: (one.resource for table in tables for one in table.scopes())))
     admission_meter = AdmissionMeter(made.metrics.registry)
     plugins, conversion = admission(options, registry, environment, settings, reactor, admission_meter)

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from kapi.authentication.cache import ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer, intersect
+from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.client.https import HTTPSClient
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.request.user import UserInfo
@@ -42,8 +43,9 @@ class WebhookTokenAuthenticator:
         digest = self._cache.digest(token, *wanted)
         known = self._cache.get(digest)
         if known is not None:
+            TOKEN_CACHES.hits += 1
             return _outcome(known)
-        return self._ask(token, wanted, digest)
+        return TOKEN_CACHES.fetching(self._ask(token, wanted, digest))
 
     async def _ask(self, token: str, audiences: tuple[str, ...], digest: bytes) -> TokenAnswer:
         review = {

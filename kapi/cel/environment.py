@@ -24,6 +24,7 @@ from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload, table
 from kapi.cel.library import KUBERNETES, KUBERNETES_CONSTANTS
 from kapi.cel.literals import check_constants, check_literals
+from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.cel.parser import parse
 from kapi.cel.standard import CONSTANTS, STANDARD
 from kapi.cel.syntax import Expr
@@ -77,8 +78,12 @@ class Program:
 
     def run(self, activation: Mapping[str, Any], budget: int = PER_CALL_LIMIT, seconds: float = 0.0) -> tuple[Any, int]:
         """The value and what it cost."""
-        frame = Frame(activation, self._slots, budget, time.monotonic() + seconds if seconds else 0.0)
-        return self.run_in(frame), frame.cost
+        began = time.monotonic()
+        frame = Frame(activation, self._slots, budget, began + seconds if seconds else 0.0)
+        try:
+            return self.run_in(frame), frame.cost
+        finally:
+            EVALUATION.observe(time.monotonic() - began)
 
     def run_in(self, frame: Frame) -> Any:
         """Evaluates in a frame of the caller's, which keeps the cost when this raises."""
@@ -136,6 +141,7 @@ class Environment:
         if sys.getrecursionlimit() < _FRAMES:
             sys.setrecursionlimit(_FRAMES)
         source = Source(expression)
+        began = time.monotonic()
         try:
             tree = parse(expression)
             result = check(tree, source, self._scope) if checked else types.DYN
@@ -147,6 +153,8 @@ class Environment:
             raise CompileErrors(source, [Issue(0, str(error))]) from None
         except RecursionError:
             raise CompileErrors(source, [Issue(-1, "expression recursion limit exceeded: 250")]) from None
+        finally:
+            COMPILATION.observe(time.monotonic() - began)
 
 
 def compile(expression: str, env: Environment, *, size_of: SizeOf | None = None) -> Program:

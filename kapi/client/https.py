@@ -19,11 +19,14 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
 from zope.interface import implementer
 
+from kapi.client import metrics
 from kapi.client.answer import AnswerTooLarge as AnswerTooLarge
 from kapi.client.collected import Collected
 from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
 from kapi.client.head import checked
 from kapi.client.kubeconfig import Endpoint
+from kapi.client.tls_client import counted
+from kapi.client.tls_faults import WEBHOOKS
 from kapi.client.tls_trust import authorities, identity, verified_options
 
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
@@ -46,7 +49,7 @@ class _Policy:
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
         name = self.endpoint.server_name or hostname.decode("ascii")
-        return verified_options(name, self._trust, self._own)
+        return counted(verified_options(name, self._trust, self._own), WEBHOOKS)
 
 
 @implementer(IAgentEndpointFactory)
@@ -102,11 +105,18 @@ class HTTPSClient:
 
         Raises what the connection raises, AnswerTooLarge and TimeoutError.
         """
-        running: Deferred[Answer] = Deferred.fromCoroutine(
-            self._run(method, url or self.endpoint.url, body, headers or {})
-        )
+        target = url or self.endpoint.url
+        running: Deferred[Answer] = Deferred.fromCoroutine(self._run(method, target, body, headers or {}))
         running.addTimeout(self._timeout, self._reactor, _timed_out)  # type: ignore[arg-type]
-        return await running
+        began: float = self._reactor.seconds()  # type: ignore[attr-defined]
+        answer: Answer | None = None
+        try:
+            answer = await running
+        finally:
+            code, size = (None, 0) if answer is None else (answer.status, len(answer.body))
+            took = self._reactor.seconds() - began  # type: ignore[attr-defined]
+            metrics.sent(method, urlsplit(target).netloc.rpartition("@")[2], code, took, len(body or b""), size)
+        return answer
 
     async def _run(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         response: Any = await self._http.request(

@@ -27,6 +27,7 @@ from kapi.client.dialer import Dialer
 from kapi.client.head import header_line, request_line
 from kapi.client.keeping import KeptConnections
 from kapi.client.tls_client import TLSReactor
+from kapi.client.tls_faults import CertificateFaults
 
 MAX_HEAD = 256 * 1024  # bytes
 _HEADS = 1000  # URIs whose first lines are kept
@@ -172,7 +173,7 @@ class _Connection(Protocol):
 class ServerAgent(KeptConnections[_Connection]):
     """Requests to one server at ``host`` and ``port``, whatever host the URIs name; TLS as ``options`` say.
 
-    ``headers`` go with every request.  ``limit`` is of an answer's body, in bytes.
+    ``headers`` go with every request.  ``limit`` is of an answer's body, in bytes.  ``faults`` counts certificates.
     Connections are kept as ``kapi.client.keeping`` says.
     """
 
@@ -184,11 +185,12 @@ class ServerAgent(KeptConnections[_Connection]):
         options: Any,
         limit: int,
         headers: Sequence[tuple[bytes, bytes]] = (),
+        faults: CertificateFaults | None = None,
     ) -> None:
         super().__init__(reactor)
         self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._headers = b"".join(b"\r\n" + header_line(*pair) for pair in headers)
-        self._endpoint = Dialer(TLSReactor(reactor, options)).endpoint(host, port)
+        self._endpoint = Dialer(TLSReactor(reactor, options, faults)).endpoint(host, port)
         self._factory = Factory.forProtocol(lambda: _Connection(self))
         self.limit = limit
 

@@ -7,6 +7,7 @@ sent anything.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +18,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
+from kapi.client.tls_faults import CertificateFaults
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
 
 
@@ -117,12 +119,12 @@ class _Connector(tcp.Connector):
 class TLSReactor:
     """A reactor for an endpoint: its outgoing TCP connections are TLSClients, everything else is the reactor's own.
 
-    ``options`` are what ``optionsForClientTLS`` returns.
+    ``options`` are what ``optionsForClientTLS`` returns; ``faults`` counts the certificates that servers show.
     """
 
-    def __init__(self, reactor: Any, options: Any) -> None:
+    def __init__(self, reactor: Any, options: Any, faults: CertificateFaults | None = None) -> None:
         self._reactor = reactor
-        self._options = _on_sockets(options)
+        self._options = _on_sockets(options, faults)
         directlyProvides(self, providedBy(reactor))
 
     def connectTCP(
@@ -136,10 +138,37 @@ class TLSReactor:
         return getattr(self._reactor, name)
 
 
-def _on_sockets(options: Any) -> Any:
-    """The same options for connections on sockets, where those of Twisted work in memory."""
+class _Connection(SSL.Connection):
+    """Its verification is looked at by ``faults``."""
+
+    faults: CertificateFaults | None = None
+
+    def set_verify(self, mode: int, callback: Any = None) -> None:
+        if self.faults is not None and callback is not None:
+            callback = self.faults.looking(callback)
+        super().set_verify(mode, callback)
+
+
+def _copy(options: Any, faults: CertificateFaults | None, socket: Callable[[Any], Any]) -> Any:
+    """The same options for connections over ``socket(transport)``; None is in memory, as Twisted's are."""
     made = copy.copy(options)
     in_memory: Any = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol))
     context = options.clientConnectionForTLS(in_memory.buildProtocol(None)).get_context()
-    made._createConnection = lambda transport: SSL.Connection(context, transport.socket)
+
+    def connection(transport: Any) -> SSL.Connection:
+        found = _Connection(context, socket(transport))
+        found.faults = faults
+        found.set_app_data(transport)
+        return found
+
+    made._createConnection = connection
     return made
+
+
+def _on_sockets(options: Any, faults: CertificateFaults | None) -> Any:
+    return _copy(options, faults, lambda transport: transport.socket)
+
+
+def counted(options: Any, faults: CertificateFaults) -> Any:
+    """The same options, for connections in memory; ``faults`` counts the certificates that servers show."""
+    return _copy(options, faults, lambda transport: None)

@@ -34,6 +34,7 @@ from kapi.request.response import Response, StreamResponse
 from kapi.schema import protobuf_writing
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch, WatchEvent
+from kapi.watchcache.sent import Tally
 
 log = Logger()
 Object = dict[str, Any]
@@ -89,6 +90,8 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             "bookmarks": options.allow_watch_bookmarks,
             "timeout": stream.timeout,
         }
+        if stream.arguments["initial_end"]:
+            stream.arguments["on_listed"] = stream.listed
     if wants_websocket(ctx):
         return websocket_response(ctx, stream.run)
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
@@ -124,6 +127,7 @@ class Form:
             media.protobuf,
         )
         self.chunk_key = (*self.key, "chunk")
+        self.sent = scope.store.cache.sent_as(resource.version)
 
     def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
         """One framed event; nothing for a form that a watch cannot have (a list).
@@ -270,6 +274,12 @@ class WatchStream:
         self._ctx.shrink()
         return self.done
 
+    def listed(self) -> None:
+        """What there is has been sent but for the bookmark that says so."""
+        ctx, namespace = self._ctx, self._ctx.info.namespace if self._ctx.info is not None else ""
+        scope = "resource" if path_name(ctx) else "namespace" if namespace else "cluster"
+        self._form.sent.listed(scope, ctx.extra["reactor"].seconds() - ctx.received)
+
     def _on_batch(self, batch: Batch) -> None:
         try:
             data = self._encoded(batch)
@@ -282,12 +292,16 @@ class WatchStream:
         form = self._form
         if not self._headers_sent:
             events = batch.events
-            data = b"".join([form.encode(event, headers=position == 0) for position, event in enumerate(events)])
+            parts = [form.encode(event, headers=position == 0) for position, event in enumerate(events)]
+            data = b"".join(parts)
             self._headers_sent = True
+            tally = Tally([len(part) for part in parts if part])
+            form.sent.begin(tally)
+            tally.times = 1
             return chunk(data) if self._framed else data
         if self._framed:
-            return batch.encoded(form.chunk_key, form.encode_chunk)
-        return batch.encoded(form.key, form.encode)
+            return batch.encoded(form.chunk_key, form.encode_chunk, form.sent)
+        return batch.encoded(form.key, form.encode, form.sent)
 
     def _convert(self, batch: Batch) -> None:
         """Asks the webhook for all of the batch at once; what comes meanwhile keeps its order behind it."""

@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 
 from kapi.filters.chain import Filter
+from kapi.flowcontrol.concurrency import Concurrency
 from kapi.flowcontrol.controller import Classification, FlowController
 from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED, Request
@@ -22,6 +23,7 @@ from kapi.request.response import Response
 #: in ``ctx.extra``: called with the context when a watch is under way, for from then on it holds no seats
 WATCH_STARTED = "flowcontrol_watch_started"
 _RUNNING = "flowcontrol_running"  # in ``ctx.extra``: the queues and the request that holds seats in them
+_READS = frozenset({"get", "list", "watch"})
 _LONGEST_WAIT = 60.0  # seconds
 _EVENT = (
     0.04  # of the seat-seconds that a write's events are estimated at: what telling ten watchers takes of the thread
@@ -36,9 +38,15 @@ def too_many_requests(retry_after: int) -> Response:
 
 
 def priority_and_fairness(
-    controller: FlowController, cache_of: CacheOf, reactor: Any, *, default_wait: float = 15.0
+    controller: FlowController,
+    cache_of: CacheOf,
+    reactor: Any,
+    *,
+    default_wait: float = 15.0,
+    concurrency: Concurrency | None = None,
 ) -> Filter:
-    """``default_wait``: seconds in a queue for requests without a deadline."""
+    """``default_wait``: seconds in a queue for requests without a deadline.  ``concurrency``: where who waits is counted."""
+    counted = concurrency or Concurrency()
     meter, rounds = controller.meter, controller.rounds
 
     def patience(ctx: RequestContext) -> float:
@@ -83,11 +91,18 @@ def priority_and_fairness(
         ctx: RequestContext, chosen: Classification, request: Request, waiting: Deferred[str]
     ) -> Response | None:
         began = reactor.seconds()
+        kind = "mutating" if ctx.info is not None and ctx.info.verb not in _READS else "readOnly"
+        counts = ctx.info is not None and not ctx.info.long_running
+        if counts:
+            counted.wait(kind, began)
         try:
             why = await waiting
         except CancelledError:
             meter.rejected(chosen.level.name, chosen.schema.name, CANCELLED)
             raise
+        finally:
+            if counts:
+                counted.go_on(kind, reactor.seconds())
         ctx.add_wait(reactor.seconds() - began)
         if why:
             return reject(chosen, why)

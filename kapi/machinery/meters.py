@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 Labels = tuple[str, ...]
+
+
+#: what upstream's client library takes where nothing else is said, in seconds
+DEFAULT_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -77,13 +81,31 @@ def cumulative(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str,
     return buckets
 
 
-class Histogram(Collector):
-    """``bounds`` are the upper ends of the buckets but the last, which has none."""
+def coarser(bounds: Sequence[float], row: Sequence[float], shown: Sequence[float]) -> list[tuple[str, float]]:
+    """``cumulative`` for fewer bounds, all of which are among ``bounds``."""
+    if tuple(shown) == tuple(bounds):
+        return cumulative(bounds, row)
+    totals = list(accumulate(row[: len(bounds) + 1]))
+    places = [bisect_left(bounds, bound) for bound in shown]
+    return [*zip(map(floatToGoString, shown), (totals[place] for place in places), strict=True), ("+Inf", totals[-1])]
 
-    def __init__(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
+
+class Histogram(Collector):
+    """``bounds`` are the upper ends of the buckets but the last, which has none; ``shown`` those that are exposed."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: Sequence[str],
+        bounds: Sequence[float],
+        *,
+        shown: Sequence[float] | None = None,
+    ) -> None:
         self.name, self.text, self.labels, self.bounds = name, text, tuple(labels), tuple(bounds)
+        self.shown = self.bounds if shown is None else tuple(shown)
         #: by labels: one count per bucket, then the sum
-        self.rows: dict[Labels, list[float]] = {}
+        self.rows: dict[Labels, list[float]] = {} if labels else {(): [0.0] * (len(self.bounds) + 2)}
 
     def observe(self, value: float, *labels: str) -> None:
         row = self.rows.get(labels) or self._new_row(labels)
@@ -122,5 +144,5 @@ class Histogram(Collector):
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self.name, self.text, labels=self.labels)
         for key, row in sorted(self.rows.items()):
-            family.add_metric(list(key), cumulative(self.bounds, row), row[-1])
+            family.add_metric(list(key), coarser(self.bounds, row, self.shown), row[-1])
         yield family

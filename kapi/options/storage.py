@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from kapi.store.encryption.configuration import Rule
 
 _WATCHED = "the connection to the store is watched all the time"
-_SCRAPED = "figures are made when somebody asks for them"
 #: flag, default, type, what to use instead
 _NOT_ETCD = (
     ("etcd-servers", "", "strings", "use --redis-servers, or nothing for an embedded store in --data-dir"),
@@ -83,11 +82,13 @@ class StorageOptions(FlagSet):
             "etcd-count-metric-poll-period",
             duration,
             60.0,
-            "How often objects are counted; 0 does not.",
-            inert=_SCRAPED,
+            "0: metrics do not tell how many objects there are; otherwise they tell how many there are when asked.",
         )
         value(
-            "etcd-db-metric-poll-interval", duration, 30.0, "How often the store's size is asked for.", inert=_SCRAPED
+            "etcd-db-metric-poll-interval",
+            duration,
+            30.0,
+            "How often, at the most, the store is asked how large it is for metrics; 0 does not.",
         )
         self.switch(
             "watch-cache",

@@ -18,6 +18,7 @@ from kapi.registry.delete import delete
 from kapi.registry.delete_collection import delete_collection as delete_all
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
+from kapi.registry.self_requests import SELF_REQUESTS
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.schema import mergepatch
@@ -62,17 +63,23 @@ class StoreClient:
         tree_ = {"kind": kind, "apiVersion": "meta.k8s.io/v1", **(options or {})}
         return Operation(self._store.row, namespace, name, user=self._user, field_manager=self._manager, options=tree_)
 
+    def _count(self, verb: str, subresource: str = "") -> None:
+        SELF_REQUESTS.add(verb, *self._store.group_resource, subresource)
+
     async def get(self, name: str, namespace: str = "") -> Object:
+        self._count("GET")
         return (await read.get(self._store, namespace, name)).object
 
     async def list(self, namespace: str = "") -> builtins.list[Object]:
         return (await self.list_at(namespace))[0]
 
     async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
+        self._count("LIST")
         page = await read.list_page(self._store, namespace, None)
         return [entry.object for entry in page.entries], page.revision
 
     async def create(self, obj: Object, namespace: str = "") -> Object:
+        self._count("POST")
         obj = self._typed(obj)
         metadata = obj.setdefault("metadata", {})
         if namespace:
@@ -94,6 +101,7 @@ class StoreClient:
             self._store.track_update(op, existing, new)
             return new
 
+        self._count("PUT", subresource)
         return await self._write("UpdateOptions", obj["metadata"]["name"], namespace, subresource, change, counted)
 
     async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
@@ -103,6 +111,7 @@ class StoreClient:
             self._store.track_update(op, existing, new)
             return new
 
+        self._count("PATCH", subresource)
         return await self._write("PatchOptions", name, namespace, subresource, change)
 
     async def apply(self, name: str, declared: Object, namespace: str = "", subresource: str = "") -> Object:
@@ -119,6 +128,7 @@ class StoreClient:
             row.strategy.default(new)
             return new
 
+        self._count("APPLY", subresource)
         return await self._write("PatchOptions", name, namespace, subresource, change)
 
     async def _write(
@@ -159,10 +169,12 @@ class StoreClient:
         return sub
 
     async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None:
+        self._count("DELETE")
         op = self._operation(namespace, name, "DeleteOptions", options)
         await self._converting(lambda: delete(self._store, op))
 
     async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None:
+        self._count("DELETECOLLECTION")
         page = await read.list_page(self._store, namespace, None)
 
         def delete_one(entry: Entry) -> Awaitable[Stored]:
@@ -186,6 +198,7 @@ class StoreClient:
                 except Exception:  # this event's alone: the handler gets the next one
                     log.failure("an event of {key} was not handled", key=event.entry.key)
 
+        self._count("WATCH")
         return Subscription(self._store.cache, on_batch, namespace, name).stop
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.selectors import Predicate
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.store.errors import Compacted
-from kapi.watchcache.cache import Entry
+from kapi.watchcache.cache import Cache, Entry
 from kapi.watchcache.pages import Stretch
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
@@ -50,11 +51,19 @@ async def get(store: ResourceStore, namespace: str, name: str, resource_version:
     check_name(name)
     waiting = store.cache.wait_for(parse_revision(resource_version)) if resource_version else store.cache.wait_fresh()
     if waiting is not None:
-        await waiting
+        await _measured(store.cache, waiting)
     entry = store.cache.get(namespace, name)
     if entry is None:
         raise status.not_found(store.group_resource, name)
     return entry
+
+
+async def _measured(cache: Cache, waiting: Awaitable[None]) -> None:
+    began = cache.seconds()
+    try:
+        await waiting
+    finally:
+        cache.reads.waited(cache.seconds() - began)
 
 
 @dataclass(slots=True)
@@ -149,22 +158,43 @@ async def list_page(
         if resource_version not in ("", "0"):
             raise status.bad_request("specifying resource version is not allowed when using continue")
         if mark.revision < 0:
-            waiting = cache.wait_fresh()
-            if waiting is not None:
-                await waiting
-            return _page(*cache.page(namespace, predicate, mark.start, limit), namespace, predicate)
+            await _newest(cache)
+            return _page(cache, *cache.page(namespace, predicate, mark.start, limit), namespace, predicate)
         return await _exact(store, namespace, predicate, mark.revision, limit, mark.start, token)
     if match == "Exact" or (wanted and limit and match is None):
         return await _exact(store, namespace, predicate, wanted, limit, "", "")
     if resource_version == "":
-        waiting = cache.wait_fresh()
-        if waiting is not None:
-            await waiting
+        await _newest(cache)
+    elif wanted:
+        await _reached(cache, wanted)
     else:
-        waiting = cache.wait_for(wanted) if wanted else cache.wait_loaded()
+        waiting = cache.wait_loaded()
         if waiting is not None:
             await waiting
-    return _page(*cache.page(namespace, predicate, "", limit), namespace, predicate)
+    return _page(cache, *cache.page(namespace, predicate, "", limit), namespace, predicate)
+
+
+async def _newest(cache: Cache) -> None:
+    """The cache has whatever was acknowledged before the call."""
+    reads = cache.reads
+    reads.consistent += 1
+    waiting = cache.wait_fresh()
+    if waiting is None:
+        reads.waited(0.0)
+        return
+    try:
+        await _measured(cache, waiting)
+    except BaseException:
+        reads.failed += 1
+        raise
+
+
+async def _reached(cache: Cache, revision: int) -> None:
+    waiting = cache.wait_for(revision)
+    if waiting is None:
+        cache.reads.waited(0.0)
+    else:
+        await _measured(cache, waiting)
 
 
 async def _exact(
@@ -177,16 +207,14 @@ async def _exact(
     token: str,
 ) -> Page:
     cache = store.cache
-    waiting = cache.wait_for(revision)
-    if waiting is not None:
-        await waiting
+    await _reached(cache, revision)
     try:
         stretch = cache.page_at(revision, namespace, predicate, start, limit)
     except Compacted:
         if not token:
             raise status.expired("The resourceVersion for the provided list is too old.") from None
         raise status.expired(_INCONSISTENT, encode_token(start.rstrip("\0"), -1)) from None
-    return _page(stretch, revision, namespace, predicate)
+    return _page(cache, stretch, revision, namespace, predicate)
 
 
 def _relative(entry: Entry, namespace: str) -> str:
@@ -196,8 +224,9 @@ def _relative(entry: Entry, namespace: str) -> str:
     return f"{entry.namespace}/{entry.name}"
 
 
-def _page(stretch: Stretch, revision: int, namespace: str, predicate: Predicate | None) -> Page:
+def _page(cache: Cache, stretch: Stretch, revision: int, namespace: str, predicate: Predicate | None) -> Page:
     entries = stretch.entries
+    cache.reads.listed(stretch.fetched, len(entries))
     if not stretch.remaining:
         return Page(entries, revision)
     remaining = None if predicate is not None and not predicate.empty else stretch.remaining

@@ -228,6 +228,7 @@ class Resource:
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
     schema_digest: str = ""  # changes with what ``schema`` gives, so that nobody needs to make it to know
     deprecated: str = ""  # warning text of a deprecated version
+    removed_in: str = ""  # the release that serves it no more, as in "1.39"
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
 

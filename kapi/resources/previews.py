@@ -52,6 +52,7 @@ def _version_of(
         from_storage=lambda obj: {**outward(obj), "apiVersion": other},
         table=row.table and replace(row.table, of_stored=True),
         deprecated=warning,
+        removed_in=gone,
     )
 
 

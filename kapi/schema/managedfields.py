@@ -6,6 +6,7 @@ that were read are remembered by their text, since the same few sets come back w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from kapi.schema.apply.fieldset import BadSet, Set
 from kapi.schema.apply.shape import DEDUCED, Shape, shape_of, zero_value
 from kapi.schema.apply.structure import structure
 from kapi.schema.apply.updater import Managers, Owned, Updater, Version
+from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.types import Type
 
 Object = dict[str, Any]
@@ -150,17 +152,29 @@ def only_timestamps_differ(new: Object, old: Object) -> bool:
 
     Such a write keeps the stored entries, so that it is no change at all.
     """
+    began = time.monotonic()
     metadata, before = new.get("metadata") or {}, old.get("metadata") or {}
     entries, stored = metadata.get("managedFields"), before.get("managedFields")
     if not entries or not stored or len(entries) != len(stored) or entries == stored:
+        TIMESTAMP_COMPARISON.observe(time.monotonic() - began, "unequalObjectsFast")
         return False
-    for entry, known in zip(entries, stored, strict=True):
-        if entry != known and {**entry, "time": None} != {**known, "time": None}:
-            return False
-    if any(new.get(key) != old.get(key) for key in {*new, *old} if key != "metadata"):
-        return False
-    ignored = {"managedFields": None, "resourceVersion": None}
-    return bool({**metadata, **ignored} == {**before, **ignored})
+    equal = _equal_but_for_times(entries, stored) and _equal_but_for_metadata(new, old)
+    if equal:
+        ignored = {"managedFields": None, "resourceVersion": None}
+        equal = {**metadata, **ignored} == {**before, **ignored}
+    TIMESTAMP_COMPARISON.observe(time.monotonic() - began, "equalObjectsSlow" if equal else "unequalObjectsSlow")
+    return equal
+
+
+def _equal_but_for_times(entries: list[Object], stored: list[Object]) -> bool:
+    return all(
+        entry == known or {**entry, "time": None} == {**known, "time": None}
+        for entry, known in zip(entries, stored, strict=True)
+    )
+
+
+def _equal_but_for_metadata(new: Object, old: Object) -> bool:
+    return all(new.get(key) == old.get(key) for key in {*new, *old} if key != "metadata")
 
 
 class FieldManager:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping
 
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 UNEXPECTED = "unexpected"  # what any other value of a label becomes
-
-
-class Collects(Protocol):
-    def collect(self) -> Iterator[Metric]: ...
 
 
 class Shape:
@@ -22,28 +17,33 @@ class Shape:
         self._disabled = frozenset(disabled)
         self._labels = labels
 
-    def of(self, registry: Any) -> Collects:
-        return _Shaped(registry, self)
+        self._hidden: set[str] = set()
+        self._unexpected: set[tuple[str, str, str]] = set()
+
+    @property
+    def hidden(self) -> int:
+        """Metrics that are off."""
+        return len(self._hidden)
+
+    @property
+    def unexpected(self) -> int:
+        """Values of labels that were shown as the unexpected one."""
+        return len(self._unexpected)
 
     def shaped(self, family: Metric) -> Metric | None:
         names = {family.name, f"{family.name}_total"}
         if names & self._disabled:
+            self._hidden.add(family.name)
             return None
         limits = next((self._labels[name] for name in names if name in self._labels), None)
         if limits is not None:
+            for sample in family.samples:
+                for label, values in limits.items():
+                    value = sample.labels.get(label)
+                    if value is not None and value not in values:
+                        self._unexpected.add((family.name, label, value))
             family.samples = _limited(family.samples, limits)
         return family
-
-
-class _Shaped:
-    def __init__(self, registry: Any, shape: Shape) -> None:
-        self._registry, self._shape = registry, shape
-
-    def collect(self) -> Iterator[Metric]:
-        for family in self._registry.collect():
-            shown = self._shape.shaped(family)
-            if shown is not None:
-                yield shown
 
 
 def _limited(samples: list[Sample], limits: Mapping[str, Collection[str]]) -> list[Sample]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import platform
 
 import orjson
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from kapi.machinery import status
+from kapi.machinery.checkpoint import in_slices, steps
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.server.generic import GenericServer
@@ -63,9 +65,9 @@ def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None
 
 
 def install_metrics(server: GenericServer, metrics: Metrics) -> None:
-    def exposition(ctx: RequestContext) -> Response:
-        content_type, body = metrics.exposition()
-        return Response(200, body, content_type)
+    async def exposition(ctx: RequestContext) -> Response:
+        await in_slices
+        return Response(200, b"".join(steps(metrics.exposition(), 1)), CONTENT_TYPE_LATEST.encode())
 
     server.route("/metrics", exposition)
 

@@ -18,7 +18,7 @@ from prometheus_client.core import HistogramMetricFamily
 from twisted.logger import Logger
 
 from kapi.request.context import RequestContext
-from kapi.server.metrics import Histogram
+from kapi.server.request_metrics import Histogram
 
 log = Logger()
 COUNTED = 0.01  # seconds: shorter turns are no stalls

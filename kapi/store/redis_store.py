@@ -40,7 +40,7 @@ from kapi.store.replies import Replies
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
-from kapi.store.suitability import check, tells_disk
+from kapi.store.suitability import check, read_info, tells_disk
 from kapi.store.sweeper import Due, Sweeper
 from kapi.store.writing import Writing, load_scripts
 
@@ -416,6 +416,13 @@ class RedisStore:
         if self.encryption is not None:
             head, tail = self.encryption.conceal(key, head, tail)
         return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
+
+    async def info(self) -> dict[str, str]:
+        """What the server says of itself.  Raises StoreError."""
+        try:
+            return read_info(await self._current().execute_command("INFO"))
+        except (txredisapi.RedisError, ConnectionGone) as problem:
+            raise StoreUnavailable(str(problem)) from None
 
     def _current(self) -> Connection:
         if self._connection is None:

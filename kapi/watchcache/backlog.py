@@ -30,7 +30,7 @@ class Initial:
     ``again`` answers them once more, as they were (it raises Compacted when the history does not go back so far).
     """
 
-    __slots__ = ("_again", "_end", "_entries", "_group", "_last", "_matches", "_position", "_revision")
+    __slots__ = ("_again", "_end", "_entries", "_group", "_last", "_matches", "_on_end", "_position", "_revision")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Initial:
         matches: Matches | None,
         revision: int,
         initial_end: bool,
+        on_end: Callable[[], None] | None = None,
     ) -> None:
         self._again = again
         self._entries: list[Entry] | None = again()
@@ -47,6 +48,7 @@ class Initial:
         self._group, self._matches = group, matches
         self._revision = revision
         self._end = initial_end  # the bookmark is still to come
+        self._on_end = on_end  # called when it is handed out
 
     def release(self) -> None:
         """The client does not read."""
@@ -89,6 +91,8 @@ class Initial:
         if not self._end:
             raise StopIteration
         self._end = False
+        if self._on_end is not None:
+            self._on_end()
         return Batch([WatchEvent(BOOKMARK, self._revision, None, None, True)])
 
 

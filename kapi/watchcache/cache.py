@@ -22,8 +22,10 @@ from kapi.watchcache.entry import Entry, Fields, Object, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.history import History
 from kapi.watchcache.pages import Stretch, read, read_one
+from kapi.watchcache.reads import Reads
 from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
+from kapi.watchcache.sent import Sent
 from kapi.watchcache.sorted_entries import Range, SortedEntries
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import OnBatch, OnEnd, Watch
@@ -77,6 +79,9 @@ class Cache:
         self.unreadable: dict[str, Unreadable] = {}
         self.reload = feed.reload_of(self)
         self.initializations = 0
+        self.loaded = 0  # objects that were read from the store to begin with
+        self.reads = Reads()  # by clients
+        self.sent: dict[str, Sent] = {}  # to watches, by the version they are of
         self.received = 0  # changes so far
         self.dispatched = 0  # changes that some watcher was told of
         self.terminated = 0  # watches cut off because they were slow
@@ -113,6 +118,14 @@ class Cache:
 
     def __len__(self) -> int:
         return len(self._entries.by_key)
+
+    def seconds(self) -> float:
+        """The clock that waiting is measured by."""
+        return self._feed.seconds()
+
+    def sent_as(self, version: str) -> Sent:
+        """What watches of a version were sent, to be added to."""
+        return self.sent.setdefault(version, Sent())
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         """None when already there.  Errs with the API's Timeout (too large resource version) after 3 s."""
@@ -211,13 +224,14 @@ class Cache:
         initial_end: bool = False,
         bookmarks: bool = False,
         timeout: float = 0.0,
+        on_listed: Callable[[], None] | None = None,
     ) -> Watch:
         """Starts a watch.
 
         ``since`` None starts now, else after that revision.  ``initial_events`` begins with an ADDED for each object
         there is (``since`` is then ignored: await ``wait_for`` or ``wait_fresh`` first); ``initial_end`` follows them
-        with the annotated bookmark.  ``bookmarks`` sends one about every minute, and one 2 s before the client's
-        ``timeout`` (seconds). Raises Compacted.
+        with the annotated bookmark, before which ``on_listed`` is called.  ``bookmarks`` sends one about every minute, and one
+        2 s before the client's ``timeout`` (seconds).  Raises Compacted.
 
         ``on_end(error)`` is called once when the cache ends the watch: None when the watcher was too slow or the
         server stops, Compacted when the store lost its history (answer 410).
@@ -233,7 +247,8 @@ class Cache:
             after = max(since, now)
         group = self._groups.group(selection, predicate)
         if initial_events:
-            backlog = Initial(partial(self.list_at, now, namespace), group, matcher(predicate), now, initial_end)
+            again = partial(self.list_at, now, namespace)
+            backlog = Initial(again, group, matcher(predicate), now, initial_end, on_listed)
         elif since is not None and self._history.newest > since:
             backlog = past(partial(self._after, until=now), since, group)
         deadline = self._feed.seconds() + timeout if timeout else 0.0
@@ -286,6 +301,7 @@ class Cache:
         contents.finish()
         self.unreadable = {}
         self.initializations += 1
+        self.loaded += len(contents.by_key) + len(contents.problems)
         for entry, problem in contents.problems.values():
             self._note_unreadable(entry, problem)
         self._entries = SortedEntries(contents.by_key, contents.keys, contents.size)

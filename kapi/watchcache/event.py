@@ -9,6 +9,7 @@ import msgspec
 
 from kapi.request.pending import Share
 from kapi.watchcache.entry import Entry
+from kapi.watchcache.sent import Sent, Tally
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
@@ -66,7 +67,7 @@ class Batch:
     def __init__(self, events: list[WatchEvent]) -> None:
         self.events = events
         self.share: Share | None = None  # while it waits for a slow client
-        self._encoded: dict[Hashable, bytes] | None = None
+        self._encoded: dict[Hashable, tuple[bytes, Tally]] | None = None
         self._size = -1
 
     @property
@@ -76,18 +77,19 @@ class Batch:
             self._size = sum([len(event.entry.data) for event in self.events if event.entry is not None])
         return self._size
 
-    def encoded(self, form: Hashable, encode: Callable[[WatchEvent], bytes]) -> bytes:
-        """All events in a form, joined; made once."""
+    def encoded(self, form: Hashable, encode: Callable[[WatchEvent], bytes], sent: Sent) -> bytes:
+        """All events in a form, joined; made once.  ``sent`` is where it is counted that a watch gets them."""
         if self._encoded is None:
             self._encoded = {}
-        data = self._encoded.get(form)
-        if data is None:
-            events = self.events
-            if len(events) == 1:
-                data = events[0].encoded(form, encode)
-            else:
-                data = b"".join([event.encoded(form, encode) for event in events])
-            self._encoded[form] = data
+        found = self._encoded.get(form)
+        if found is None:
+            parts = [event.encoded(form, encode) for event in self.events]
+            data = parts[0] if len(parts) == 1 else b"".join(parts)
+            found = self._encoded[form] = data, Tally([len(part) for part in parts if part])
+        data, tally = found
+        if not tally.times:
+            sent.begin(tally)
+        tally.times += 1
         return data
 
     def after(self, revision: int) -> Batch | None:

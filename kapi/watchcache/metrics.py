@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from kapi.machinery.meters import cumulative
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.caches import Caches
+from kapi.watchcache.reads import WAITS
+from kapi.watchcache.sent import LIST_SECONDS, SIZES
 
 _LABELS = ("group", "resource")
 _COUNTERS: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
@@ -35,6 +38,36 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
         lambda cache: cache.initializations,
     ),
     (
+        "apiserver_storage_events_received_total",
+        "[BETA] Number of etcd events received split by kind.",
+        lambda cache: cache.received,
+    ),
+    (
+        "apiserver_storage_list_total",
+        "[ALPHA] Number of LIST requests served from storage",
+        lambda cache: cache.initializations,
+    ),
+    (
+        "apiserver_storage_list_fetched_objects_total",
+        "[ALPHA] Number of objects read from storage in the course of serving a LIST request",
+        lambda cache: cache.loaded,
+    ),
+    (
+        "apiserver_storage_list_evaluated_objects_total",
+        "[ALPHA] Number of objects tested in the course of serving a LIST request from storage",
+        lambda cache: cache.loaded,
+    ),
+    (
+        "apiserver_storage_list_returned_objects_total",
+        "[ALPHA] Number of objects returned for a LIST request from storage",
+        lambda cache: cache.loaded,
+    ),
+    (
+        "apiserver_cache_list_returned_objects_total",
+        "[ALPHA] Number of objects returned for a LIST request from watch cache",
+        lambda cache: cache.reads.returned,
+    ),
+    (
         "kapi_watch_cache_reloads_total",
         "[ALPHA] Counter of faults after which the cache of a resource was loaded again, broken by resource type.",
         lambda cache: cache.reload.count,
@@ -47,14 +80,9 @@ _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
         lambda cache: cache.revision,
     ),
     (
-        "apiserver_watch_cache_capacity",
+        "watch_cache_capacity",
         "[ALPHA] Total capacity of watch cache broken by resource type.",
         lambda cache: cache.history,
-    ),
-    (
-        "apiserver_storage_objects",
-        "[STABLE] Number of stored objects at the time of last check split by kind.",
-        len,
     ),
     (
         "apiserver_resource_objects",
@@ -74,8 +102,86 @@ _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
 )
 
 
-def families(caches: Caches) -> Callable[[], Iterator[Metric]]:
-    """Makes the families when somebody scrapes."""
+_COUNTS = frozenset(
+    {"apiserver_storage_objects", "apiserver_resource_objects", "apiserver_resource_size_estimate_bytes"}
+)
+
+
+def _objects(known: list[Cache]) -> Metric:
+    family = GaugeMetricFamily(
+        "apiserver_storage_objects",
+        "[STABLE] [DEPRECATED, consider using apiserver_resource_objects instead] Number of stored objects at the time of "
+        "last check split by kind. In case of a fetching error, the value will be -1.",
+        labels=["resource"],
+    )
+    for cache in known:
+        family.add_metric([str(cache.resource)], len(cache))
+    return family
+
+
+def _reads(known: list[Cache]) -> Iterator[Metric]:
+    """Lists have no index but the namespace and the name, which is upstream's empty one."""
+    lists = CounterMetricFamily(
+        "apiserver_cache_list_total",
+        "[ALPHA] Number of LIST requests served from watch cache",
+        labels=(*_LABELS, "index"),
+    )
+    fetched = CounterMetricFamily(
+        "apiserver_cache_list_fetched_objects_total",
+        "[ALPHA] Number of objects read from watch cache in the course of serving a LIST request",
+        labels=(*_LABELS, "index"),
+    )
+    consistent = CounterMetricFamily(
+        "apiserver_watch_cache_consistent_read_total",
+        "[ALPHA] Counter for consistent reads from cache.",
+        labels=(*_LABELS, "success", "fallback"),
+    )
+    waits = HistogramMetricFamily(
+        "apiserver_watch_cache_read_wait_seconds",
+        "[ALPHA] Histogram of time spent waiting for a watch cache to become fresh.",
+        labels=_LABELS,
+    )
+    for cache in known:
+        labels, reads = list(cache.resource), cache.reads
+        if reads.lists:
+            lists.add_metric([*labels, ""], reads.lists)
+            fetched.add_metric([*labels, ""], reads.fetched)
+        for success, count in (("true", reads.consistent - reads.failed), ("false", reads.failed)):
+            if count:
+                consistent.add_metric([*labels, success, "false"], count)
+        if any(reads.waits[:-1]):
+            waits.add_metric(labels, cumulative(WAITS, reads.waits), reads.waits[-1])
+    yield from (lists, fetched, consistent, waits)
+
+
+def _sent(known: list[Cache]) -> Iterator[Metric]:
+    labels = ("group", "version", "resource")
+    events = CounterMetricFamily(
+        "apiserver_watch_events_total", "[BETA] Number of events sent in watch clients", labels=labels
+    )
+    sizes = HistogramMetricFamily(
+        "apiserver_watch_events_sizes", "[BETA] Watch event size distribution in bytes", labels=labels
+    )
+    lists = HistogramMetricFamily(
+        "apiserver_watch_list_duration_seconds",
+        "[BETA] Response latency distribution in seconds for watch list requests broken by group, version, resource and "
+        "scope.",
+        labels=(*labels, "scope"),
+    )
+    for cache in known:
+        for version, sent in sorted(cache.sent.items()):
+            values = [cache.resource.group, version, cache.resource.resource]
+            row = sent.row
+            if any(row):
+                events.add_metric(values, sum(row[:-1]))
+                sizes.add_metric(values, cumulative(SIZES, row), row[-1])
+            for scope, seconds in sorted(sent.lists.items()):
+                lists.add_metric([*values, scope], cumulative(LIST_SECONDS, seconds), seconds[-1])
+    yield from (events, sizes, lists)
+
+
+def families(caches: Caches, *, counts: bool = True) -> Callable[[], Iterator[Metric]]:
+    """Makes the families when somebody scrapes; without ``counts`` not those of how many objects there are."""
 
     def make() -> Iterator[Metric]:
         known = sorted(caches.all(), key=lambda cache: cache.resource)
@@ -85,10 +191,16 @@ def families(caches: Caches) -> Callable[[], Iterator[Metric]]:
                 counter.add_metric(list(cache.resource), read(cache))
             yield counter
         for name, text, read in _GAUGES:
+            if not counts and name in _COUNTS:
+                continue
             gauge = GaugeMetricFamily(name, text, labels=_LABELS)
             for cache in known:
                 gauge.add_metric(list(cache.resource), read(cache))
             yield gauge
+        if counts:
+            yield _objects(known)
+        yield from _reads(known)
+        yield from _sent(known)
         skipped = CounterMetricFamily(
             "kapi_store_skipped_entries_total",
             "[ALPHA] Counter of entries of the store that kapi did not write and skipped, by where they are.",

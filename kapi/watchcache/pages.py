@@ -17,9 +17,10 @@ Former = Mapping[str, Entry | None]
 
 @dataclass(slots=True)
 class Stretch:
-    """``remaining``: how many follow; of a selection only whether some do (0 or 1)."""
+    """``remaining``: how many follow; of a selection only whether some do (0 or 1).  ``fetched``: how many were looked at."""
 
     entries: list[Entry]
+    fetched: int
     remaining: int = 0
 
 
@@ -33,25 +34,27 @@ def read(
     matches = matcher(predicate)
     if matches is None and limit:
         found = list(islice(_all(entries, place, former), limit))
-        return Stretch(found, _count(entries, place, former) - len(found))
+        return Stretch(found, len(found), _count(entries, place, former) - len(found))
     everything = entries.in_order() if former is None and place.is_everything else list(_all(entries, place, former))
-    return Stretch(everything) if matches is None else _select(everything, matches, limit)
+    return Stretch(everything, len(everything)) if matches is None else _select(everything, matches, limit)
 
 
 def read_one(entry: Entry | None, place: Range, predicate: Predicate) -> Stretch:
     """The same where only one object can be selected."""
     matches = matcher(predicate)
-    return Stretch([] if entry is None or entry.key not in place or (matches and not matches(entry)) else [entry])
+    if entry is None or entry.key not in place:
+        return Stretch([], 0)
+    return Stretch([entry] if matches is None or matches(entry) else [], 1)
 
 
 def _select(entries: list[Entry], matches: Matches, limit: int) -> Stretch:
     selected: list[Entry] = []
-    for entry in steps(entries):
+    for fetched, entry in enumerate(steps(entries)):
         if matches(entry):
             if limit and len(selected) == limit:
-                return Stretch(selected, 1)
+                return Stretch(selected, fetched, 1)
             selected.append(entry)
-    return Stretch(selected)
+    return Stretch(selected, len(entries))
 
 
 def _all(entries: SortedEntries, place: Range, former: Former | None) -> Iterator[Entry]:

@@ -19,7 +19,7 @@ from kapi.server.slices import Slices
 
 #: upstream's order, outermost first
 ORDER = [
-    "audit_init", "request_info", "received_timestamp", "Metrics", "request_log", "retry_after", "hsts", "cache_control",
+    "audit_init", "request_info", "received_timestamp", "RequestMetrics", "request_log", "retry_after", "hsts", "cache_control",
     "goaway", "watch_termination", "wait_group", "request_deadline", "warnings", "cors", "authentication", "audit",
     "impersonation", "max_in_flight", "priority_and_fairness", "authorization",
 ]  # fmt: skip

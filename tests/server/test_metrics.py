@@ -17,7 +17,7 @@ from kapi.server.metrics_shape import Shape
 class Server:
     def __init__(self) -> None:
         self.clock, self.metrics = Clock(), Metrics()
-        self.count = self.metrics.filter(lambda *_: True)
+        self.count = self.metrics.requests.filter(lambda *_: True)
 
     def request(self, took: float, waited: float = 0.0) -> None:
         ctx: Any = RequestContext(SimpleNamespace(sentLength=10, getHeader=lambda _: None), "GET", "/api/v1/pods", {})
@@ -34,7 +34,7 @@ class Server:
     def lines(self, name: str) -> dict[str, float]:
         """Value by bound; "sum" and "count" beside them."""
         found = {}
-        for line in self.metrics.exposition()[1].decode().splitlines():
+        for line in b"".join(self.metrics.exposition()).decode().splitlines():
             if line.startswith(f"{name}_bucket"):
                 found[line.partition('le="')[2].partition('"')[0]] = float(line.rpartition(" ")[2])
             elif line.startswith((f"{name}_sum", f"{name}_count")):
@@ -69,7 +69,7 @@ def test_metrics_can_be_switched_off_and_labels_be_held_to_some_values() -> None
     ]
     options = Options.from_command_line(flags).metrics
     server.metrics.shape = Shape(options.disabled_metrics, options.labels)
-    text = server.metrics.exposition()[1].decode()
+    text = b"".join(server.metrics.exposition()).decode()
     assert "apiserver_response_sizes" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
     assert 'code="unexpected"' in line and line.endswith(" 1.0")

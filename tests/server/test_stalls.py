@@ -37,7 +37,7 @@ class Stalls(SynchronousTestCase):
     def exposition(self) -> str:
         metrics = Metrics()
         metrics.registry.register(self.monitor)  # type: ignore[arg-type]
-        return metrics.exposition()[1].decode()
+        return b"".join(metrics.exposition()).decode()
 
     def test_turns_over_ten_milliseconds_are_counted(self) -> None:
         for seconds in (0.009, 0.02, 0.2):

@@ -16,6 +16,7 @@ from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.store.memory import MemoryStore
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.event import Batch
+from kapi.watchcache.sent import Sent
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"'
 PODS = GroupResource("", "pods")
@@ -41,6 +42,7 @@ class Bench:
         self.pods = self.caches.cache(PODS, {"spec.nodeName": lambda obj: obj["spec"]["nodeName"]}, True)
         self.count = 0
         self.bytes = 0
+        self.sent = Sent()
 
     def put(self, count: int) -> None:
         for _ in range(count):
@@ -48,7 +50,9 @@ class Bench:
             self.count += 1
 
     def sink(self, batch: Batch) -> None:
-        self.bytes += len(batch.encoded("json", lambda event: event.json if event.entry is not None else b"{}"))
+        self.bytes += len(
+            batch.encoded("json", lambda event: event.json if event.entry is not None else b"{}", self.sent)
+        )
 
     def watch(self, count: int, predicate: Callable[[int], Predicate | None], **more: bool) -> list[object]:
         return [

@@ -23,6 +23,7 @@ from twisted.internet.protocol import Protocol
 
 from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
+from kapi.client import metrics, tls_faults
 from kapi.client.answer import AnswerTooLarge, BadAnswer
 from kapi.client.kept import ServerAgent
 from kapi.client.kubeconfig import Credentials
@@ -101,19 +102,25 @@ class WebhookClient:
                 host, number = self._resolver.resolve(namespace, name, port)
             credentials = self._credentials.for_host(target.name, target.port)
             server = self._server(target.name, host, number, client_config.get("caBundle") or "", credentials)
+            data = orjson.dumps(body)
+            began = self._reactor.seconds()
             sent = server.http.request(
                 "POST",
                 target.url,
-                data=orjson.dumps(body),
+                data=data,
                 cookies=_COOKIES,
                 allow_redirects=False,
                 unbuffered=True,
             )
             sent.addTimeout(timeout, self._reactor, _deadline)
-            response: Any = await sent
-            collector = _Content()
-            response.deliverBody(collector)
-            status, content = response.code, collector.content()
+            collector, status = _Content(), None
+            try:
+                response: Any = await sent
+                response.deliverBody(collector)
+                status, content = response.code, collector.content()
+            finally:
+                took = self._reactor.seconds() - began
+                metrics.sent("POST", f"{target.name}:{target.port}", status, took, len(data), collector.size)
         except NoClient:
             raise
         except CallError as problem:
@@ -137,12 +144,15 @@ class WebhookClient:
     def _server(self, name: str, host: str, port: int, bundle: str, credentials: Credentials) -> _Server:
         key = (name, host, port, bundle, credentials)
         found = self._servers.get(key)
+        metrics.TRANSPORTS.add("miss" if found is None else "hit")
         if found is None:
             options = _tls_options(name, bundle, credentials)
             headers = (*_HEADERS, *credentials.headers)
-            found = self._servers[key] = _Server(ServerAgent(self._reactor, host, port, options, MAX_ANSWER, headers))
+            agent = ServerAgent(self._reactor, host, port, options, MAX_ANSWER, headers, tls_faults.WEBHOOKS)
+            found = self._servers[key] = _Server(agent)
             if len(self._servers) > _MAX_TARGETS:
                 self._servers.popitem(last=False)[1].agent.close()
+            metrics.ENTRIES.set(len(self._servers))
         else:
             self._servers.move_to_end(key)
         return found

@@ -9,6 +9,7 @@ from typing import Any
 from kapi import cel
 from kapi.authentication.cache import ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer
+from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.authentication.oidc.configuration import Expressions
 from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
@@ -60,8 +61,9 @@ class OIDCAuthenticator:
         digest = self._cache.digest(token)
         known = self._cache.get(digest)
         if known is not None:
+            TOKEN_CACHES.hits += 1
             return for_any_audience(known, self._api_audiences, audiences)
-        return self._verify(token, audiences, digest)
+        return TOKEN_CACHES.fetching(self._verify(token, audiences, digest))
 
     async def _verify(self, token: str, audiences: tuple[str, ...], digest: bytes) -> Authenticated | None:
         claims = await verified_claims(token, self.provider, self._audiences, self._algorithms, self._clock())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +17,8 @@ import jwt
 import orjson
 
 from kapi.authentication.interface import AuthenticationError
-from kapi.authentication.service_account.keys import KeySet
+from kapi.authentication.metrics import TOKEN_CACHES
+from kapi.authentication.service_account.keys import KeySet, VerificationKey
 
 Claims = dict[str, Any]
 _CACHE_SIZE = 4096
@@ -66,6 +68,7 @@ class SignedTokens:
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         known = self._known.get(digest)
         if known is not None:
+            TOKEN_CACHES.hits += 1
             return known
         parsed = unverified(token)
         if parsed is None or parsed[1].get("iss") not in self.issuers:
@@ -74,6 +77,14 @@ class SignedTokens:
         candidates = self.keys.candidates(key_id if isinstance(key_id, str) else "")
         if not candidates:
             raise AuthenticationError("invalid signature, no keys found")
+        began, verified = time.monotonic(), None
+        try:
+            verified = self._verified(token, digest, candidates)
+        finally:
+            TOKEN_CACHES.missed(time.monotonic() - began, verified is not None)
+        return verified
+
+    def _verified(self, token: str, digest: bytes, candidates: Iterable[VerificationKey]) -> Claims:
         for key in candidates:
             claims = signed_claims(token, key.key, key.algorithms)
             if claims is None:

@@ -15,11 +15,18 @@ from kapi.client.workqueue import WorkQueue
 from kapi.controllers.events import EventRecorder, News
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
+from kapi.machinery.meters import Counter
 from kapi.machinery.time import seconds_of
 from kapi.registry.allocators.addresses import GROUP, ip_address_of, networks_of
 from kapi.registry.allocators.errors import AllocationError, OutOfRange
 from kapi.registry.allocators.ports import NodePorts
+from kapi.store.errors import StoreError
 
+#: upstream: ``pkg/registry/core/service/portallocator/controller/metrics.go``
+FAILURES = Counter(
+    "apiserver_nodeport_repair_reconcile_errors_total",
+    "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
+)
 _SECONDS = 60.0
 _ALL = "services"
 _ADDRESSES, _PORTS = "ipallocator-repair-controller", "portallocator-repair-controller"
@@ -66,7 +73,11 @@ class ServiceRepairController:
                 await self._events.warn(_ADDRESSES, release.news)
         for claim in plan.claim + plan.replace:
             await self._claim(claim)
-        await self._repair_ports(reconcile.ports_in_use(services), set(reserved), services, now)
+        try:
+            await self._repair_ports(reconcile.ports_in_use(services), set(reserved), services, now)
+        except (status.StatusError, StoreError):
+            FAILURES.add()
+            raise
 
     async def _delete(self, address: Object) -> bool:
         """Whether this very object, and no newer one of its name, could be deleted."""

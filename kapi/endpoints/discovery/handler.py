@@ -17,6 +17,7 @@ from kapi.endpoints.discovery import documents, protobuf
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.encoding import respond_tree
 from kapi.machinery import status
+from kapi.machinery.meters import Counter
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
@@ -34,6 +35,14 @@ _FORMS = {
     "*/*": _AGGREGATED,
     "application/vnd.kubernetes.protobuf": _AGGREGATED_PROTOBUF,
 }
+#: upstream: apiserver ``endpoints/discovery/aggregated/metrics.go``
+AGGREGATIONS = Counter(
+    "aggregator_discovery_aggregation_count_total", "[ALPHA] Counter of number of times discovery was aggregated"
+)
+WITHOUT_PEERS = Counter(
+    "aggregator_discovery_nopeer_requests_total",
+    "[ALPHA] Counter of number of times no-peer (non peer-aggregated) discovery was requested",
+)
 _SUPPORTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
@@ -83,6 +92,8 @@ class DiscoveryHandler:
             raise status.method_not_allowed()
         form = _aggregated_form(ctx) if len(parts) == 2 else b""
         if form:
+            if "profile=nopeer" in (ctx.header("accept") or ""):
+                WITHOUT_PEERS.add()
             return self._aggregated(ctx, path, form)
         try:
             media = output_media_type(ctx, "get")
@@ -114,6 +125,7 @@ class DiscoveryHandler:
     def _aggregated(self, ctx: RequestContext, path: str, form: bytes) -> Response:
         found = self._bodies.get((path, form))
         if found is None:
+            AGGREGATIONS.add()
             core = path == "/api"
             groups = [group for group in self._source() if (not group.name) == core]
             body = orjson.dumps(documents.aggregated(groups, _encoded))

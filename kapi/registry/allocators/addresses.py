@@ -6,11 +6,14 @@ Upstream: ``pkg/registry/core/service/ipallocator``: the allocator over ServiceC
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Callable
 from typing import Any
 
 from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
+from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_TAKEN, DYNAMIC, STATIC
 from kapi.resources.core.services.allocation import address_candidates, holds
 from kapi.resources.shared.addresses import Network, parse, parse_network
 
@@ -47,7 +50,10 @@ def networks_of(service_cidr: Object) -> list[Network]:
 class ClusterAddresses:
     """Addresses out of the ServiceCIDRs there are."""
 
-    def __init__(self, client: Client, choose: random.Random | None = None) -> None:
+    def __init__(
+        self, client: Client, choose: random.Random | None = None, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds = seconds
         self._addresses = client.resource(GROUP, "ipaddresses")
         self._ranges = client.resource(GROUP, "servicecidrs")
         self._random = choose or random.SystemRandom()
@@ -63,20 +69,32 @@ class ClusterAddresses:
                     found.append(network)
         return found
 
-    def _check(self, ip: str, family: str) -> str:
-        """The address in canonical form.  Raises OutOfRange."""
+    def _check(self, ip: str, family: str) -> tuple[str, Network]:
+        """The address in canonical form, and its range.  Raises OutOfRange."""
         address = parse(ip)
-        if address is not None and any(holds(network, address) for network in self.networks(family)):
-            return str(address)
+        if address is not None:
+            for network in self.networks(family):
+                if holds(network, address):
+                    return str(address), network
         raise OutOfRange("the provided network does not match the current range")
 
     async def take(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool = False) -> None:
         """Takes this address for a Service.  Raises AllocationError."""
-        canonical = self._check(ip, family)
+        canonical, network = self._check(ip, family)
         if dry_run:
             return
+        cidr, began = str(network), self._seconds()
         try:
-            await self._addresses.create(ip_address_of(canonical, family, namespace, name))
+            await self._create(canonical, family, namespace, name)
+        except AllocationError:
+            ADDRESS_ERRORS.add(cidr, STATIC)
+            raise
+        ADDRESSES_TAKEN.add(cidr, STATIC)
+        ADDRESS_SECONDS.observe(self._seconds() - began, cidr)
+
+    async def _create(self, ip: str, family: str, namespace: str, name: str) -> None:
+        try:
+            await self._addresses.create(ip_address_of(ip, family, namespace, name))
         except status.AlreadyExists:
             raise Taken("provided IP is already allocated") from None
         except status.StatusError as error:
@@ -89,14 +107,18 @@ class ClusterAddresses:
         for network in self.networks(family):
             if dry_run:
                 return str(network.network_address)
+            cidr, began = str(network), self._seconds()
             for ip in address_candidates(network, self._random):
                 if self._addresses.lister.get("", ip) is not None:
                     continue
                 try:
-                    await self.take(ip, family, namespace, name)
+                    await self._create(ip, family, namespace, name)
                 except Taken:
                     continue  # another process was faster
+                ADDRESSES_TAKEN.add(cidr, DYNAMIC)
+                ADDRESS_SECONDS.observe(self._seconds() - began, cidr)
                 return ip
+            ADDRESS_ERRORS.add(cidr, DYNAMIC)
         raise Full
 
     async def give_back(self, ip: str) -> None:

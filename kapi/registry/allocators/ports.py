@@ -12,7 +12,8 @@ from typing import Any
 from kapi.codecs.split import encode_halves
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
-from kapi.registry.allocators.errors import Full, OutOfRange, Taken
+from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
+from kapi.registry.allocators.metrics import DYNAMIC, PORT_ERRORS, PORTS_TAKEN, STATIC
 from kapi.resources.core.services.allocation import port_candidates
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
 from kapi.store.interface import Store
@@ -45,6 +46,10 @@ class NodePorts:
         """Every reservation: port -> who made it, and when it was seen first."""
         entries, _ = self._cache.list("", None)
         return {int(entry.name): entry.object for entry in entries}
+
+    def count(self) -> int:
+        """How many reservations there are."""
+        return len(self._cache)
 
     def check(self, port: int) -> None:
         """Raises OutOfRange."""
@@ -115,13 +120,23 @@ class PortOperation:
                 raise Taken("provided port is already allocated")
             # upstream's dry run does not look at the range
         else:
-            await self._ports.take(port, self._owner)
+            try:
+                await self._ports.take(port, self._owner)
+            except AllocationError:
+                PORT_ERRORS.add(STATIC)
+                raise
+            PORTS_TAKEN.add(STATIC)
         self._taken.append(port)
 
     async def take_any(self) -> int:
         """Raises Full."""
         if not self._dry_run:
-            port = await self._ports.take_any(self._owner)
+            try:
+                port = await self._ports.take_any(self._owner)
+            except Full:
+                PORT_ERRORS.add(DYNAMIC)
+                raise
+            PORTS_TAKEN.add(DYNAMIC)
         else:
             port = next((free for free in self._ports.free_ports() if free not in self._taken), 0)
             if not port:

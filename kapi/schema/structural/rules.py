@@ -20,6 +20,7 @@ from kapi.cel import (
 )
 from kapi.cel import types as t
 from kapi.cel.frame import Frame
+from kapi.cel.metrics import EVALUATION
 from kapi.cel.syntax import idents
 from kapi.cel.values import NONE, Optional
 from kapi.machinery.checkpoint import steps
@@ -35,7 +36,7 @@ from kapi.machinery.field import (
     required,
 )
 from kapi.schema.structural.celtypes import Declared, declare, escape, sizes
-from kapi.schema.structural.correlation import ABSENT, old_item, old_items, same
+from kapi.schema.structural.correlation import ABSENT, is_unchanged, old_item, old_items
 from kapi.schema.structural.structure import Schema, additional, embedded
 
 MAX_MESSAGE = 5 * 1024
@@ -202,8 +203,8 @@ class _Ratchet:
 
     def unchanged(self) -> bool:
         if self.current is not ABSENT:
-            return same(self.value, self.current)
-        return self.parent is not ABSENT and same(self.parent_value, self.parent)
+            return is_unchanged(self.value, self.current)
+        return self.parent is not ABSENT and is_unchanged(self.parent_value, self.parent)
 
     def below(self, value: Any, old: Any) -> _Ratchet:
         if self.current is ABSENT:
@@ -254,7 +255,11 @@ class RuleValidator:
         errors: list[FieldError] = []
         before = ABSENT if old is None else old
         ratchet = _Ratchet(value, before, None, ABSENT) if warn is not None else _NEVER
-        self._walk(path, value, before, ratchet, budget, warn, errors)
+        began = time.monotonic()
+        try:
+            self._walk(path, value, before, ratchet, budget, warn, errors)
+        finally:
+            EVALUATION.observe(time.monotonic() - began)
         return errors
 
     def _walk(

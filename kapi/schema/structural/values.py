@@ -27,7 +27,7 @@ from kapi.machinery.field import (
     type_invalid,
 )
 from kapi.schema.structural import formats
-from kapi.schema.structural.correlation import ABSENT, identity, old_item, old_items, same
+from kapi.schema.structural.correlation import ABSENT, identity, is_unchanged, old_item, old_items, same
 from kapi.schema.structural.patterns import matches, pattern_error
 from kapi.schema.structural.structure import Schema
 
@@ -99,7 +99,7 @@ class _Validator:
             if self.deadline and time.monotonic() > self.deadline:
                 raise TimeExceeded()
         out = self.all(value, schema, path, old)
-        if out.errors and old is not ABSENT and same(value, old):
+        if out.errors and old is not ABSENT and is_unchanged(value, old):
             out.errors = []
         return out
 

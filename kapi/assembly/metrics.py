@@ -1,0 +1,88 @@
+"""Registers what the parts of a server count (upstream: component-base ``metrics/legacyregistry``).
+
+What a room counts for the whole process stands in a module ``metrics`` of that room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from kapi.assembly.parts import Assembly
+from kapi.authentication.metrics import TOKEN_CACHES
+from kapi.cel.metrics import COMPILATION, EVALUATION
+from kapi.client import metrics as client
+from kapi.client import tls_faults
+from kapi.client.workqueue_figures import FIGURES
+from kapi.controllers.servicerepair.controller import FAILURES
+from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.machinery.gvk import GroupResource
+from kapi.options.options import Options
+from kapi.registry.allocators import metrics as allocators
+from kapi.registry.allocators.ports import NodePorts
+from kapi.registry.allocators.usage import usage
+from kapi.registry.self_requests import SELF_REQUESTS
+from kapi.schema.metrics import TIMESTAMP_COMPARISON
+from kapi.schema.structural.metrics import RATCHETING
+from kapi.server.build_metrics import build_families
+from kapi.server.metrics import store_requests
+from kapi.server.metrics_shape import Shape
+from kapi.store.redis_store import RedisStore
+from kapi.store.storage_size import StorageSize
+from kapi.watchcache.metrics import families
+
+_OF_THE_PROCESS: tuple[Collector, ...] = (
+    FIGURES,
+    TOKEN_CACHES,
+    COMPILATION,
+    EVALUATION,
+    TIMESTAMP_COMPARISON,
+    RATCHETING,
+    AGGREGATIONS,
+    WITHOUT_PEERS,
+    SELF_REQUESTS,
+    FAILURES,
+    *allocators.COLLECTORS,
+    *client.COLLECTORS,
+    *tls_faults.COLLECTORS,
+)
+
+
+def install_metrics(options: Options, made: Assembly, store: RedisStore, reactor: Any) -> None:
+    """Of the process, its caches and its store."""
+    metrics = made.metrics
+    if options.metrics.disabled_metrics or options.metrics.labels:
+        metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
+    for collector in _OF_THE_PROCESS:
+        metrics.registry.register(collector)
+    metrics.add(families(made.caches, counts=options.storage.etcd_count_metric_poll_period > 0))
+    metrics.add(lambda: build_families(options.generic.features))
+    metrics.add(lambda: store_requests(metrics.store))
+    interval = options.storage.etcd_db_metric_poll_interval
+    if interval > 0:
+        metrics.add(StorageSize(store.info, reactor, interval).families)
+
+
+def install_resource_metrics(made: Assembly, tables: Iterable[ResourceTable], ports: NodePorts) -> None:
+    """Of what is served."""
+    tables = tuple(tables)
+
+    def deprecated(group: str, version: str, resource: str) -> str | None:
+        for table in tables:
+            scope = table.scope(group, version, resource)
+            if scope is not None:
+                return scope.resource.removed_in if scope.resource.deprecated else None
+        return None
+
+    made.metrics.requests.deprecated = deprecated
+    addresses = made.caches.cache(GroupResource("networking.k8s.io", "ipaddresses"))
+    allocated = usage(made.registry.client, addresses, ports)
+
+    def allocations() -> Iterable[Metric]:
+        return allocated()
+
+    made.metrics.add(allocations)

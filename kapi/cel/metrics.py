@@ -1,0 +1,13 @@
+"""How long expressions take to compile and to run (upstream: apiserver ``cel/metrics``)."""
+
+from __future__ import annotations
+
+from kapi.machinery.meters import DEFAULT_BOUNDS, Histogram
+
+COMPILATION = Histogram(
+    "apiserver_cel_compilation_duration_seconds", "[BETA] CEL compilation time in seconds.", (), DEFAULT_BOUNDS
+)
+#: of one expression; of a custom resource all rules together, as upstream counts them
+EVALUATION = Histogram(
+    "apiserver_cel_evaluation_duration_seconds", "[BETA] CEL evaluation time in seconds.", (), DEFAULT_BOUNDS
+)

@@ -1,0 +1,66 @@
+"""Requests that the server sends to others: webhooks, identity providers (upstream: component-base
+``metrics/prometheus/restclient``).
+
+Hosts come from configurations that administrators write; from a certain number on they are counted together.
+"""
+
+from __future__ import annotations
+
+from prometheus_client.registry import Collector
+
+from kapi.machinery.meters import Counter, Gauge, Histogram
+
+MAX_HOSTS = 100
+OTHERS = "other"
+_SIZES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)  # bytes
+_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+REQUESTS = Counter(
+    "rest_client_requests_total",
+    "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",
+    ("code", "method", "host"),
+)
+SECONDS = Histogram(
+    "rest_client_request_duration_seconds",
+    "[ALPHA] Request latency in seconds. Broken down by verb, and host.",
+    ("verb", "host"),
+    _SECONDS,
+)
+SENT = Histogram(
+    "rest_client_request_size_bytes",
+    "[ALPHA] Request size in bytes. Broken down by verb and host.",
+    ("verb", "host"),
+    _SIZES,
+)
+RECEIVED = Histogram(
+    "rest_client_response_size_bytes",
+    "[ALPHA] Response size in bytes. Broken down by verb and host.",
+    ("verb", "host"),
+    _SIZES,
+)
+#: connections to a server are shared by all who ask it for the same reasons
+TRANSPORTS = Counter(
+    "rest_client_transport_create_calls_total",
+    "[ALPHA] Number of calls to get a new transport, partitioned by the result of the operation hit: obtained from the cache, "
+    "miss: created and added to the cache, miss-gc: recreated and added back to the cache after being garbage collected, "
+    "uncacheable: created and not cached",
+    ("result",),
+)
+ENTRIES = Gauge("rest_client_transport_cache_entries", "[ALPHA] Number of transport entries in the internal cache.")
+ENTRIES.set(0)
+COLLECTORS: tuple[Collector, ...] = (REQUESTS, SECONDS, SENT, RECEIVED, TRANSPORTS, ENTRIES)
+_hosts: set[str] = set()
+
+
+def sent(method: str, host: str, code: int | None, seconds: float, size: int, answer: int) -> None:
+    """``host`` was asked, which took so long; sizes in bytes.  ``code`` None: there was no answer."""
+    if host not in _hosts:
+        if len(_hosts) >= MAX_HOSTS:
+            host = OTHERS
+        else:
+            _hosts.add(host)
+    REQUESTS.add("<error>" if code is None else str(code), method, host)
+    SECONDS.observe(seconds, method, host)
+    SENT.observe(size, method, host)
+    if code is not None:
+        RECEIVED.observe(answer, method, host)

@@ -1,0 +1,82 @@
+"""How many requests of a kind run or wait, weighted by time (upstream: apiserver ``util/flowcontrol/metrics``).
+
+Every request changes the number twice, so that is two additions; ratios and buckets are made when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import HistogramMetricFamily, Metric
+
+from kapi.flowcontrol.usage import Ratios
+from kapi.machinery.meters import cumulative
+
+BOUNDS = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+KINDS = ("readOnly", "mutating")
+
+
+class Count:
+    """``now`` is the number; ``seconds[n]`` for how long it was n; ``since`` when it changed, in reactor seconds."""
+
+    __slots__ = ("now", "seconds", "since")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.seconds = [0.0]
+        self.since = 0.0
+
+    def look(self, at: float) -> None:
+        """What the number was until then."""
+        if at > self.since:
+            if self.since:
+                self.seconds[self.now] += at - self.since
+            self.since = at
+
+    def change(self, by: int, at: float) -> None:
+        """``by`` is 1 or -1."""
+        if at > self.since:
+            if self.since:
+                self.seconds[self.now] += at - self.since
+            self.since = at
+        self.now += by
+        if self.now == len(self.seconds):
+            self.seconds.append(0.0)
+
+
+class Concurrency:
+    """Of one server.  ``limit`` is how many may run at once; 0 is none."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+        self.seconds: Callable[[], float] | None = None  # the clock, the reactor's
+        self.executing = {kind: Count() for kind in KINDS}
+        self.waiting = {kind: Count() for kind in KINDS}
+
+    def wait(self, kind: str, at: float) -> None:
+        """One that seemed to run waits."""
+        self.executing[kind].change(-1, at)
+        self.waiting[kind].change(1, at)
+
+    def go_on(self, kind: str, at: float) -> None:
+        """It waits no longer."""
+        self.waiting[kind].change(-1, at)
+        self.executing[kind].change(1, at)
+
+    def collect(self) -> Iterator[Metric]:
+        family = HistogramMetricFamily(
+            "apiserver_flowcontrol_read_vs_write_current_requests",
+            "[ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a fraction of the relevant "
+            "limit) waiting or in regular stage of execution",
+            labels=("phase", "request_kind"),
+        )
+        for phase, counts in (("executing", self.executing), ("waiting", self.waiting)):
+            for kind, count in counts.items():
+                if self.seconds is not None:
+                    count.look(self.seconds())
+                ratios = Ratios(BOUNDS)
+                for number, seconds in enumerate(count.seconds):
+                    if seconds:
+                        ratios.add(number / max(1, self.limit), seconds)
+                family.add_metric([phase, kind], cumulative(ratios.bounds, ratios.row), ratios.row[-1])
+        yield family

@@ -1,0 +1,29 @@
+"""Addresses and ports of Services: how many are taken and free, and what taking one takes.
+
+Upstream: ``pkg/registry/core/service/ipallocator/metrics.go`` and ``portallocator/metrics.go``.
+"""
+
+from __future__ import annotations
+
+from kapi.machinery.meters import DEFAULT_BOUNDS, Counter, Histogram
+
+STATIC, DYNAMIC = "static", "dynamic"  # scopes: somebody asked for this address or port, or for any
+_ADDRESSES, _PORTS = "kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_"
+
+ADDRESSES_TAKEN = Counter(
+    _ADDRESSES + "allocation_total", "[ALPHA] Number of Cluster IPs allocations", ("cidr", "scope")
+)
+ADDRESS_ERRORS = Counter(
+    _ADDRESSES + "allocation_errors_total", "[ALPHA] Number of errors trying to allocate Cluster IPs", ("cidr", "scope")
+)
+ADDRESS_SECONDS = Histogram(
+    _ADDRESSES + "allocation_duration_seconds",
+    "[ALPHA] Duration in seconds to allocate a Cluster IP by ServiceCIDR",
+    ("cidr",),
+    DEFAULT_BOUNDS,
+)
+PORTS_TAKEN = Counter(_PORTS + "allocation_total", "[ALPHA] Number of NodePort allocations", ("scope",))
+PORT_ERRORS = Counter(
+    _PORTS + "allocation_errors_total", "[ALPHA] Number of errors trying to allocate NodePort", ("scope",)
+)
+COLLECTORS = (ADDRESSES_TAKEN, ADDRESS_ERRORS, ADDRESS_SECONDS, PORTS_TAKEN, PORT_ERRORS)

@@ -1,0 +1,58 @@
+"""How many addresses and ports of Services are taken and free, counted when somebody scrapes.
+
+Upstream: ``pkg/registry/core/service/ipallocator/metrics.go`` and ``portallocator/metrics.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from kapi.client.interface import Client
+from kapi.registry.allocators.addresses import GROUP, networks_of
+from kapi.registry.allocators.ports import NodePorts
+from kapi.resources.core.services.allocation import usable_range
+from kapi.resources.shared.addresses import parse
+from kapi.watchcache.cache import Cache
+
+_ADDRESSES, _PORTS = "kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_"
+
+
+def usage(client: Client, addresses: Cache, ports: NodePorts) -> Callable[[], Iterator[Metric]]:
+    """Makes the families.  ``addresses`` is the cache of IPAddresses, which are not decoded for it."""
+    ranges = client.resource(GROUP, "servicecidrs")
+
+    def make() -> Iterator[Metric]:
+        taken = GaugeMetricFamily(
+            _ADDRESSES + "allocated_ips",
+            "[ALPHA] Gauge measuring the number of allocated IPs for Services",
+            labels=["cidr"],
+        )
+        free = GaugeMetricFamily(
+            _ADDRESSES + "available_ips",
+            "[ALPHA] Gauge measuring the number of available IPs for Services",
+            labels=["cidr"],
+        )
+        networks = {network for service_cidr in ranges.lister.list() for network in networks_of(service_cidr)}
+        held = [address for one in addresses.list()[0] if (address := parse(one.name)) is not None]
+        for network in sorted(networks, key=str):
+            first, last = usable_range(network)
+            count = sum(address.version == network.version and first <= int(address) <= last for address in held)
+            taken.add_metric([str(network)], count)
+            free.add_metric([str(network)], last - first + 1 - count)
+        yield taken
+        yield free
+        reserved = ports.count()
+        yield GaugeMetricFamily(
+            _PORTS + "allocated_ports",
+            "[ALPHA] Gauge measuring the number of allocated NodePorts for Services",
+            value=reserved,
+        )
+        yield GaugeMetricFamily(
+            _PORTS + "available_ports",
+            "[ALPHA] Gauge measuring the number of available NodePorts for Services",
+            value=ports.high - ports.low + 1 - reserved,
+        )
+
+    return make

@@ -1,0 +1,329 @@
+"""Every request under upstream's names: how many, how long, how large (upstream: apiserver ``endpoints/metrics``).
+
+What every request touches is counted in plain integers and turned into metric families only when somebody asks for
+/metrics.  Label values come from the catalogue or are empty, so that no client can make series without bound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from kapi.flowcontrol.concurrency import KINDS, Concurrency, Count
+from kapi.machinery.meters import Histogram as LabelledHistogram
+from kapi.machinery.meters import cumulative
+from kapi.request import bodies
+from kapi.request.bodies import BODIES, BodySizes
+
+LATENCY = (
+    0.005,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1.0,
+    1.25,
+    1.5,
+    2.0,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    15.0,
+    20.0,
+    30.0,
+    45.0,
+    60.0,
+)
+_SLI_FROM = 2  # the buckets of the service level begin at 50 ms
+SIZES = tuple(1000.0 * 10**power for power in range(7))
+_TEXTS = {
+    "total": "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, "
+    "scope, component, and HTTP response code.",
+    "latency": "[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, "
+    "subresource, scope and component.",
+    "sli": "[ALPHA] Response latency distribution (not counting webhook duration and priority & fairness queue wait times) "
+    "in seconds for each verb, group, version, resource, subresource, scope and component.",
+    "sizes": "[STABLE] Response size distribution in bytes for each group, version, verb, resource, subresource, scope and "
+    "component.",
+    "running": "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, "
+    "scope and component. Not all requests are tracked this way.",
+}
+_FIELD_VALIDATION = "field_validation_request_duration_seconds"
+_READING = frozenset({"GET", "LIST", "HEAD", "OPTIONS"})
+_SERIES, _DRY_RUN, _VALIDATION = "series", "dry_run", "field_validation"  # in ``ctx.extra``
+_VALIDATIONS = frozenset({"Strict", "Warn", "Ignore"})
+_BODY_VERBS = {
+    "POST": "create", "PUT": "update", "PATCH": "patch", "APPLY": "patch", "DELETE": "delete",
+    "DELETECOLLECTION": "deletecollection",
+}  # fmt: skip
+_VALIDATED = frozenset({"POST", "PUT", "PATCH", "APPLY"})
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+
+
+class Histogram:
+    """Counts by upper bound."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCY) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative, as the exposition wants them."""
+        return cumulative(self.bounds, self.counts)
+
+
+#: component labels: verb, group, version, resource, subresource, scope
+Key = tuple[str, str, str, str, str, str]
+
+
+class Series:
+    """One kind of request."""
+
+    __slots__ = ("bodies", "codes", "executing", "latency", "waits", "waited", "sizes", "running", "long", "kind")
+
+    def __init__(self, verb: str, concurrency: Concurrency) -> None:
+        self.long = verb in ("WATCH", "CONNECT")
+        self.kind = "readOnly" if verb in _READING else "mutating"
+        self.executing: Count = concurrency.executing[self.kind]
+        self.bodies = BodySizes()
+        self.codes: dict[tuple[int, str], int] = {}
+        self.latency = Histogram()
+        #: what others' time is less in each bucket of ``latency``, and in its sum
+        self.waits: list[int] = []
+        self.waited = 0.0
+        self.sizes = Histogram(SIZES)
+        self.running = 0
+
+    def wait(self, total: float, waited: float) -> None:
+        """Of an observed latency, ``waited`` was not ours."""
+        bounds = self.latency.bounds
+        if not self.waits:
+            self.waits = [0] * len(self.latency.counts)
+        self.waits[bisect_left(bounds, total)] -= 1
+        self.waits[bisect_left(bounds, max(0.0, total - waited))] += 1
+        self.waited += min(waited, total)
+
+    def own(self) -> tuple[list[tuple[str, float]], float]:
+        """Buckets and sum of the latency without what others took."""
+        counts = self.latency.counts
+        if self.waits:
+            counts = [count + more for count, more in zip(counts, self.waits, strict=True)]
+        return cumulative(self.latency.bounds, counts)[_SLI_FROM:], self.latency.total - self.waited
+
+
+class RequestMetrics:
+    """A prometheus collector over all requests."""
+
+    def __init__(self) -> None:
+        self.series: dict[Key, Series] = {}
+        self.concurrency = Concurrency()
+        #: the series of what was asked for before, so that its labels are worked out once
+        self._known: dict[tuple[Any, ...], Series] = {}
+        #: of writes that name how fields are to be validated
+        self._validated = LabelledHistogram(_FIELD_VALIDATION, "", ("field_validation",), LATENCY[_SLI_FROM:])
+        #: in which release a deprecated (sub)resource goes, "" when that is not known; None for what is not deprecated
+        self.deprecated: Callable[[str, str, str], str | None] = lambda group, version, resource: None
+
+    def of(self, key: Key) -> Series:
+        found = self.series.get(key)
+        if found is None:
+            found = self.series[key] = Series(key[0], self.concurrency)
+        return found
+
+    def filter(self, known: Callable[[str, str, str, str], bool]) -> Callable[[Any], None]:
+        """The filter that counts every request; ``known`` says which (sub)resources may be label values."""
+        memory, of = self._known, self.of
+
+        def count(ctx: Any) -> None:
+            info, method = ctx.info, ctx.method
+            seen = None
+            series: Series | None = None
+            if info is not None and method != "PATCH":
+                seen = (
+                    method, info.verb, info.group, info.version, info.resource, info.subresource, not info.name,
+                    not info.namespace,
+                )  # fmt: skip
+                series = memory.get(seen)
+            if series is None:
+                key = request_key(ctx, known)
+                series = of(key)
+                if seen is not None and key[3] and method in _METHODS:  # anything else is the client's choice
+                    memory[seen] = series
+            ctx.extra[_SERIES] = series
+            ctx.extra[BODIES] = series.bodies
+            query = ctx.query
+            if query:
+                if "dryRun" in query:
+                    ctx.extra[_DRY_RUN] = "All"
+                if "fieldValidation" in query:
+                    ctx.extra[_VALIDATION] = query["fieldValidation"][0]
+            if series.long:
+                series.running += 1
+            else:
+                series.executing.change(1, ctx.received)
+            ctx.finishers.append(finish)
+
+        def finish(ctx: Any, code: int) -> None:
+            extra = ctx.extra
+            series: Series = extra[_SERIES]
+            outcome = code, extra.get(_DRY_RUN, "")
+            series.codes[outcome] = series.codes.get(outcome, 0) + 1
+            if series.long:
+                series.running -= 1
+                return
+            now = extra["reactor"].seconds()
+            series.executing.change(-1, now)
+            took = now - ctx.received
+            series.latency.observe(took)
+            if ctx.waited:
+                series.wait(took, ctx.waited)
+            series.sizes.observe(ctx.http.sentLength)
+            if _VALIDATION in extra and series.kind == "mutating":
+                given = extra[_VALIDATION]
+                self._validated.observe(took, given if given in _VALIDATIONS else "invalid" if given else "")
+
+        return count
+
+    def collect(self) -> Iterator[Any]:
+        names = ["verb", "group", "version", "resource", "subresource", "scope", "component"]
+        total = CounterMetricFamily(
+            "apiserver_request_total",
+            _TEXTS["total"],
+            labels=[*names, "code", "dry_run"],
+        )
+        latency = HistogramMetricFamily(
+            "apiserver_request_duration_seconds",
+            _TEXTS["latency"],
+            labels=[*names, "dry_run"],
+        )
+        sli = HistogramMetricFamily(
+            "apiserver_request_sli_duration_seconds",
+            _TEXTS["sli"],
+            labels=names,
+        )
+        sizes = HistogramMetricFamily(
+            "apiserver_response_sizes",
+            _TEXTS["sizes"],
+            labels=names,
+        )
+        running = GaugeMetricFamily(
+            "apiserver_longrunning_requests",
+            _TEXTS["running"],
+            labels=names,
+        )
+        for key, series in self.series.items():
+            labels = [*key, "apiserver"]
+            for (code, dry_run), count in series.codes.items():
+                total.add_metric([*labels, str(code), dry_run], count)
+            if key[0] in ("WATCH", "CONNECT"):
+                running.add_metric(labels, series.running)
+            if series.codes and key[0] not in ("WATCH", "CONNECT"):
+                latency.add_metric([*labels, ""], series.latency.buckets(), series.latency.total)
+                sli.add_metric(labels, *series.own())
+            if key[0] in ("GET", "LIST") and series.codes:
+                sizes.add_metric(labels, series.sizes.buckets(), series.sizes.total)
+        inflight = GaugeMetricFamily(
+            "apiserver_current_inflight_requests",
+            "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last "
+            "second.",
+            labels=["request_kind"],
+        )
+        queued = GaugeMetricFamily(
+            "apiserver_current_inqueue_requests",
+            "[ALPHA] Maximal number of queued requests in this apiserver per request kind in last second.",
+            labels=["request_kind"],
+        )
+        for kind in KINDS:
+            inflight.add_metric([kind], self.concurrency.executing[kind].now)
+            queued.add_metric([kind], self.concurrency.waiting[kind].now)
+        yield from (total, latency, sli, sizes, running, inflight, queued)
+        yield from self.concurrency.collect()
+        yield self._bodies()
+        yield self._field_validation()
+        yield self._deprecations()
+
+    def _bodies(self) -> Metric:
+        family = HistogramMetricFamily(
+            "apiserver_request_body_size_bytes",
+            "[ALPHA] Apiserver request body size in bytes broken out by resource and verb.",
+            labels=("group", "resource", "verb"),
+        )
+        rows: dict[tuple[str, str, str], list[int]] = {}
+        for (verb, group, _, resource, _, _), series in self.series.items():
+            row = series.bodies.row
+            if resource and verb in _BODY_VERBS and any(row[:-1]):
+                key = (group, resource, _BODY_VERBS[verb])
+                rows[key] = [one + more for one, more in zip(rows[key], row, strict=True)] if key in rows else row
+        for labels, row in sorted(rows.items()):
+            family.add_metric(list(labels), cumulative(bodies.BOUNDS, row), row[-1])
+        return family
+
+    def _field_validation(self) -> Metric:
+        """Those that name none are what is left of all writes."""
+        family = HistogramMetricFamily(
+            _FIELD_VALIDATION,
+            "[ALPHA] Response latency distribution in seconds for each field validation value",
+            labels=("field_validation",),
+        )
+        bounds = LATENCY[_SLI_FROM:]
+        rest = [0.0] * (len(bounds) + 2)
+        for key, series in self.series.items():
+            if key[0] in _VALIDATED:
+                counts = series.latency.counts
+                row = [sum(counts[: _SLI_FROM + 1]), *counts[_SLI_FROM + 1 :], series.latency.total]
+                rest = [one + more for one, more in zip(rest, row, strict=True)]
+        for row in self._validated.rows.values():
+            rest = [one - less for one, less in zip(rest, row, strict=True)]
+        for labels, row in sorted({**self._validated.rows, ("",): rest}.items()):
+            family.add_metric(list(labels), cumulative(bounds, row), row[-1])
+        return family
+
+    def _deprecations(self) -> Metric:
+        family = GaugeMetricFamily(
+            "apiserver_requested_deprecated_apis",
+            "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, "
+            "subresource, and removed_release.",
+            labels=("group", "version", "resource", "subresource", "removed_release"),
+        )
+        asked = {key[1:5] for key, series in self.series.items() if series.codes and key[3]}
+        for group, version, resource, subresource in sorted(asked):
+            removed = self.deprecated(group, version, resource)
+            if removed is not None:
+                family.add_metric([group, version, resource, subresource, removed], 1)
+        return family
+
+
+def request_key(ctx: Any, known: Callable[[str, str, str, str], bool]) -> Key:
+    """The bounded labels of a request."""
+    info = ctx.info
+    method = ctx.method if ctx.method in _METHODS else "other"
+    if info is None or not info.is_resource or not known(info.group, info.version, info.resource, info.subresource):
+        return (method, "", "", "", "", "")
+    verb = {"list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION", "proxy": "CONNECT"}.get(
+        info.verb, method
+    )
+    if info.subresource in ("exec", "attach", "portforward", "proxy", "log"):
+        verb = "CONNECT"
+    elif verb == "PATCH" and "apply-patch" in (ctx.header("content-type") or ""):
+        verb = "APPLY"
+    if info.name and verb not in ("LIST", "WATCH"):
+        scope = "resource"
+    else:
+        scope = "namespace" if info.namespace else "cluster"
+    return (verb, info.group, info.version, info.resource, info.subresource, scope)

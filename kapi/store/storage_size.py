@@ -1,0 +1,57 @@
+"""How large the store is (upstream: apiserver ``storage/etcd3/metrics``, apiserver_storage_size_bytes)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kapi.store.errors import StoreError
+
+log = Logger()
+_CLUSTER = "redis-0"  # the label's value: upstream numbers its etcd servers
+
+
+class StorageSize:
+    """What ``info`` said of it; asked again by a scrape when that is ``interval`` seconds ago, for the next one."""
+
+    def __init__(self, info: Callable[[], Awaitable[Mapping[str, str]]], reactor: Any, interval: float) -> None:
+        self._info, self._reactor, self._interval = info, reactor, interval
+        self.bytes = 0  # 0: not known yet
+        self._asked: float | None = None
+        self._asking = False
+
+    async def ask(self) -> None:
+        """Looks at the store.  A store that is away has no new size."""
+        self._asked, self._asking = self._reactor.seconds(), True
+        try:
+            self.bytes = size_of(await self._info())
+        except StoreError:
+            pass
+        finally:
+            self._asking = False
+
+    def families(self) -> Iterator[Metric]:
+        now = self._reactor.seconds()
+        if not self._asking and (self._asked is None or now - self._asked >= self._interval):
+            asking = Deferred.fromCoroutine(self.ask())
+            asking.addErrback(lambda failure: log.failure("the size of the store is not known", failure))
+        family = GaugeMetricFamily(
+            "apiserver_storage_size_bytes",
+            "[STABLE] Size of the storage database file physically allocated in bytes.",
+            labels=["storage_cluster_id"],
+        )
+        if self.bytes:
+            family.add_metric([_CLUSTER], self.bytes)
+        yield family
+
+
+def size_of(info: Mapping[str, str]) -> int:
+    """Bytes: of the append-only file, and without one of the memory that the data takes."""
+    if info.get("aof_enabled") == "1" and info.get("aof_current_size", "").isdigit():
+        return int(info["aof_current_size"])
+    used = info.get("used_memory", "")
+    return int(used) if used.isdigit() else 0

@@ -1,0 +1,70 @@
+"""What watches were sent: events and their sizes (upstream: apiserver ``endpoints/metrics``, WatchEvents).
+
+Sizes are those on the wire: of HTTP/1.1 with the few bytes that frame a chunk.
+
+A batch goes to many watches in the same form.  Its sizes are looked at once, and each watch adds one to a number; the sums are
+made when somebody scrapes, or when many batches wait for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from kapi.machinery.meters import exponential
+
+SIZES = exponential(1024.0, 2.0, 8)  # bytes
+LIST_SECONDS = (
+    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0,
+    120.0, 180.0, 300.0,
+)  # fmt: skip
+_MAX_TALLIES = 500
+
+
+class Tally:
+    """The sizes of a batch's events in one form, and how many watches they were sent to since it was added up."""
+
+    __slots__ = ("sizes", "times")
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes  # bytes
+        self.times = 0
+
+
+class Sent:
+    """Of one version of a resource."""
+
+    __slots__ = ("_row", "_tallies", "lists")
+
+    def __init__(self) -> None:
+        self._row = [0.0] * (len(SIZES) + 2)
+        self._tallies: list[Tally] = []
+        #: of watches that began with a list, by their scope: how long it took, by ``LIST_SECONDS``, then the sum
+        self.lists: dict[str, list[float]] = {}
+
+    def listed(self, scope: str, seconds: float) -> None:
+        """All of a list was handed to a watch.  ``scope``: cluster, namespace or resource."""
+        row = self.lists.setdefault(scope, [0.0] * (len(LIST_SECONDS) + 2))
+        row[bisect_left(LIST_SECONDS, seconds)] += 1
+        row[-1] += seconds
+
+    def begin(self, tally: Tally) -> None:
+        """It is about to be counted, the first time since it was added up."""
+        if len(self._tallies) >= _MAX_TALLIES:
+            self._add_up()
+        self._tallies.append(tally)
+
+    def _add_up(self) -> None:
+        row = self._row
+        for tally in self._tallies:
+            for size in tally.sizes:
+                row[bisect_left(SIZES, size)] += tally.times
+            row[-1] += tally.times * sum(tally.sizes)
+            tally.times = 0
+        self._tallies.clear()
+
+    @property
+    def row(self) -> list[float]:
+        """Events by size, then the sum of their bytes."""
+        self._add_up()
+        return self._row
