@@ -22,6 +22,7 @@ from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
+from kapi.request.trace import told
 
 log = Logger()
 _PLAIN = b"text/plain; charset=utf-8"
@@ -166,4 +167,4 @@ def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     found.append((b"X-Forwarded-Proto", b"https"))
     found.append((b"X-Forwarded-Uri", ctx.http.uri))
     found.append((b"Audit-ID", ctx.audit_id.encode()))
-    return found
+    return told(ctx, found)

@@ -128,11 +128,17 @@ def filters(
     ]
     if generic.cors_allowed_origins:
         chain.append(cors(generic.cors_allowed_origins))
-    chain += [
-        authentication(identity.requests, meter.authenticated, identity.proxy_headers),
-        *([audit(recorder)] if recorder is not None else []),
-        impersonation(authorizer, constrained=generic.features["ConstrainedImpersonation"], meter=meter),
-        *([flow] if flow is not None else []),
-        authorization(authorizer, meter.authorized),
+    chain.append(authentication(identity.requests, meter.authenticated, identity.proxy_headers))
+    constrained = generic.features["ConstrainedImpersonation"]
+    later: list[tuple[str, Filter]] = [
+        *([("audit", audit(recorder))] if recorder is not None else []),
+        (
+            "constrainedimpersonation" if constrained else "impersonation",
+            impersonation(authorizer, constrained=constrained, meter=meter),
+        ),
+        *([("priorityandfairness", flow)] if flow is not None else []),
+        ("authorization", authorization(authorizer, meter.authorized)),
     ]
-    return chain
+    if made.tracing is None:
+        return chain + [step for _, step in later]
+    return [*chain, made.tracing.filter, *(made.tracing.step(name, step) for name, step in later)]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
 from kapi.audit.build import Auditor
 from kapi.filters.chain import FilterChain
 from kapi.filters.shutdown import RequestWaitGroup
+
+if TYPE_CHECKING:
+    from kapi.filters.tracing import RequestTracing  # of an extra, loaded when it is asked for
 from kapi.flowcontrol.rounds import Rounds
 from kapi.registry.registry import Registry
 from kapi.server.generic import GenericServer
@@ -37,6 +41,7 @@ class Assembly:
         #: makes a chain from a way to find the endpoint, and filters that come before all others or behind them
         self.chain_by: Callable[..., FilterChain]
         self.auditor: Auditor | None = None
+        self.tracing: RequestTracing | None = None
         self.rounds: Rounds | None = None  # without priority and fairness all work is done as it comes
         self.slices: Slices
         self.hooks: Hooks

@@ -24,6 +24,7 @@ from kapi.assembly.metrics import install_metrics as install_process_metrics
 from kapi.assembly.metrics import install_resource_metrics
 from kapi.assembly.parts import Assembly
 from kapi.assembly.policy import admission, authorization
+from kapi.assembly.tracing import install_tracing
 from kapi.client.work import run_by
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, install, rows_of
@@ -170,6 +171,7 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     )
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
     made.auditor = auditor(options, reactor, made)
+    install_tracing(options, reactor, made, core)
     flow = flow_control(options, reactor, made, core)
     meter = IdentityMeter(made.metrics.registry)
     clusters = None
@@ -189,7 +191,11 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
 
     def chain_by(way: Way, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()) -> FilterChain:
         handler = _handler(way)
-        whole = FilterChain([*before, *chain, *behind], handler if faults is None else faults.around(handler))
+        if faults is not None:
+            handler = faults.around(handler)
+        if made.tracing is not None:
+            handler = made.tracing.around(handler)
+        whole = FilterChain([*before, *chain, *behind], handler)
         return whole if clusters is None else FilterChain((), clusters.before(whole.handle))
 
     made.chain_by = chain_by

@@ -116,7 +116,7 @@ class RequestScope:
             warnings=ctx.warnings,
             annotations=ctx.annotations,
             deadline=ctx.deadline,
-            add_wait=ctx.add_wait,
+            request=ctx,
         )
 
 

@@ -21,10 +21,11 @@ from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
 from kapi.options.metrics import MetricsOptions
 from kapi.options.misc import MiscOptions
-from kapi.options.outside import EgressOptions, GlobalOptions, TracingOptions
+from kapi.options.outside import EgressOptions, GlobalOptions
 from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
 from kapi.options.storage import StorageOptions
+from kapi.options.tracing import TracingOptions
 
 _PASSWORD = re.compile(r"(://[^/:@]*):[^/@]*@")
 

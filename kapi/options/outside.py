@@ -1,6 +1,6 @@
 """Flags of what kapi does not do: shown in the help text, refused with a reason.
 
-Upstream: apiserver ``server/options/egress_selector.go``, ``tracing.go``.
+Upstream: apiserver ``server/options/egress_selector.go``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,6 @@ class EgressOptions(FlagSet):
             "EgressSelectorConfiguration file.",
             refused="kapi connects to nodes, webhooks and the store directly",
         )
-
-
-class TracingOptions(FlagSet):
-    title = "Traces"
-
-    def add(self) -> None:
-        self.value("tracing-config-file", string, "", "TracingConfiguration file.", refused="kapi sends no traces")
 
 
 class GlobalOptions(FlagSet):

@@ -9,6 +9,7 @@ from typing import Any
 from kapi.machinery import warnings
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.request.context import RequestContext
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Resource, Strategy, Subresource
 
@@ -34,7 +35,7 @@ class Operation:
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     counted: int | None = None  # this update is a quota counted anew, from what was stored at this revision
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
-    add_wait: Callable[[float], None] | None = None  # told the seconds that webhooks took
+    request: RequestContext | None = None  # whose operation it is
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
     sent: Callable[[], Any] | None = None  # the object as the client sent it, for messages that quote it

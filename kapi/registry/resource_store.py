@@ -124,8 +124,8 @@ class ResourceStore:
         )
         if op.deadline:
             attributes.extra["deadline"] = op.deadline
-        if op.add_wait is not None:
-            attributes.extra["add_wait"] = op.add_wait
+        if op.request is not None:
+            attributes.extra["request"] = op.request
         if op.resource.typed_items:
             attributes.extra["row"] = op.resource
         return attributes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -177,7 +178,7 @@ class WebhookCase(TestCase):
     async def test_the_request_is_told_how_long_webhooks_took(self) -> None:
         waits: list[float] = []
         asked = self.attributes()
-        asked.extra["add_wait"] = waits.append
+        asked.extra["request"] = SimpleNamespace(add_wait=waits.append, extra={})
         chain = self.chain(mutate=(self.hook(respond),), check=(self.hook(respond), self.hook(respond)))
         await chain.admit(asked)
         await chain.validate(asked)

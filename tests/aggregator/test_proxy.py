@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import io
+from types import SimpleNamespace
 from typing import Any
 
 from cryptography import x509
@@ -25,6 +26,7 @@ from kapi.client.head import identity_headers
 from kapi.machinery.status import RequestTooLarge
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
+from kapi.request.trace import keep_trace
 from kapi.request.user import UserInfo
 
 NAME = "svc.ns.svc"
@@ -163,6 +165,18 @@ class ProxyTests(TestCase):
         self.assertIn(b"host: svc.ns.svc\r\n", head)
         for word in (b"secret", b"system:masters", b"root", b"x-hop"):
             self.assertNotIn(word, head)
+
+    @inlineCallbacks
+    def test_the_backend_learns_of_the_trace_instead_of_the_clients(self) -> Any:
+        self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        http = Http(b"GET", b"/apis/example.com/v1/a", {b"traceparent": [b"00-1-2-01"]})
+        ctx = self.context(http)
+        own = {b"traceparent": [b"00-1-3-01"]}
+        keep_trace(ctx, SimpleNamespace(headers=own))  # type: ignore[arg-type]
+        response = yield Deferred.fromCoroutine(self.proxy.handle(ctx, KEY))  # type: ignore[arg-type]
+        yield response.run(http)
+        found = [line for line in self.received.lower().split(b"\r\n") if line.startswith(b"traceparent")]
+        self.assertEqual(found, [b"traceparent: 00-1-3-01"])
 
     @inlineCallbacks
     def test_the_backend_learns_the_way_of_the_request_in_one_header(self) -> Any:

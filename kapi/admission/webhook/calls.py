@@ -22,9 +22,11 @@ from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
 from kapi.machinery import warnings
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
+from kapi.request.trace import trace_of
 
 Object = dict[str, Any]
 _log = Logger()
+_SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
 
 
 class CallFailed(Exception):
@@ -83,8 +85,16 @@ class WebhookPlugin(Plugin):
             uid, version, review = make_review(attributes, invocation, obj)
         except BadReview as error:
             raise CallFailed(hook.name, f"could not create admission objects: {error}", 400) from None
+        seconds = self._seconds(hook.timeout, attributes)
+        request = attributes.extra.get("request")
+        trace = trace_of(request) if request is not None else None
         try:
-            answer = await self.client.post(hook.client, review, self._seconds(hook.timeout, attributes))
+            if trace is None:
+                answer = await self.client.post(hook.client, review, seconds)
+            else:
+                with trace.call(_SPANS[self.kind], _span_attributes(invocation, attributes, uid)) as call:
+                    answer = await self.client.post(hook.client, review, seconds, call.headers)
+                    call.event("Request completed")
         except NoClient as error:
             raise CallFailed(hook.name, f"could not get REST client: {error}", error.code) from None
         except CallError as error:
@@ -167,15 +177,27 @@ class WebhookPlugin(Plugin):
             meter.webhook_rejections.add(name, self.kind, operation, error_type, str(min(code, 600)))
 
 
+def _span_attributes(invocation: Invocation, attributes: Attributes, uid: str) -> dict[str, str]:
+    gvr = attributes.resource
+    return {
+        "configuration": invocation.hook.configuration,
+        "webhook": invocation.hook.name,
+        "resource": f"{gvr.group}/{gvr.version}, Resource={gvr.resource}",
+        "subresource": attributes.subresource,
+        "operation": attributes.operation,
+        "UID": uid,
+    }
+
+
 async def timed(calls: Awaitable[None], attributes: Attributes) -> None:
     """Tells the request how long the webhooks took; a service level does not count them."""
     began = time.perf_counter()
     try:
         await calls
     finally:
-        add_wait = attributes.extra.get("add_wait")
-        if add_wait is not None:
-            add_wait(time.perf_counter() - began)
+        request = attributes.extra.get("request")
+        if request is not None:
+            request.add_wait(time.perf_counter() - began)
 
 
 def shared_client(initializer: Initializer, configuration: Any) -> WebhookClient:

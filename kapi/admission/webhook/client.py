@@ -20,6 +20,7 @@ import orjson
 from treq.client import HTTPClient
 from twisted.internet import defer, error
 from twisted.internet.protocol import Protocol
+from twisted.web.http_headers import Headers
 
 from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
@@ -87,7 +88,13 @@ class WebhookClient:
         self._credentials = credentials or CredentialStore()
         self._servers: OrderedDict[tuple[Any, ...], _Server] = OrderedDict()
 
-    async def post(self, client_config: Mapping[str, Any], body: Object, timeout: float) -> Object:
+    async def post(
+        self,
+        client_config: Mapping[str, Any],
+        body: Object,
+        timeout: float,
+        headers: Mapping[bytes, list[bytes]] | None = None,
+    ) -> Object:
         """The decoded answer.  ``timeout`` in seconds covers connecting, sending and reading.  Raises CallError."""
         service = client_config.get("service")
         if service is None:
@@ -108,6 +115,7 @@ class WebhookClient:
                 "POST",
                 target.url,
                 data=data,
+                headers=None if headers is None else Headers(headers),
                 cookies=_COOKIES,
                 allow_redirects=False,
                 unbuffered=True,

@@ -1,0 +1,114 @@
+"""Where the spans of requests go: OpenTelemetry's SDK with an exporter over gRPC, as ``--tracing-config-file`` says.
+
+Upstream: component-base ``tracing`` (NewProvider), apiserver ``server/options/tracing.go``.  Spans wait in the SDK's queue, which
+has a bound; a thread of its own sends them, so that a collector that is slow or away costs spans and never a request.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kapi.assembly.parts import Assembly
+from kapi.controllers.identity.controller import lease_name
+from kapi.options.errors import ConfigError
+from kapi.options.options import Options
+from kapi.options.tracing import TracingConfiguration
+from kapi.server.generic import GenericServer
+from kapi.server.lifecycle import bounded
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+_log = Logger()
+_SERVICE = "apiserver"
+_MAX_WAITING = 2048  # spans
+_MAX_BATCH = 512  # spans
+_SEND_EVERY = 1.0  # seconds
+_SEND = 5.0  # seconds for a batch
+_LAST = 2.0  # seconds for the last spans when the server stops
+_QUIET = 60.0  # seconds between two lines about the same trouble
+
+
+def install_tracing(options: Options, reactor: Any, made: Assembly, core: GenericServer) -> None:
+    """Nothing without ``--tracing-config-file``.  Raises ConfigError."""
+    configuration = options.tracing.configuration()
+    if configuration is None:
+        return
+    try:
+        from kapi.filters.tracing import RequestTracing
+
+        provider = make_provider(configuration, options.generic.external_hostname)
+    except ImportError as error:
+        raise ConfigError(f"--tracing-config-file: {error}: install kapi[tracing]") from None
+    made.tracing = RequestTracing(provider.get_tracer("kapi"), reactor.seconds)
+
+    async def stop() -> None:
+        done: Deferred[None] = Deferred()
+
+        def send_last() -> None:
+            provider.shutdown()
+            reactor.callFromThread(done.callback, None)
+
+        threading.Thread(target=send_last, name="last spans", daemon=True).start()
+        await bounded(done, _LAST, reactor)
+
+    core.add_closing_hook("tracing", stop)
+
+
+def make_provider(configuration: TracingConfiguration, host: str = "") -> TracerProvider:
+    """Raises ImportError without the extra."""
+    os.environ.setdefault(
+        "GRPC_ENABLE_FORK_SUPPORT", "false"
+    )  # the store's server is forked, and is another program at once
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
+
+    _hear_complaints()
+    rate = configuration.rate
+    provider = TracerProvider(
+        sampler=ParentBased(TraceIdRatioBased(rate) if rate else ALWAYS_OFF),
+        resource=Resource.create(
+            {"service.name": _SERVICE, "service.instance.id": lease_name(host or os.uname().nodename)}
+        ),
+        shutdown_on_exit=False,
+    )
+    exporter = OTLPSpanExporter(endpoint=configuration.endpoint, insecure=True, timeout=_SEND)
+    provider.add_span_processor(
+        BatchSpanProcessor(
+            exporter,
+            max_queue_size=_MAX_WAITING,
+            schedule_delay_millis=int(_SEND_EVERY * 1000),
+            max_export_batch_size=_MAX_BATCH,
+        )
+    )
+    return provider
+
+
+class _Complaints(logging.Handler):
+    """The SDK's own log, in ours: each trouble once a minute."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._told: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = time.monotonic()
+        if now - self._told.get(record.name, -_QUIET) >= _QUIET:  # a few modules
+            self._told[record.name] = now
+            _log.warn("tracing: {text}", text=record.getMessage())
+
+
+def _hear_complaints() -> None:
+    logger = logging.getLogger("opentelemetry")
+    logger.handlers[:] = [_Complaints()]
+    logger.propagate = False

@@ -1,0 +1,193 @@
+"""Spans of requests by OpenTelemetry's SDK (upstream: apiserver ``endpoints/filters/traces.go``, ``filterlatency``).
+
+The span of a request is a child of the client's only for administrators and monitors; for others, whose ``traceparent`` would let
+them choose what is sampled, it is a root that links to the client's.  Filters and verbs have spans inside of it, and all
+end with the request.  Nothing of this module is loaded without ``--tracing-config-file``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, get_current_span, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from kapi.filters.chain import Filter, Handler, MaybeResponse
+from kapi.request.context import RequestContext
+from kapi.request.info import RequestInfo
+from kapi.request.response import Response
+from kapi.request.trace import keep_trace, trace_of
+
+_PROPAGATOR = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()])
+_FIELDS = ("traceparent", "tracestate", "baggage")
+_TRUSTED = frozenset(["system:masters", "system:monitoring"])
+#: verb -> what upstream calls its span; watches have none of their own
+_VERBS = {
+    "get": "Get",
+    "list": "List",
+    "create": "Create",
+    "update": "Update",
+    "patch": "Patch",
+    "delete": "Delete",
+    "deletecollection": "Delete",
+}
+_MAX_TEXT = 1024  # characters of what a client sends, in an attribute
+
+
+def _headers(context: Context) -> dict[bytes, list[bytes]]:
+    carrier: dict[str, str] = {}
+    _PROPAGATOR.inject(carrier, context)
+    return {name.encode(): [value.encode()] for name, value in carrier.items()}
+
+
+class _Call:
+    def __init__(self, span: Span, context: Context) -> None:
+        self._span = span
+        self.headers = _headers(set_span_in_context(span, context))
+
+    def event(self, name: str) -> None:
+        self._span.add_event(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        if value is not None:
+            self._span.set_status(Status(StatusCode.ERROR, str(value)[:_MAX_TEXT]))
+        self._span.end()
+
+
+class RequestTrace:
+    """The open spans of a request, the innermost last."""
+
+    __slots__ = ("_context", "_spans", "_tracer")
+
+    def __init__(self, tracer: Tracer, span: Span, context: Context) -> None:
+        self._tracer = tracer
+        self._spans = [span]
+        self._context = set_span_in_context(span, context)
+
+    @property
+    def headers(self) -> dict[bytes, list[bytes]]:
+        return _headers(self._context)
+
+    def begin(self, name: str, attributes: Mapping[str, Any]) -> None:
+        if self._spans[0].is_recording():
+            span = self._tracer.start_span(name, self._context, attributes=attributes)
+            self._spans.append(span)
+            self._context = set_span_in_context(span, self._context)
+
+    def call(self, name: str, attributes: Mapping[str, Any]) -> _Call:
+        span = self._tracer.start_span(name, self._context, SpanKind.CLIENT, attributes)
+        return _Call(span, self._context)
+
+    def end(self, code: int) -> None:
+        root = self._spans[0]
+        root.set_attribute("http.response.status_code", code)
+        if code >= 500:
+            root.set_status(Status(StatusCode.ERROR))
+        for span in reversed(self._spans):
+            span.end()
+
+
+class RequestTracing:
+    """What the filter chain is given.  ``seconds`` is the clock of ``ctx.received``."""
+
+    def __init__(self, tracer: Tracer, seconds: Callable[[], float]) -> None:
+        self._tracer = tracer
+        self._seconds = seconds
+
+    def filter(self, ctx: RequestContext) -> None:
+        """Behind authentication: it depends on the user whose child a span is."""
+        carrier = {name: value for name in _FIELDS if (value := ctx.header(name)) is not None}
+        came = _PROPAGATOR.extract(carrier, Context())
+        context, links = came, ()
+        user = ctx.user
+        if user is None or _TRUSTED.isdisjoint(user.groups):
+            given = get_current_span(came).get_span_context()
+            links = (Link(given),) if given.is_valid else ()  # type: ignore[assignment]
+            context = set_span_in_context(_NO_SPAN, came)
+        late = max(0.0, self._seconds() - ctx.received) if ctx.received else 0.0
+        span = self._tracer.start_span(
+            span_name(ctx.method, ctx.info),
+            context,
+            SpanKind.SERVER,
+            _attributes(ctx),
+            links,
+            time.time_ns() - int(late * 1e9),
+        )
+        keep_trace(ctx, RequestTrace(self._tracer, span, came))
+        ctx.finishers.append(_end)
+
+    def step(self, name: str, step: Filter) -> Filter:
+        """The filter, which begins a span."""
+
+        def traced(ctx: RequestContext) -> MaybeResponse | Awaitable[MaybeResponse]:
+            trace = trace_of(ctx)
+            if trace is not None:
+                trace.begin(name, {})
+            return step(ctx)
+
+        return traced
+
+    def around(self, handler: Handler) -> Handler:
+        """The handler, which begins the span of its verb."""
+
+        def traced(ctx: RequestContext) -> Response | Awaitable[Response]:
+            trace, info = trace_of(ctx), ctx.info
+            name = _VERBS.get(info.verb) if info is not None and info.is_resource else None
+            if trace is not None and name is not None:
+                trace.begin(name, _verb_attributes(ctx))
+            return handler(ctx)
+
+        return traced
+
+
+_NO_SPAN = get_current_span(Context())  # the parent of a root
+
+
+def _end(ctx: RequestContext, code: int) -> None:
+    trace: Any = trace_of(ctx)
+    if trace is not None:
+        trace.end(code)
+
+
+def span_name(method: str, info: RequestInfo | None) -> str:
+    """The method and the pattern of the path, so that few names stand for all requests."""
+    if info is None or not info.is_resource:
+        return method
+    parts = ["apis" if info.group else "api", info.group, info.version]
+    parts += ["namespaces/{:namespace}"] if info.namespace else []
+    parts += [info.resource, "{:name}" if info.name else "", info.subresource]
+    return f"{method} /" + "/".join(filter(None, parts))
+
+
+def _attributes(ctx: RequestContext) -> dict[str, Any]:
+    target = ctx.http.uri.decode("latin-1")
+    return {
+        "http.request.method": ctx.method,
+        "http.target": target[:_MAX_TEXT],
+        "url.scheme": "https",
+        "url.path": ctx.path[:_MAX_TEXT],
+        "user_agent.original": (ctx.header("user-agent") or "")[:_MAX_TEXT],
+        "audit-id": ctx.audit_id[:64],
+    }
+
+
+def _verb_attributes(ctx: RequestContext) -> dict[str, Any]:
+    info = ctx.info
+    assert info is not None
+    return {
+        "audit-id": ctx.audit_id[:64],
+        "method": ctx.method,
+        "resource": info.resource,
+        "scope": "resource" if info.name else "namespace" if info.namespace else "cluster",
+        "url": ctx.path[:_MAX_TEXT],
+        "user-agent": (ctx.header("user-agent") or "")[:_MAX_TEXT],
+    }

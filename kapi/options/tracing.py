@@ -1,0 +1,74 @@
+"""Tracing flags, and the file they name (upstream: component-base ``tracing/api/v1``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import yaml
+
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.flags import FlagSet, string
+
+_FLAG = "--tracing-config-file"
+_VERSIONS = tuple(f"apiserver.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
+_KNOWN = {"apiVersion", "kind", "endpoint", "samplingRatePerMillion"}
+_SCHEMES = ("dns", "unix", "unix-abstract")
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TracingConfiguration:
+    """``endpoint`` is gRPC's name of a collector; ``rate`` of requests that nobody has decided about, 0 to 1."""
+
+    endpoint: str
+    rate: float
+
+
+class TracingOptions(FlagSet):
+    title = "Traces"
+
+    def add(self) -> None:
+        self.value(
+            "tracing-config-file", string, "", "TracingConfiguration file: where to send traces; needs kapi[tracing]."
+        )
+
+    def configuration(self) -> TracingConfiguration | None:
+        """None without a file.  Raises ConfigError."""
+        if not self.tracing_config_file:
+            return None
+        try:
+            tree = yaml.safe_load(read_file(self.tracing_config_file, "tracing-config-file"))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{_FLAG}: not YAML: {str(error).splitlines()[0]}") from None
+        if not isinstance(tree, dict) or tree.get("kind") != "TracingConfiguration":
+            raise ConfigError(f'{_FLAG}: want kind TracingConfiguration of "{_VERSIONS[0]}"')
+        if tree.get("apiVersion") not in _VERSIONS:
+            raise ConfigError(f"{_FLAG}: apiVersion: one of {', '.join(_VERSIONS)}")
+        errors = [f'strict decoding error: unknown field "{name}"' for name in sorted(map(str, tree.keys() - _KNOWN))]
+        endpoint, rate = tree.get("endpoint"), tree.get("samplingRatePerMillion")
+        if endpoint is None:
+            endpoint = "localhost:4317"
+        if not isinstance(endpoint, str) or not endpoint:
+            errors.append("endpoint: Invalid value: must be a text")
+        else:
+            scheme = urlsplit(endpoint).scheme if "//" in endpoint else "dns"
+            if scheme not in _SCHEMES:
+                errors.append(
+                    f'endpoint: Invalid value: "{endpoint}": unsupported scheme: {scheme}.  Options are none, '
+                    f"{', '.join(_SCHEMES)}"
+                )
+        if rate is None:
+            rate = 0
+        if not isinstance(rate, int) or isinstance(rate, bool):
+            errors.append("samplingRatePerMillion: Invalid value: must be an integer")
+        elif rate < 0:
+            errors.append(f"samplingRatePerMillion: Invalid value: {rate}: sampling rate must be positive")
+        elif rate > _MILLION:
+            errors.append(
+                f"samplingRatePerMillion: Invalid value: {rate}: sampling rate per million must be less than or equal to "
+                "one million"
+            )
+        if errors:
+            raise ConfigError(*(f"{_FLAG}: {error}" for error in errors))
+        return TracingConfiguration(endpoint, rate / _MILLION)

@@ -1,0 +1,61 @@
+"""The trace of a request, for those who ask other servers on its behalf (upstream: component-base ``tracing``).
+
+Without ``--tracing-config-file`` no request has one.  What makes and ends spans is ``kapi.filters.tracing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+_KEY = "trace"  # in ``ctx.extra``
+
+
+class Call(Protocol):
+    """A question to another server, as a span that ends with the ``with`` block."""
+
+    @property
+    def headers(self) -> dict[bytes, list[bytes]]:
+        """What tells the other server of the trace."""
+
+    def event(self, name: str) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
+
+
+class Trace(Protocol):
+    """Spans of one request: what is begun is inside of what was begun before."""
+
+    @property
+    def headers(self) -> dict[bytes, list[bytes]]:
+        """What tells another server of the trace."""
+
+    def begin(self, name: str, attributes: Mapping[str, Any]) -> None: ...
+
+    def call(self, name: str, attributes: Mapping[str, Any]) -> Call: ...
+
+
+def trace_of(ctx: Any) -> Trace | None:
+    """None for a request that is not traced."""
+    trace: Trace | None = ctx.extra.get(_KEY)
+    return trace
+
+
+def keep_trace(ctx: Any, trace: Trace) -> None:
+    """From now on it is the request's."""
+    ctx.extra[_KEY] = trace
+
+
+def told(ctx: Any, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Headers of a request that is passed on, with the place in the trace where that happens."""
+    trace = trace_of(ctx)
+    if trace is None:
+        return headers
+    own = trace.headers
+    kept = [pair for pair in headers if pair[0].lower() not in own]
+    return kept + [(name, value) for name, values in own.items() for value in values]
