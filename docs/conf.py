@@ -3,7 +3,8 @@
 project = "kapi"
 author = "the kapi developers"
 version = release = "0.1.0"
-extensions: list[str] = []
+extensions = ["sphinx.ext.autodoc"]
+autodoc_typehints = "description"
 html_theme = "furo"
 exclude_patterns = ["_build"]
 today = "kapi 0.1.0"  # in place of a date: the page changes when its text does
