@@ -5,7 +5,7 @@ Each method adds what one part of the command line says; ``do`` checks that the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kapi.cli.factory import Factory
@@ -183,14 +183,28 @@ class Builder:
         for path in self._files:
             objects += await self._documents(path)
         visitors: list[Any] = []
+        wanted = self._selected()
         for obj, source in objects:
+            if not wanted((obj.get("metadata") or {}).get("labels") or {}):
+                continue
             try:
                 visitors.append(Named(await self._from_object(obj, source), self._transform, self._latest))
             except CommandError as error:
                 visitors.append(Failed(error))
         if not visitors:
-            raise CommandError("no objects passed to " + ("get" if self._latest else "create"))
+            raise CommandError(f"no objects passed to {self._factory.command}")
         return self._result(visitors, single=len(visitors) == 1 and self._latest, targets=True)
+
+    def _selected(self) -> Callable[[dict[str, str]], bool]:
+        """Whether labels are what the selector wants."""
+        if not self._labels:
+            return lambda labels: True
+        from kapi.machinery.selectors import SelectorError, parse_labels
+
+        try:
+            return parse_labels(self._labels).matches
+        except SelectorError as error:
+            raise CommandError(str(error)) from None
 
     async def _documents(self, path: str) -> list[tuple[dict[str, Any], str]]:
         if path == "-":

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.cli.builder import Builder
-from kapi.cli.create import dry_run
 from kapi.cli.factory import Factory
 from kapi.cli.flags import FILENAME, PRINT, Flag
 from kapi.cli.info import Info, kind_text
 from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.result import Result
 from kapi.cli.waiting import wait_until_gone
+from kapi.cli.writing import dry_run, dry_run_suffix
 from kapi.client.errors import StatusError
 from kapi.machinery.status import NotFound
 
@@ -127,6 +127,5 @@ def _line(factory: Factory, info: Info, how: str, force: bool) -> str:
     if factory.flags["output"] == "name":
         return f"{kind}/{info.name}\n"
     verb = "force deleted" if force else "deleted"
-    suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(how, "")
     where = f" from {info.namespace} namespace" if info.namespace else ""
-    return f'{kind} "{info.name}" {verb}{where}{suffix}\n'
+    return f'{kind} "{info.name}" {verb}{where}{dry_run_suffix(how)}\n'

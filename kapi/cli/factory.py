@@ -19,12 +19,18 @@ QPS, BURST = 50.0, 300  # kubectl's
 
 
 class Factory:
-    """``reactor``, ``out``, ``err`` and ``stdin`` are the process's own, but for tests."""
+    """``command`` is the command's name; ``reactor``, ``out``, ``err`` and ``stdin`` are the process's own, but for tests."""
 
     def __init__(
-        self, flags: Flags, reactor: Any, out: TextIO | None = None, err: TextIO | None = None, stdin: Any = None
+        self,
+        command: str,
+        flags: Flags,
+        reactor: Any,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        stdin: Any = None,
     ) -> None:
-        self.flags, self.reactor = flags, reactor
+        self.command, self.flags, self.reactor = command, flags, reactor
         self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
         self._config: Config | None = None
         self._session: Session | None = None

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 COMMANDS = {
     "get": ("kapi.cli.get", "run", "FLAGS"),
     "create": ("kapi.cli.create", "run", "FLAGS"),
-    "apply": ("kapi.cli.create", "run_apply", "APPLY_FLAGS"),
+    "apply": ("kapi.cli.apply", "run", "FLAGS"),
     "delete": ("kapi.cli.delete", "run", "FLAGS"),
     "wait": ("kapi.cli.wait", "run", "FLAGS"),
     "explain": ("kapi.cli.explain", "run", "FLAGS"),
@@ -47,7 +47,7 @@ async def run(
             return 0
         err.write(f"error: {error}\nSee '{PROGRAM} {name} --help' for usage.\n")
         return 1
-    factory = Factory(flags, reactor, out, err, stdin)
+    factory = Factory(name, flags, reactor, out, err, stdin)
     code = 0
     try:
         code = await getattr(command, function)(factory, PROGRAM)

@@ -1,0 +1,87 @@
+"""``kapi apply``, by the server or by this end (upstream: kubectl ``cmd/apply``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kapi.cli.client_side_apply import ClientSideApply
+from kapi.cli.factory import Factory
+from kapi.cli.flags import Flag
+from kapi.cli.info import Info, Object
+from kapi.cli.messages import CommandError, raise_errors
+from kapi.cli.print_flags import printer_for
+from kapi.cli.writing import WRITE, dry_run, dry_run_suffix, file_builder, validation
+from kapi.client.errors import StatusError
+from kapi.machinery.status import Conflict
+
+FLAGS = (*WRITE, Flag("server-side", "bool"), Flag("force-conflicts", "bool"))
+#: applies one object, and says what was done
+Apply = Callable[[Info], Awaitable[str]]
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    if flags["force-conflicts"] and not flags["server-side"]:
+        raise CommandError("--force-conflicts only works with --server-side")
+    builder = file_builder(factory, program, "apply")
+    how, fields = dry_run(flags["dry-run"]), validation(flags["validate"])
+    if how == "client" and flags["server-side"]:
+        raise CommandError("--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)")
+    whole = bool(flags["template"]) or flags["output"] not in ("", "name")
+    printer_for(flags)
+    apply: Apply
+    if flags["server-side"]:
+        apply = _by_server(factory, program, how, fields)
+    else:
+        apply = ClientSideApply(factory, program, how, fields, whole=whole).apply
+    result = await builder.do()
+    errors: list[BaseException] = []
+    applied: list[Object] = []
+    async for info in result.visit():
+        try:
+            done = await apply(info)
+        except (CommandError, StatusError) as error:
+            errors.append(error)
+            continue
+        if whole:
+            applied.append(info.object or {})
+        else:
+            factory.out.write(printer_for(flags, done + dry_run_suffix(how)).print(info.object or {}))
+    raise_errors(errors + result.errors)
+    if whole:
+        listed: Object = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": applied}
+        factory.out.write(printer_for(flags).print(applied[0] if len(applied) == 1 else listed))
+    return 0
+
+
+def _by_server(factory: Factory, program: str, how: str, fields: str) -> Apply:
+    flags = factory.flags
+
+    async def apply(info: Info) -> str:
+        try:
+            await info.patch(
+                "apply",
+                info.object,
+                dryRun="All" if how == "server" else None,
+                fieldManager=flags["field-manager"] or program,
+                fieldValidation=fields,
+                force=flags["force-conflicts"],
+            )
+        except Conflict as error:
+            raise _conflict(error) from None
+        return "serverside-applied"
+
+    return apply
+
+
+def _conflict(error: Conflict) -> CommandError:
+    return CommandError(
+        f"{error.message}\nPlease review the fields above--they currently have other managers. Here\nare the ways you can "
+        "resolve this warning:\n"
+        "* If you intend to manage all of these fields, please re-run the apply\n  command with the `--force-conflicts` flag.\n"
+        "* If you do not intend to manage all of the fields, please edit your\n  manifest to remove references to the fields "
+        "that should keep their\n  current managers.\n"
+        "* You may co-own fields by updating your manifest to match the existing\n  value; in this case, you'll become the "
+        "manager if the other manager(s)\n  stop managing the field (remove it from their configuration).\n"
+        "See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts"
+    )

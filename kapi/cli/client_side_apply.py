@@ -1,0 +1,151 @@
+"""Apply by this end: what the manifest, the one before it, and the object say becomes a patch (upstream: kubectl
+``cmd/apply`` patcher).  The manifest is kept in an annotation of the object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from twisted.internet.task import deferLater
+
+from kapi.cli.factory import Factory
+from kapi.cli.go_values import json_text
+from kapi.cli.info import Info, Object
+from kapi.cli.messages import CommandError
+from kapi.cli.writing import LAST_APPLIED, sourced, with_last_applied
+from kapi.client.errors import ClientError, StatusError
+from kapi.client.three_way import OpenAPISchema, three_way_patch
+from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.status import Conflict, NotFound
+
+MAX_RETRIES, RETRY_DELAY = 5, 1.0  # after a conflict; seconds from the second on
+_MISSING = (
+    "Warning: resource {resource}/{name} is missing the {annotation} annotation which is required by {program} apply. "
+    "{program} apply should only be used on resources created declaratively by either {program} create --save-config or "
+    "{program} apply. The missing annotation will be patched automatically.\n"
+)
+
+
+class ClientSideApply:
+    """``whole``: the object itself will be printed."""
+
+    def __init__(self, factory: Factory, program: str, how: str, fields: str, *, whole: bool) -> None:
+        self._factory, self._program, self._how, self._whole = factory, program, how, whole
+        self._options = {
+            "dryRun": "All" if how == "server" else None,
+            "fieldManager": factory.flags["field-manager"] or f"{program}-client-side-apply",
+            "fieldValidation": fields,
+        }
+        self._documents: dict[str, Object] = {}
+
+    async def apply(self, info: Info) -> str:
+        """What was done to the object, which ``info`` then has.  Raises StatusError and CommandError."""
+        modified = with_last_applied(info.object or {})
+        try:
+            current = await info.request(info.client.get()).do()
+        except NotFound:
+            return await self._create(info, modified)
+        metadata = current.get("metadata") or {}
+        if LAST_APPLIED not in (metadata.get("annotations") or {}):
+            resource, program = info.mapping.name, self._program
+            self._factory.err.write(
+                _MISSING.format(resource=resource, name=info.name, annotation=LAST_APPLIED, program=program)
+            )
+        if self._how == "client":
+            return await self._pretend(info, modified, current)
+        patch = await self._patched(info, modified, current)
+        if patch and metadata.get("deletionTimestamp"):
+            self._factory.err.write(
+                f"Warning: Detected changes to resource {info.name} which is currently being deleted.\n"
+            )
+        return "configured" if patch else "unchanged"
+
+    async def _create(self, info: Info, modified: Object) -> str:
+        info.object = modified
+        if self._how != "client":
+            try:
+                await info.create(**self._options)
+            except StatusError as error:
+                raise sourced("creating", info, error) from None
+        return "created"
+
+    async def _pretend(self, info: Info, modified: Object, current: Object) -> str:
+        patch, _ = await self._patch(info, modified, current)
+        if patch and self._whole:
+            raise CommandError(
+                f"{info.text} exists: what it would become is known to the server alone (use --dry-run=server)"
+            )
+        info.object = current
+        return "configured" if patch else "unchanged"
+
+    async def _patched(self, info: Info, modified: Object, current: Object) -> Object:
+        """The patch that was sent.  Who was faster than this is looked at again."""
+        for attempt in range(MAX_RETRIES + 1):
+            patch, strategic = await self._patch(info, modified, current)
+            if not patch:
+                info.object = current
+                return patch
+            try:
+                await info.patch("strategic" if strategic else "merge", patch, **self._options)
+                return patch
+            except Conflict as error:
+                if attempt == MAX_RETRIES:
+                    raise self._explained(info, patch, error) from None
+            except StatusError as error:
+                raise self._explained(info, patch, error) from None
+            if attempt:
+                await deferLater(self._factory.reactor, RETRY_DELAY)
+            current = await info.request(info.client.get()).do()
+        raise AssertionError("unreachable")
+
+    def _explained(self, info: Info, patch: Object, error: StatusError) -> StatusError:
+        group, version = info.mapping.group, info.mapping.version
+        named = f"{group}/{version}" if group else f"/{version}"
+        where = f'Name: "{info.name}", Namespace: "{info.namespace}"'
+        what = (
+            f'Resource: "{named}, Resource={info.mapping.name}", GroupVersionKind: "{named}, Kind={info.mapping.kind}"'
+        )
+        return sourced(f"applying patch:\n{json_text(patch)}\nto:\n{what}\n{where}\nfor:", info, error)
+
+    async def _patch(self, info: Info, modified: Object, current: Object) -> tuple[Object, bool]:
+        """The patch, and whether it is a strategic one."""
+        original = _original(current)
+        mapping = info.mapping
+        document = await self._document(mapping.group_version)
+        schema = OpenAPISchema.of_kind(document, mapping.group, mapping.version, mapping.kind)
+        try:
+            return three_way_patch(original, modified, current, schema), schema is not None
+        except ValueError as error:
+            raise CommandError(f'creating patch for: "{info.source}": {error}') from None
+
+    async def _document(self, group_version: str) -> Object:
+        """The OpenAPI v3 document of a group version, {} where the server has none."""
+        found = self._documents.get(group_version)
+        if found is None:
+            found = self._documents[group_version] = await self._read_document(group_version)
+        return found
+
+    async def _read_document(self, group_version: str) -> Object:
+        client = self._factory.client()
+        try:
+            paths: Any = (await client.get().abs_path("/openapi/v3").do()).get("paths") or {}
+            prefix = "apis" if GroupVersion.parse(group_version).group else "api"
+            place = paths.get(f"{prefix}/{group_version}")
+            return {} if place is None else await client.get().abs_path(place["serverRelativeURL"]).do()
+        except (StatusError, ClientError):
+            return {}
+
+
+def _original(current: Object) -> Object:
+    """What was applied last.  Raises CommandError."""
+    text = ((current.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+    if not text:
+        return {}
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise CommandError(f"the annotation {LAST_APPLIED} is no JSON object")
+    return found

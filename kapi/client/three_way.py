@@ -1,0 +1,159 @@
+"""The patch that brings an object to what its manifest says, and removes what an earlier manifest said (upstream:
+apimachinery ``strategicpatch`` and ``jsonmergepatch``, CreateThreeWayMergePatch).
+
+Three trees: ``original`` is the manifest that was applied last, ``modified`` the one to apply, ``current`` the object as it
+is.  What nobody's manifest has ever said stays.  With a schema the patch is a strategic merge patch, whose lists may be
+merged by a key; without one it is a JSON merge patch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import orjson
+
+Object = dict[str, Any]
+MAX_REFERENCES = 16  # one behind the other
+_ABSENT: Any = object()
+
+
+class Schema(Protocol):
+    """What a strategic merge patch knows of a value."""
+
+    def field(self, name: str) -> tuple[Schema, str, str]:
+        """The schema of a field, its patch strategies (``merge,retainKeys``), and its list's merge key."""
+        ...
+
+
+class OpenAPISchema:
+    """Out of an OpenAPI v3 document."""
+
+    def __init__(self, document: Object, schema: Object) -> None:
+        self._document, self._schema = document, schema
+
+    @classmethod
+    def of_kind(cls, document: Object, group: str, version: str, kind: str) -> OpenAPISchema | None:
+        """None: there is no such kind, or it takes no strategic merge patches."""
+        wanted = {"group": group, "version": version, "kind": kind}
+        if not _takes_strategic(document, wanted):
+            return None
+        for schema in ((document.get("components") or {}).get("schemas") or {}).values():
+            if wanted in schema.get("x-kubernetes-group-version-kind", ()):
+                return cls(document, schema)
+        return None
+
+    def field(self, name: str) -> tuple[OpenAPISchema, str, str]:
+        schema = self._resolved(self._schema)
+        found = (schema.get("properties") or {}).get(name)
+        if found is None:
+            found = schema.get("additionalProperties")
+            found = found if isinstance(found, dict) else {}
+        strategy, key = found.get("x-kubernetes-patch-strategy", ""), found.get("x-kubernetes-patch-merge-key", "")
+        inner = self._resolved(found)
+        return OpenAPISchema(self._document, inner.get("items") or inner), strategy, key
+
+    def _resolved(self, schema: Object) -> Object:
+        """Behind references, alone or in an ``allOf``."""
+        for _ in range(MAX_REFERENCES):
+            parts = schema.get("allOf") or []
+            reference = schema.get("$ref")
+            if not reference and len(parts) == 1:
+                reference = parts[0].get("$ref")
+            if not reference:
+                break
+            name = str(reference).rpartition("/")[2]
+            schema = ((self._document.get("components") or {}).get("schemas") or {}).get(name) or {}
+        return schema
+
+
+def _takes_strategic(document: Object, wanted: Object) -> bool:
+    for operations in (document.get("paths") or {}).values():
+        patch = operations.get("patch")
+        if patch and patch.get("x-kubernetes-group-version-kind") == wanted:
+            content = (patch.get("requestBody") or {}).get("content") or {}
+            return "application/strategic-merge-patch+json" in content
+    return False
+
+
+def three_way_patch(original: Object, modified: Object, current: Object, schema: Schema | None = None) -> Object:
+    """{}: there is nothing to do."""
+    return _object(original, modified, current, schema)
+
+
+def _same(left: Any, right: Any) -> bool:
+    return orjson.dumps(left, option=orjson.OPT_SORT_KEYS) == orjson.dumps(right, option=orjson.OPT_SORT_KEYS)
+
+
+def _object(original: Object, modified: Object, current: Object, schema: Schema | None) -> Object:
+    patch: Object = {key: None for key in original if key not in modified}
+    for key, new in modified.items():
+        inner, strategies, merge_key = schema.field(key) if schema is not None else (None, "", "")
+        _one(patch, key, (original.get(key, _ABSENT), new, current.get(key, _ABSENT)), inner, strategies, merge_key)
+    return patch
+
+
+def _one(
+    patch: Object, key: str, values: tuple[Any, Any, Any], schema: Schema | None, strategies: str, merge_key: str
+) -> None:
+    """Puts what a field needs into the patch."""
+    old, new, now = values
+    ways = strategies.split(",")
+    if isinstance(new, dict) and isinstance(now, dict):
+        old = old if isinstance(old, dict) else {}
+        if "replace" in ways:
+            if not _same(new, now):
+                patch[key] = {**new, "$patch": "replace"}
+            return
+        found = _object(old, new, now, schema)
+        if found and "retainKeys" in ways:
+            found["$retainKeys"] = sorted(name for name in new if new[name] is not None)
+        if found:
+            patch[key] = found
+    elif isinstance(new, list) and isinstance(now, list) and "merge" in ways and schema is not None:
+        old = old if isinstance(old, list) else []
+        if merge_key:
+            _merged_list(patch, key, (old, new, now), schema, merge_key)
+        else:
+            _merged_set(patch, key, old, new, now)
+    elif now is _ABSENT or not _same(new, now):
+        patch[key] = new
+
+
+def _merged_list(
+    patch: Object, key: str, values: tuple[list[Any], list[Any], list[Any]], schema: Schema, merge_key: str
+) -> None:
+    """A list of objects that belong together when they have the same value of ``merge_key``."""
+    known, wanted, there = ({_mark(item, merge_key): item for item in items} for items in values)
+    changes: list[Object] = []
+    for mark, item in wanted.items():
+        if mark not in there:
+            changes.append(item)
+            continue
+        change = _object(known.get(mark) or {}, item, there[mark], schema)
+        if change:
+            changes.append({**change, merge_key: item[merge_key]})
+    changes += [{"$patch": "delete", merge_key: item[merge_key]} for mark, item in known.items() if mark not in wanted]
+    if changes or list(there) != list(wanted):
+        patch[f"$setElementOrder/{key}"] = [{merge_key: item[merge_key]} for item in wanted.values()]
+    if changes:
+        patch[key] = changes
+
+
+def _mark(item: Any, merge_key: str) -> bytes:
+    """Raises ValueError for an item without the key."""
+    if not isinstance(item, dict) or merge_key not in item:
+        raise ValueError(f"map: {orjson.dumps(item).decode()} does not contain declared merge key: {merge_key}")
+    return orjson.dumps(item[merge_key])
+
+
+def _merged_set(patch: Object, key: str, old: list[Any], new: list[Any], now: list[Any]) -> None:
+    """A list of single values, each at most once."""
+    before, wanted, there = ({orjson.dumps(value): value for value in values} for values in (old, new, now))
+    added = [value for mark, value in wanted.items() if mark not in there]
+    removed = [value for mark, value in before.items() if mark not in wanted]
+    if added or removed or list(there) != list(wanted):
+        patch[f"$setElementOrder/{key}"] = list(wanted.values())
+    if added:
+        patch[key] = added
+    if removed:
+        patch[f"$deleteFromPrimitiveList/{key}"] = removed
