@@ -27,6 +27,7 @@ from kapi.server.lifecycle import bounded
 from kapi.server.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
 from kapi.server.memory import MemoryReturn
 from kapi.server.notify import notify
+from kapi.server.pending_figures import pending_families
 from kapi.server.runner import RequestRunner
 from kapi.server.signals import on_signal, stop_reactor
 from kapi.server.stalls import StallMonitor
@@ -73,10 +74,16 @@ class App(APIService):
             self.options, self.reactor, self.files, self._foundation.store, self.advertise, self.port
         )
         runner = RequestRunner(
-            self.assembly.chain, self.reactor, gather=True, rounds=self.assembly.rounds, slices=self.assembly.slices
+            self.assembly.chain,
+            self.reactor,
+            gather=True,
+            rounds=self.assembly.rounds,
+            slices=self.assembly.slices,
+            max_pending=self.options.generic.max_pending_bytes,
         )
         self.runner = runner
         self.assembly.caches.pending = runner.pending
+        self.assembly.metrics.add(lambda: pending_families(runner.pending))
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self._memory = MemoryReturn(self.reactor)
         self.stalls = StallMonitor()
@@ -158,7 +165,8 @@ class App(APIService):
         Not even once: it would take 80 ms to find some 10,000 small objects that were left behind.
         """
         gc.freeze()
-        gc.set_threshold(3_000, 300, 50)  # everybody waits meanwhile: few objects at a time, 1 ms
+        # everybody waits meanwhile: few objects at a time, 1 ms, and no more than 45,000 of those that survived that, 10 ms
+        gc.set_threshold(3_000, 15, 1_000)
         sys.setswitchinterval(0.0005)  # seconds: requests wait less while a thread validates something large
         gc.enable()
         self.stalls.install(self.reactor)

@@ -8,6 +8,7 @@ from typing import Any
 from kapi.machinery import feature_gates
 from kapi.machinery.feature_gates import WITH_EFFECT
 from kapi.options.flags import FlagError, FlagSet, boolean, duration, integer, ip_address, number, pairs, string
+from kapi.request.pending import MAX_PENDING
 
 _EMULATED = "there is one version to emulate"
 #: what versions these flags may name
@@ -71,6 +72,14 @@ class GenericOptions(FlagSet):
         )
         self.value("max-requests-inflight", integer, 400, "Most non-mutating requests in flight; 0 for no limit.")
         self.value("max-mutating-requests-inflight", integer, 200, "Most mutating requests in flight; 0 for no limit.")
+        self.value(
+            "max-pending-bytes",
+            integer,
+            MAX_PENDING,
+            "Bytes of answers, events and bodies that may wait for all clients together; beyond it those who are slow are "
+            "disconnected, and what would make it worse is answered 429; 0 for no limit.",
+            group="Kapi",
+        )
         self.value("min-request-timeout", integer, 1800, "Least seconds a watch stays open before the server ends it.")
         self.value("request-timeout", duration, 60.0, "How long a request may take before it times out.")
         self.value("shutdown-delay-duration", duration, 0.0, "How long to go on serving after the signal to stop.")
@@ -96,7 +105,7 @@ class GenericOptions(FlagSet):
         errors = feature_gates.problems(self.feature_gates)
         if not 0 <= self.goaway_chance <= 0.02:
             errors.append("--goaway-chance can not be less than 0 or greater than 0.02")
-        for name in ("max-requests-inflight", "max-mutating-requests-inflight"):
+        for name in ("max-requests-inflight", "max-mutating-requests-inflight", "max-pending-bytes"):
             if getattr(self, name.replace("-", "_")) < 0:
                 errors.append(f"--{name} can not be negative value")
         if self.request_timeout <= 0:

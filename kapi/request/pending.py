@@ -3,13 +3,16 @@
 A client may let an answer lie, send a body slowly, or watch without reading; each of that is bounded by itself, and a
 thousand clients could still fill the memory.  What waits is counted here.  Beyond the bound, first what can be made again is
 let go (lists of stored objects), then those are cut off who have not taken or sent anything for longest; as long as that does
-not suffice, what would make it worse is refused (429).
+not suffice, what would make it worse is refused (429); see ADR 29.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
+
+from kapi.machinery import status
 
 MAX_PENDING = 256 * 1024 * 1024  # bytes
 COUNTED = 64 * 1024  # bytes of a body from which it counts
@@ -47,12 +50,13 @@ class Share:
 
 
 class Pending:
-    """Of one server.  ``seconds`` is its clock."""
+    """Of one server.  ``seconds`` is its clock; ``limit`` is bytes, 0 for none."""
 
     def __init__(self, seconds: Callable[[], float], limit: int = MAX_PENDING) -> None:
         self.size = 0  # bytes
         self.cut_off = 0  # clients so far
-        self.limit = limit
+        self.refused = 0  # requests so far
+        self.limit: float = limit or math.inf
         self._seconds = seconds
         self._holders: dict[Holder, float] = {}  # since when there was no progress: the longest is first
         self._spared: set[Holder] = set()
@@ -60,6 +64,11 @@ class Pending:
     @property
     def full(self) -> bool:
         return self.size > self.limit
+
+    def refusal(self) -> status.TooManyRequests:
+        """The answer to what would make it worse."""
+        self.refused += 1
+        return status.too_many_requests(REFUSAL, RETRY)
 
     def progress(self, holder: Holder) -> None:
         """Its client has taken or sent something, or begins; more may wait for it now."""

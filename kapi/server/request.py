@@ -89,6 +89,7 @@ class APIRequest(http.Request):
             pending.shrink()
             if pending.full:
                 self.body_refused = True
+                pending.refused += 1
                 self.content = io.BytesIO()
         if self.body_refused:
             self._share.set(0)

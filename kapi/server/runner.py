@@ -25,7 +25,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.uid import new_uid
 from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
-from kapi.request.pending import Pending
+from kapi.request.pending import MAX_PENDING, Pending
 from kapi.request.response import Response, leaves_whole
 from kapi.server.outgoing import Answer, Outgoing
 from kapi.server.slices import Slices, Suspended
@@ -61,7 +61,8 @@ class RequestRunner:
     """What a listening site calls for every request; ``reactor`` gives time and threads.
 
     With ``gather`` the small answers of a turn of the reactor leave together; with ``rounds`` requests that waited go on in
-    turn; with ``slices`` what takes long does not hold up the others.
+    turn; with ``slices`` what takes long does not hold up the others.  ``max_pending``: bytes that may wait for all clients
+    together, 0 for no limit.
     """
 
     def __init__(
@@ -72,13 +73,14 @@ class RequestRunner:
         gather: bool = False,
         rounds: Rounds | None = None,
         slices: Slices | None = None,
+        max_pending: int = MAX_PENDING,
     ) -> None:
         self.chain = chain
         self.reactor = reactor
         self._rounds = rounds
         self._slices = slices
         self._outgoing = Outgoing(reactor, self._leave) if gather else None
-        self.pending = Pending(reactor.seconds)
+        self.pending = Pending(reactor.seconds, max_pending)
         self.watches: set[Any] = set()  # streams to be ended when the server stops
         #: connections with frames of answers that leave together; None while none do
         self.departing: list[Any] | None = None

@@ -139,7 +139,7 @@ def test_a_body_that_does_not_come_on_is_cut_off_and_more_of_them_are_refused(ap
     assert (slow.channel.aborted, quick.channel.aborted) == (True, False)
     quick.handleContentChunk(b"x" * 2 * COUNTED)
     last.handleContentChunk(b"x" * 2 * COUNTED)
-    assert (quick.body_refused, last.body_refused) == (False, True)
+    assert (quick.body_refused, last.body_refused, runner.pending.refused) == (False, True, 1)
     assert last.content.read() == b""  # type: ignore[union-attr]
 
 

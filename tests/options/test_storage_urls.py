@@ -59,6 +59,12 @@ def test_how_large_an_object_may_be(arguments: list[str], size: int, tmp_path: P
         foundation.release()
 
 
+def test_how_much_may_wait_for_clients() -> None:
+    assert Options.from_command_line([]).generic.max_pending_bytes == 256 << 20
+    with pytest.raises(ConfigError, match="--max-pending-bytes can not be negative"):
+        Options.from_command_line(["--max-pending-bytes=-1"])
+
+
 def test_a_negative_size() -> None:
     with pytest.raises(ConfigError, match="--redis-max-object-bytes can not be negative"):
         Options.from_command_line(["--redis-max-object-bytes=-1"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 
 from kapi.request.pending import PATIENCE, Pending, Share
+from kapi.server.metrics import Metrics
+from kapi.server.pending_figures import pending_families
 
 
 class Answer:
@@ -69,3 +71,29 @@ def test_one_that_has_left_is_not_cut_off() -> None:
     clock.advance(2 * PATIENCE)
     Answer(pending, 60)
     assert (gone.ended, here.ended) == (False, True)
+
+
+def test_without_a_limit_nobody_is_cut_off_and_nothing_refused() -> None:
+    clock = Clock()
+    pending = Pending(clock.seconds, 0)
+    answer = Answer(pending, 1 << 40)
+    clock.advance(2 * PATIENCE)
+    Answer(pending, 1 << 40)
+    assert (answer.ended, pending.full) == (False, False)
+
+
+def test_what_waits_and_was_refused_is_told_as_metrics() -> None:
+    clock = Clock()
+    pending = Pending(clock.seconds, 100)
+    slow = Answer(pending, 60)
+    clock.advance(2 * PATIENCE)
+    quick = Answer(pending, 90)
+    error = pending.refusal()
+    assert (error.code, error.retry_after) == (429, 1)
+    metrics = Metrics()
+    metrics.add(lambda: pending_families(pending))
+    text = metrics.exposition()[1].decode()
+    assert "\nkapi_pending_bytes 90.0\n" in text
+    assert '\nkapi_pending_refusals_total{how="refused"} 1.0\n' in text
+    assert '\nkapi_pending_refusals_total{how="cut_off"} 1.0\n' in text
+    assert (slow.ended, quick.ended) == (True, False)
