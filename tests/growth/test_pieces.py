@@ -3,10 +3,12 @@ number of lines runs, whichever field of the built-in types has many entries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kapi.machinery.status import StatusError
-from tests.growth.counting import stretches
+from tests.growth.counting import lines, steepest, stretches
 from tests.growth.test_growth import KINDS, PLACES
 from tests.growth.work import Work
 
@@ -42,3 +44,18 @@ def test_the_addresses_of_a_node_are_read_in_steps() -> None:
     body["spec"]["podCIDRs"] = [f"10.0.{number}.0/32" for number in range(250)]
     found = stretches(Work(place.row).create(body))
     assert found.longest < 4 * LINES, found.where
+
+
+def _quota(count: int) -> Callable[[], None]:
+    place = next(place for place in PLACES if str(place) == "core/v1/resourcequotas:spec.scopes")
+    body = place.body(1)
+    body["spec"] = {"scopes": [f"s{number}" for number in range(count)], "hard": {f"cpu{n}": "1" for n in range(count)}}
+    body["spec"]["hard"].update({"cpu": "1", "pods": "1"})
+    return Work(place.row).create(body)
+
+
+def test_two_lists_of_a_quota_are_not_multiplied() -> None:
+    """Each scope is asked for each limit, which one long list does not show."""
+    few, many = lines(_quota(100)), lines(_quota(400))
+    factor, where = steepest(few, many, 400)
+    assert factor < 6, where

@@ -10,6 +10,7 @@ from twisted.internet.task import deferLater
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import secret_names
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.names import path_segment
 from kapi.machinery.status import generic
 
@@ -130,7 +131,7 @@ def _mount_token(spec: Object) -> None:
     name = given or f"{_VOLUME}-" + "".join(random.choices(_LETTERS, k=5))
     used = False
     for field in ("initContainers", "containers"):
-        for container in spec.get(field) or ():
+        for container in steps(spec.get(field) or ()):
             mounts = container.get("volumeMounts") or []
             if any(mount.get("mountPath") == _MOUNT for mount in mounts):
                 continue

@@ -219,6 +219,6 @@ def missing_compacted(
 
 
 def _joined(out: list[PolicyRule], joined: dict[tuple[str | None, ...], list[str]]) -> list[PolicyRule]:
-    for (group, resource, name, _), verbs in joined.items():
+    for (group, resource, name, _), verbs in steps(joined.items()):
         out.append(PolicyRule(verbs, (group or "",), (resource or "",), () if name is None else (name,)))
     return out

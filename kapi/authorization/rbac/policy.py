@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kapi.authorization.interface import Attributes
+from kapi.machinery.checkpoint import steps
 
 Object = dict[str, Any]
 
@@ -93,7 +94,7 @@ def quoted_list(values: Iterable[str]) -> str:
 
 def rules_of(role: Object) -> tuple[PolicyRule, ...]:
     """The rules of a Role or ClusterRole."""
-    return tuple(PolicyRule.of(rule) for rule in role.get("rules") or ())
+    return tuple(PolicyRule.of(rule) for rule in steps(role.get("rules") or ()))
 
 
 def any_allows(rules: Iterable[PolicyRule], attributes: Attributes) -> bool:

@@ -4,8 +4,10 @@ Upstream: ``pkg/apis/core/validation``: ValidateResourceQuota; ``pkg/registry/co
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Any, ClassVar
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, repeat, required
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -45,27 +47,27 @@ def _covers(scope: str, resource: str) -> bool:
 
 
 def _amounts(amounts: Object | None, path: Path, errors: Errors) -> None:
-    for name, value in (amounts or {}).items():
+    for name, value in steps((amounts or {}).items()):
         here = path.key(name)
         errors += check_quota_resource_name(name, here)
         errors += check_resource_quantity(name, value, here)
 
 
 def _uncovered(scope: str, hard: list[str]) -> int:
-    return sum(not _covers(scope, name) for name in hard)
+    return 0 if scope not in _SCOPES else sum(not _covers(scope, name) for name in steps(hard))
 
 
 def _standard(spec: Object) -> list[str]:
-    return [name for name in spec.get("hard") or {} if is_standard_quota_resource(name)]
+    return [name for name in steps(spec.get("hard") or {}) if is_standard_quota_resource(name)]
 
 
 def _scopes(spec: Object, errors: Errors) -> None:
     scopes, path = spec.get("scopes") or [], _SPEC.child("scopes")
-    hard = _standard(spec)
-    for scope in scopes:
+    uncovered = cache(partial(_uncovered, hard=_standard(spec)))
+    for scope in steps(scopes):
         if scope not in _SCOPES:
             errors.append(invalid(path, scopes, "unsupported scope"))
-        repeat(errors, invalid(path, scopes, "unsupported scope applied to resource"), _uncovered(scope, hard))
+        repeat(errors, invalid(path, scopes, "unsupported scope applied to resource"), uncovered(scope))
     _conflicts(scopes, scopes, errors)
 
 
@@ -80,20 +82,20 @@ def _scope_selector(spec: Object, errors: Errors) -> None:
     if selector is None:
         return
     path = _SPEC.child("scopeSelector", "matchExpressions")
-    hard = _standard(spec)
+    uncovered = cache(partial(_uncovered, hard=_standard(spec)))
     terms = selector.get("matchExpressions") or []
     # the internal type's fields, as Go writes a value that has no JSON names
     shown = {
         "MatchExpressions": [
             {"ScopeName": t.get("scopeName", ""), "Operator": t.get("operator", ""), "Values": t.get("values")}
-            for t in terms
+            for t in steps(terms)
         ]
     }
-    for term in terms:
+    for term in steps(terms):
         scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
         if scope not in _SCOPES:
             errors.append(invalid(path.child("scopeName"), scope, "unsupported scope"))
-        repeat(errors, invalid(path, shown, "unsupported scope applied to resource"), _uncovered(scope, hard))
+        repeat(errors, invalid(path, shown, "unsupported scope applied to resource"), uncovered(scope))
         if scope in _EXISTS_ONLY and operator != "Exists":
             errors.append(invalid(path.child("operator"), operator, _MUST_EXIST))
         if operator in ("In", "NotIn"):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
@@ -101,7 +102,7 @@ def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         errors.append(invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
     per_device = bool(spec.get("perDeviceNodeSelection"))
-    before = {device.get("name", ""): device for device in _devices(old or {})}
+    before = {device.get("name", ""): device for device in steps(_devices(old or {}))}
 
     def device_rule(device: Object, here: Path) -> None:
         _device(device, before.get(device.get("name", "")), per_device, here, errors)
@@ -109,7 +110,7 @@ def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:
     def name(item: Object) -> str:
         return str(item.get("name", ""))
 
-    limit = _ADVANCED_DEVICES if any(_is_advanced(device) for device in _devices(spec)) else _DEVICES
+    limit = _ADVANCED_DEVICES if any(_is_advanced(device) for device in steps(_devices(spec))) else _DEVICES
     devices.check_set(_devices(spec), limit, device_rule, name, _SPEC.child("devices"), errors)
     devices.check_set(
         spec.get("sharedCounters") or [],
@@ -125,7 +126,7 @@ def _is_advanced(device: Object) -> bool:
     if device.get("taints") or device.get("consumesCounters"):
         return True
     attributes = (device.get("attributes") or {}).values()
-    return any(attribute.get(name) is not None for attribute in attributes for name in _UNION[1])
+    return any(attribute.get(name) is not None for attribute in steps(attributes) for name in _UNION[1])
 
 
 def _pool(pool: Object, path: Path, errors: Errors) -> None:

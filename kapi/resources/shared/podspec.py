@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy
@@ -252,9 +253,9 @@ def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: Any) -> No
 
 def _file_key_volumes(spec: Object, path: Path, errors: Errors, ctx: Any) -> None:
     """Files of environment variables lie in an emptyDir."""
-    volumes = {volume.get("name", ""): volume for volume in spec.get("volumes") or ()}
-    for container, here in containers_with_paths(spec, path):
-        for i, variable in enumerate(container.get("env") or ()):
+    volumes = {volume.get("name", ""): volume for volume in steps(spec.get("volumes") or ())}
+    for container, here in steps(containers_with_paths(spec, path)):
+        for i, variable in enumerate(steps(container.get("env") or ())):
             ref = (variable.get("valueFrom") or {}).get("fileKeyRef")
             if ref is None:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import copy
 from kapi.schema.structural.structure import Schema, additional, embedded, preserves
 
@@ -85,6 +85,7 @@ def _keep(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
 
 def has_defaults(schema: Schema | None) -> bool:
     """Whether defaulting could change anything."""
+    checkpoint()
     if not schema:
         return False
     if schema.get("default") is not None:
