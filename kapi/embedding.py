@@ -29,6 +29,7 @@ from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.listening import default_address
+from kapi.server.pending_figures import pending_families
 from kapi.server.runner import RequestRunner
 from kapi.server.site import SiteRequest
 from kapi.server.tree import descend
@@ -87,8 +88,15 @@ class EmbeddedService(APIService):
         self.assembly = assemble(options, self.reactor, files, self._foundation.store, advertise, port)
         by_tree = functools.partial(descend, self.assembly.server)
         chain = self.assembly.chain_by(by_tree, before=[self._gate], behind=[_refuse_upgrades])
-        self.runner = RequestRunner(chain, self.reactor, gather=True, slices=self.assembly.slices)
-        self.assembly.caches.pending = self.runner.pending
+        runner = self.runner = RequestRunner(
+            chain,
+            self.reactor,
+            gather=True,
+            slices=self.assembly.slices,
+            max_pending=options.generic.max_pending_bytes,
+        )
+        self.assembly.caches.pending = runner.pending
+        self.assembly.metrics.add(lambda: pending_families(runner.pending))
 
     def answer(self, http: SiteRequest) -> None:
         self.runner.answer(http)

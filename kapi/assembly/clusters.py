@@ -102,6 +102,7 @@ class ClusterServer:
 
     def __init__(self, shared: Shared, store: MemoryStore) -> None:
         options, reactor = shared.options, shared.reactor
+        store.max_object_bytes = options.storage.redis_max_object_bytes
         made = copy.copy(shared.made)
         made.reloaders = []
         beside = shared.made.caches

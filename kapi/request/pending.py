@@ -3,7 +3,7 @@
 A client may let an answer lie, send a body slowly, or watch without reading; each of that is bounded by itself, and a
 thousand clients could still fill the memory.  What waits is counted here.  Beyond the bound, first what can be made again is
 let go (lists of stored objects), then those are cut off who have not taken or sent anything for longest; as long as that does
-not suffice, what would make it worse is refused (429); see ADR 29.
+not suffice, what would make it worse is refused (429); see ADR 30.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_what_waits_and_was_refused_is_told_as_metrics() -> None:
     assert (error.code, error.retry_after) == (429, 1)
     metrics = Metrics()
     metrics.add(lambda: pending_families(pending))
-    text = metrics.exposition()[1].decode()
+    text = b"".join(metrics.exposition()).decode()
     assert "\nkapi_pending_bytes 90.0\n" in text
     assert '\nkapi_pending_refusals_total{how="refused"} 1.0\n' in text
     assert '\nkapi_pending_refusals_total{how="cut_off"} 1.0\n' in text
