@@ -64,10 +64,10 @@ class Outdated(StoreError):
 
 
 class Compacted(StoreError):
-    """``oldest`` is the first revision that can still be asked for."""
+    """``oldest`` is the first change that is still known; messages name the revision before it, after which watches may begin."""
 
     def __init__(self, requested: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {requested} ({oldest})")
+        super().__init__(f"too old resource version: {requested} ({oldest - 1})")
         self.requested = requested
         self.oldest = oldest
 

@@ -37,7 +37,7 @@ from kapi.watchcache.watch import Source
 
 log = Logger()
 
-_TRIM_EVERY = 10  # seconds
+_TRIM_EVERY = 10  # seconds, or as long as history lasts where that is less
 _TYPES = {CREATED: ADDED, UPDATED: MODIFIED, GONE: DELETED}
 DECODED_BYTES = 8_000_000  # of JSON; trees take about eight times that
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
@@ -87,6 +87,7 @@ class Caches:
         self._ticker = LoopingCall(self.tick)
         self._ticker.clock = reactor
         self._ticks = 0
+        self._trim_every = max(1, int(min(_TRIM_EVERY, history_age)))  # seconds
 
     # -- for who reads
 
@@ -387,7 +388,7 @@ class Caches:
                 if batch is not None:
                     watch.bookmark(batch)
         self._ticks += 1
-        if self._ticks % _TRIM_EVERY == 0:
+        if self._ticks % self._trim_every == 0:
             self.trim()
 
     def trim(self) -> None:

@@ -163,6 +163,38 @@ def test_a_list_whose_token_has_expired_can_go_on_after_the_same_key(five: Memor
 
 
 @pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("resourceVersion={}&resourceVersionMatch=Exact", 410),
+        ("resourceVersion={}&resourceVersionMatch=Exact&limit=1", 410),
+        ("resourceVersion={}&limit=1", 410),  # exact, too
+        ("resourceVersion={}", 200),
+        ("resourceVersion={}&resourceVersionMatch=NotOlderThan&limit=1", 200),
+        ("resourceVersion=0", 200),
+        ("watch=true&resourceVersion={}", 200),
+    ],
+)
+def test_what_is_asked_of_a_compacted_revision(five: MemoryAPI, query: str, code: int) -> None:
+    old = five.ask("GET", MAPS).json["metadata"]["resourceVersion"]
+    assert five.ask("POST", MAPS, {"metadata": {"name": "c1"}}).code == 201
+    five.caches.floor = five.caches.revision  # the history is compacted
+    assert five.ask("GET", f"{MAPS}/a?resourceVersion={old}").code == 200
+    answer = five.ask("GET", f"{MAPS}?{query.format(old)}")
+    assert answer.code == code
+    if code == 410:
+        assert answer.json["reason"] == "Expired"
+        assert answer.json["message"] == "The resourceVersion for the provided list is too old."
+        assert answer.json["metadata"] == {}
+    if "watch" in query:
+        (event,) = answer.events
+        assert event["type"] == "ERROR"
+        wanted = f"too old resource version: {old} ({five.caches.floor})"
+        assert {key: event["object"][key] for key in ("code", "reason", "message")} == {
+            "code": 410, "reason": "Expired", "message": wanted,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("query", "wanted"),
     [
         ("labelSelector=a%20in%20b&resourceVersionMatch=Exact", "unable to parse requirement: found 'b' expected: '('"),

@@ -209,6 +209,16 @@ class Snapshots(CacheTest):
             self.watch(1)
         self.assertEqual(self.watch(2).told, [("ADDED", "ns/c", 3)])
 
+    def test_a_short_history_is_let_go_as_soon_as_it_ends(self) -> None:
+        self.open(history_age=2.0)
+        self.create("a")
+        self.create("b")
+        for _ in range(4):
+            self.clock.advance(1)
+        with self.assertRaises(Compacted):
+            self.pods.list_at(1)
+        self.assertEqual(self.keys(self.pods.list_at(2)), ["ns/a", "ns/b"])
+
     def test_history_is_bounded_by_size(self) -> None:
         self.open(history_bytes=20_000)
         for n in range(200):
