@@ -54,7 +54,7 @@ class Initializer:
         return found
 
     def lister(self, group: str, plural: str) -> Lister:
-        return self.resource(group, plural).lister
+        return (self._clients.get((group, plural)) or self.resource(group, plural)).lister
 
     def feature(self, name: str) -> bool:
         return enabled(self.features, name)

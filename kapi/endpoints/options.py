@@ -9,6 +9,7 @@ from typing import Any
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.memo import remember
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from kapi.request.context import RequestContext
@@ -147,7 +148,9 @@ def check_initial_events(features: Mapping[str, bool]) -> None:
 
 
 def _dry_run(ctx: RequestContext, errors: list[FieldError]) -> list[str]:
-    values = ctx.query.get("dryRun") or []
+    values = ctx.query.get("dryRun")
+    if not values:
+        return []
     if any(value != "All" for value in values):
         errors.append(dry_run_error(values))
     return values
@@ -217,7 +220,11 @@ def write_options(ctx: RequestContext, kind: str, patch_type: str = "") -> Write
 
 def default_manager(ctx: RequestContext) -> str:
     """The user agent up to the first slash, as the field manager's name."""
-    agent = (ctx.header("user-agent") or "").split("/", 1)[0]
+    return _manager_of((ctx.header("user-agent") or "").split("/", 1)[0])
+
+
+@remember(1000)
+def _manager_of(agent: str) -> str:
     kept = "".join(char for char in agent if char.isprintable())
     return kept.encode()[:128].decode("utf-8", "ignore") or "unknown"
 

@@ -118,9 +118,11 @@ def priority_and_fairness(
         level = chosen.level
         ctx.response_headers += chosen.headers
         yields = rounds is not None and announce(ctx, chosen.time, rounds)
-        work = estimate(ctx, cache_of, level.max_seats)
+        watches = 0
         if info.is_resource and info.verb in WRITES:
-            meter.watched(level.name, chosen.schema.name, watches_of(info, cache_of))
+            watches = watches_of(info, cache_of)
+            meter.watched(level.name, chosen.schema.name, watches)
+        work = estimate(ctx, cache_of, level.max_seats, watches)
         request = controller.request(chosen, work, info, user)
         outcome = level.queues.admit(request, 0.0 if level.exempt else patience(ctx))
         if outcome == "":

@@ -50,8 +50,11 @@ CacheOf = Callable[[GroupResource], "Stored | None"]
 _ONE = Work()
 
 
-def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
-    """``max_seats`` is the most that the priority level lets one request have; 0 when it does not say."""
+def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int, watches: int = 0) -> Work:
+    """``max_seats`` is the most that the priority level lets one request have; 0 when it does not say.
+
+    ``watches`` must be told of a write.
+    """
     info = ctx.info
     assert info is not None
     if not info.is_resource:
@@ -59,7 +62,7 @@ def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
     if info.verb in ("list", "watch"):
         return _list_work(ctx, cache_of, max_seats)
     if info.verb in WRITES:
-        return _write_work(ctx, cache_of, max_seats)
+        return _write_work(info, watches, max_seats)
     return _ONE
 
 
@@ -93,12 +96,9 @@ def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
     return Work(max(1, min(math.ceil(size / _BYTES_PER_SEAT), most)))
 
 
-def _write_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
-    info = ctx.info
-    assert info is not None
+def _write_work(info: RequestInfo, watches: int, max_seats: int) -> Work:
     if info.subresource == "token" and info.resource == "serviceaccounts":
         return _ONE  # makes no event
-    watches = watches_of(info, cache_of)
     if watches < _WATCHES_PER_SEAT:
         return _ONE
     wanted = math.ceil(watches / _WATCHES_PER_SEAT)

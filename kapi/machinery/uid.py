@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-_AT_ONCE = 256  # UUIDs for which randomness is asked of the kernel
-_ready: list[bytes] = []
+_AT_ONCE = 256  # UUIDs that are made together
+_ready: list[str] = []
 
 # a forked process must not give out what its parent does
 os.register_at_fork(after_in_child=_ready.clear)
@@ -16,13 +16,15 @@ os.register_at_fork(after_in_child=_ready.clear)
 
 def new_uid() -> str:
     """A random (version 4) UUID."""
-    try:
-        raw = bytearray(_ready.pop())
-    except IndexError:
-        fresh = os.urandom(16 * _AT_ONCE)
-        _ready.extend(fresh[start : start + 16] for start in range(16, len(fresh), 16))
-        raw = bytearray(fresh[:16])
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    if not _ready:
+        _ready.extend(_fresh(os.urandom(16 * _AT_ONCE)))
+    return _ready.pop()
+
+
+def _fresh(random: bytes) -> list[str]:
+    texts = [random[start : start + 16].hex() for start in range(0, len(random), 16)]
+    return [f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}" for text in texts]
+
+
+#: the two highest bits are 1 and 0
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}

@@ -97,7 +97,9 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
     committed: bool | None = False  # None: it may have been, or may still be
     try:
         strategy.prepare_for_create(obj, context)
-        errors = await validated(context, strategy.validate, obj) or meta.validate(obj, store.row.namespaced)
+        errors = await validated(context, strategy.validate, obj)
+        if not errors and not strategy.covers_metadata:
+            errors = meta.validate(obj, store.row.namespaced)
         if errors:
             raise refusal(store, op, obj, errors)
         for warning in strategy.warnings_on_create(obj, context):

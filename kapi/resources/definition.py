@@ -61,6 +61,8 @@ class Strategy:
     allow_unconditional_update = True
     #: fields (dotted: "status", "metadata.deletionTimestamp") that a write through this endpoint never owns.
     reset_fields: tuple[str, ...] = ()
+    #: whether ``validate`` looks for all that may be wrong with any type's metadata
+    covers_metadata = False
 
     def default(self, obj: Object) -> None:
         """Sets defaults, as the decoder upstream does; runs before admission on every write."""

@@ -99,7 +99,10 @@ class GroupIndex:
         self._valued: dict[str, dict[tuple[str, str], dict[Group, None]]] = {}  # field -> (namespace, value)
 
     def __len__(self) -> int:
-        return sum(len(group.watches) for group in self._groups.values())
+        count = 0
+        for group in self._groups.values():
+            count += len(group.watches)
+        return count
 
     def all(self) -> list[Watcher]:
         return [watch for group in self._groups.values() for watch in group.watches]

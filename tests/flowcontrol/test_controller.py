@@ -15,7 +15,7 @@ from kapi.filters.priority_and_fairness import WATCH_STARTED, priority_and_fairn
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
-from kapi.flowcontrol.estimator import Work, estimate
+from kapi.flowcontrol.estimator import Work, estimate, watches_of
 from kapi.flowcontrol.metrics import Meter
 from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
@@ -172,7 +172,10 @@ class FakeCache:
 )
 def test_work_estimates(uri: str, method: str, work: Work) -> None:
     caches = {GroupResource("", "pods"): FakeCache(10_000, 26_000_000, 1000)}
-    assert estimate(request(uri, method), caches.get, 37) == work  # type: ignore[arg-type]
+    asked = request(uri, method)
+    assert asked.info is not None
+    watches = watches_of(asked.info, caches.get)  # type: ignore[arg-type]
+    assert estimate(asked, caches.get, 37, watches) == work  # type: ignore[arg-type]
 
 
 def test_the_filter_names_schema_and_level_and_frees_the_seat() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kapi.registry.metadata import validate
 from kapi.resources.catalogue import BUILT_IN
-from kapi.resources.definition import Resource
+from kapi.resources.definition import Resource, StrategyContext
 from tests.resources.rooms import changes, made, problems
 
 Object = dict[str, Any]
@@ -62,6 +63,32 @@ def test_finalizers_without_a_domain(row: Resource) -> None:
         pytest.skip("the metadata of new ones are left to the rules of all kinds")
     found = problems(row, metadata={"finalizers": ["free"]})
     assert bool(complaints(found, "finalizers")) == (row.plural not in FREE_FINALIZERS)
+
+
+#: what may be wrong with the metadata of a new object of any kind
+WRONG: dict[str, Object] = {
+    "name": {"name": "a/b"}, "dots": {"name": ".."}, "percent": {"name": "a%b"}, "no name": {"name": ""},
+    "prefix": {"generateName": "a/b"}, "namespace": {"namespace": "A"}, "no namespace": {"namespace": ""},
+    "a namespace": {"namespace": "n"}, "generation": {"generation": -1}, "labels": {"labels": {"bad label": ""}},
+    "annotations": {"annotations": {"bad key": ""}}, "finalizers": {"finalizers": ["bad finalizer"]},
+    "owners": {"ownerReferences": [{"apiVersion": "", "kind": "", "name": "", "uid": ""}]},
+    "fields": {"managedFields": [{"operation": "Create"}]},
+    "manager": {"managedFields": [{"operation": "Apply", "manager": "\n"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_with_any_metadata_is_wrong_for_each_kind_that_judges_it_alone(wrong: str) -> None:
+    """Of these kinds the general rules are not asked."""
+    rows = [row for row in ROWS.values() if row.strategy.covers_metadata]
+    assert {"configmaps", "secrets", "pods"} <= {row.plural for row in rows}
+    for row in rows:
+        obj = made(row)
+        obj["metadata"].update(WRONG[wrong])
+        context = StrategyContext(obj["metadata"].get("namespace", ""), "x")
+        if validate(obj, row.namespaced):
+            found = [str(error) for error in row.strategy.validate(obj, context)]
+            assert any(text.startswith("metadata.") for text in found), (row.plural, found)
 
 
 def test_an_api_service_is_named_after_its_group_version() -> None:

@@ -11,7 +11,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_config_map_key
-from kapi.resources.shared.rules import Errors, check, same
+from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
 
 Object = dict[str, Any]
@@ -38,16 +38,16 @@ def validate_frozen(obj: Object, old: Object, parts: tuple[str, ...], errors: Er
 class ConfigMapStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
-        key_rule = check(is_config_map_key)
         size = 0
         for key, value in data.items():
-            path = Path("data").key(key)
-            key_rule(key, path, errors, ctx)
+            for text in is_config_map_key(key):
+                errors.append(invalid(Path("data").key(key), key, text))
             if key in binary:
-                errors.append(invalid(path, key, "duplicate of key present in binaryData"))
+                errors.append(invalid(Path("data").key(key), key, "duplicate of key present in binaryData"))
             size += len((value or "").encode())
         for key, value in binary.items():
-            key_rule(key, Path("binaryData").key(key), errors, ctx)
+            for text in is_config_map_key(key):
+                errors.append(invalid(Path("binaryData").key(key), key, text))
             size += decoded_size(value or "")
         if size > MAX_SIZE:
             errors.append(too_long(Path("[]"), MAX_SIZE))  # upstream names the root so

@@ -126,6 +126,7 @@ def _raise_generation(pod: Object, old: Object) -> None:
 
 class PodStrategy(Strategy):
     reset_fields: tuple[str, ...] = ("status",)
+    covers_metadata = True
 
     def default(self, obj: Object) -> None:
         default_pod(obj)

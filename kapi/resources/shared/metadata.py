@@ -213,10 +213,11 @@ def validate_managed_fields(entries: list[dict[str, Any]], path: Path, errors: E
         manager = entry.get("manager", "")
         if len(manager.encode()) > 128:
             errors.append(field.too_long(here.child("manager"), 128))
-        for position, char in enumerate(manager):
-            if not char.isprintable():
-                text = f"invalid character U+{ord(char):04X} (at position {position})"
-                errors.append(field.invalid(here.child("manager"), manager, text))
+        if not manager.isprintable():
+            for position, char in enumerate(manager):
+                if not char.isprintable():
+                    text = f"invalid character U+{ord(char):04X} (at position {position})"
+                    errors.append(field.invalid(here.child("manager"), manager, text))
         if len(entry.get("subresource", "")) > 256:
             errors.append(field.too_long(here.child("subresource"), 256))
 

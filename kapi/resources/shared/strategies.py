@@ -10,7 +10,7 @@ from kapi.machinery import tree
 from kapi.machinery.field import FieldError
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
-from kapi.resources.shared.names import subdomain_name
+from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, same
 
 Object = dict[str, Any]
@@ -41,8 +41,14 @@ class PlainStrategy(Strategy):
     empty_status: ClassVar[Object | None] = None
     #: finalizers without a domain must be standard ones
     qualified_finalizers: ClassVar[bool] = True
+    covers_metadata = True
     #: what an update is held against, in this order
     update_rules: ClassVar[tuple[UpdateRules, ...]] = (_CHANGED_METADATA, UpdateRules.TYPE)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        as_here = cls.validate is PlainStrategy.validate and cls._new_metadata is PlainStrategy._new_metadata
+        cls.covers_metadata = as_here and cls.name_rule in (subdomain_name, label_name)  # no such name has a slash
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         """What the type does to the object before validation; ``old`` is None on create."""
