@@ -48,6 +48,14 @@ _METHODS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "
 _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 
+def _tell_deprecated(ctx: RequestContext, resource: Resource) -> None:
+    """To the client, and to the audit log (upstream: ``endpoints/metrics`` MonitorRequest)."""
+    ctx.warn(resource.deprecated)
+    ctx.annotations["k8s.io/deprecated"] = "true"
+    if resource.removed_in:
+        ctx.annotations["k8s.io/removed-release"] = resource.removed_in
+
+
 class ResourceTable:
     """What one server serves now.  ``handlers`` answer the kinds and subresources that are not plain objects."""
 
@@ -134,7 +142,7 @@ class ResourceTable:
             raise status.no_such_resource()
         endpoint = self._endpoint(ctx, scope)
         if resource.deprecated:
-            ctx.warn(resource.deprecated)
+            _tell_deprecated(ctx, resource)
         return endpoint(ctx, scope)
 
     def _endpoint(self, ctx: RequestContext, scope: RequestScope) -> Endpoint:
@@ -216,7 +224,7 @@ class ResourceTable:
         if verb not in resource.verbs:
             raise status.method_not_supported(resource.group_resource, verb)
         if resource.deprecated:
-            ctx.warn(resource.deprecated)
+            _tell_deprecated(ctx, resource)
         if named:
             return _OBJECT[method][1](ctx, scope)
         if verb == "list":
@@ -245,5 +253,5 @@ class ResourceTable:
         if endpoint is None or verb not in sub.verbs:
             raise status.method_not_allowed()
         if scope.resource.deprecated:
-            ctx.warn(scope.resource.deprecated)
+            _tell_deprecated(ctx, scope.resource)
         return endpoint(ctx, scope)

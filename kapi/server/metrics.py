@@ -6,17 +6,22 @@ prometheus-client child costs a lock for each increment.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
+from prometheus_client.samples import Sample
 
 from kapi.machinery.meters import Histogram as LabelledHistogram
 from kapi.server.meta_metrics import with_meta
 from kapi.server.metrics_shape import Shape
 from kapi.server.request_metrics import LATENCY, RequestMetrics
+
+_PER_PIECE = 1000  # samples: some 6 ms
+_HEADER_LINES = 2  # help and type
 
 
 class FunctionCollector:
@@ -61,7 +66,22 @@ class Metrics:
         for family in with_meta(self.registry.collect(), shape):
             shown = family if shape is None else shape.shaped(family)
             if shown is not None:
-                yield generate_latest(_Families(shown))
+                yield from _pieces(shown)
+
+
+def _pieces(family: Metric) -> Iterator[bytes]:
+    """The text of a family; what follows the first piece repeats no header."""
+    samples = family.samples
+    yield generate_latest(_Families(_part(family, samples[:_PER_PIECE])))
+    for start in range(_PER_PIECE, len(samples), _PER_PIECE):
+        text = generate_latest(_Families(_part(family, samples[start : start + _PER_PIECE])))
+        yield text.split(b"\n", _HEADER_LINES)[_HEADER_LINES]
+
+
+def _part(family: Metric, samples: list[Sample]) -> Metric:
+    part = copy.copy(family)
+    part.samples = samples
+    return part
 
 
 class _Families:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.integration.server_process import ServerProcess, api_request
 
@@ -54,6 +56,53 @@ def test_docs_say_why_a_metric_is_absent() -> None:
     absent = [line.split("\t")[0] for line in LINES if line.endswith("\tabsent")]
     assert absent
     assert [name for name in absent if f"``{name}``" not in told] == []
+
+
+ETC = Path(__file__).parents[2] / "etc"
+_WORDS = re.compile(r'"[^"]*"|\[[^]]*\]|[a-zA-Z_:][a-zA-Z0-9_:]*')
+#: what is no metric in an expression: functions and words of PromQL; labels stand in braces or behind these
+_PROMQL = frozenset("sum max min rate increase topk by on and histogram_quantile label_values".split())
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The names of metrics in an expression of PromQL."""
+    plain = re.sub(r"\{[^}]*\}|\b(by|on) \([^)]*\)", "", expression)
+    return {word for word in _WORDS.findall(plain) if word[0] not in '"['} - _PROMQL
+
+
+def exported(text: str) -> set[str]:
+    """The names of samples that there are or can be."""
+    names = set()
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
+        names.add(name)
+        if kind == "histogram":
+            names.update(f"{name}_{part}" for part in ("bucket", "count", "sum"))
+    return names
+
+
+def test_the_dashboard_shows_what_there_is(text: str) -> None:
+    dashboard = json.loads((ETC / "grafana-dashboard.json").read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    used = set().union(*map(metrics_in, expressions))
+    assert len(used) > 50
+    assert used - exported(text) == set()
+    labels = [variable["query"]["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    assert all(re.match(r"label_values\(kapi_reactor_stall_seconds_count", label) for label in labels)
+    places = [tuple(panel["gridPos"].values()) for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places)
+
+
+def test_alerts_look_at_what_there_is_and_have_an_entry_in_the_runbook(text: str) -> None:
+    (group,) = yaml.safe_load((ETC / "prometheus-alerts.yaml").read_text())["groups"]
+    runbook = (ETC.parent / "docs" / "operations.rst").read_text()
+    for rule in group["rules"]:
+        assert metrics_in(rule["expr"]) - exported(text) == set(), rule["alert"]
+        assert f"``{rule['alert']}``" in runbook
+
+
+def test_names_of_metrics_are_found_in_expressions() -> None:
+    expression = 'sum by (le) (rate(a_bucket{x="y"}[5m])) / on (job) max(b_total) > 3 and c'
+    assert metrics_in(expression) == {"a_bucket", "b_total", "c"}
 
 
 def series(text: str, name: str, **labels: str) -> float:

@@ -72,6 +72,14 @@ def test_a_deprecated_version_warns(api: MemoryAPI) -> None:
     ]
 
 
+def test_the_audit_log_tells_of_deprecated_versions(api: MemoryAPI) -> None:
+    seen: list[Any] = []
+    api.runner.chain.filters += (seen.append,)
+    api.ask("GET", f"{NETWORKING}/v1beta1/servicecidrs")
+    api.ask("GET", f"{NETWORKING}/v1/servicecidrs")
+    assert [ctx.annotations for ctx in seen] == [{"k8s.io/deprecated": "true", "k8s.io/removed-release": "1.37"}, {}]
+
+
 def test_the_status_of_a_deprecated_version_warns_too(api: MemoryAPI) -> None:
     cidr = {"metadata": {"name": "c"}, "spec": {"cidrs": ["10.9.0.0/24"]}}
     assert api.ask("POST", f"{NETWORKING}/v1beta1/servicecidrs", cidr).code == 201

@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from prometheus_client.exposition import generate_latest
 from twisted.internet.task import Clock
 
+from kapi.machinery.meters import Counter
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
@@ -73,3 +75,21 @@ def test_metrics_can_be_switched_off_and_labels_be_held_to_some_values() -> None
     assert "apiserver_response_sizes" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
     assert 'code="unexpected"' in line and line.endswith(" 1.0")
+
+
+def test_a_large_family_is_made_in_pieces() -> None:
+    metrics = Metrics()
+    many = Counter("many_total", "[ALPHA] Of many.", ("number",))
+    for number in range(2_500):
+        many.add(str(number))
+    metrics.registry.register(many)
+    pieces = list(metrics.exposition())
+    assert max(piece.count(b"\n") for piece in pieces) <= 1_002
+    assert b"".join(piece for piece in pieces if b"many_total{" in piece) == generate_latest(Only(many))
+
+
+class Only:
+    """A registry of one collector."""
+
+    def __init__(self, collector: Counter) -> None:
+        self.collect = collector.collect
