@@ -1,16 +1,15 @@
 """Logical clusters: what is under ``/clusters/NAME`` is an API server of its own, in the same process.
 
-Upstream has nothing like it; kcp's logical clusters gave the paths their form.  A cluster is a store in memory; what serves
-it is made when somebody first asks, and the controllers are started when somebody first writes.
-
-Only with ``--enable-logical-clusters``; ``/clusters`` itself is for members of system:masters.
+Upstream has nothing like it; kcp's logical clusters gave the paths their form.  Only with ``--enable-logical-clusters``;
+``/clusters`` itself is for members of system:masters.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import Any
 
 import orjson
 from twisted.internet.defer import Deferred
@@ -26,8 +25,8 @@ from kapi.request.response import Response
 from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
+from kapi.server.logical_cluster import LogicalCluster, Served
 from kapi.server.snapshots import Snapshots
-from kapi.store.errors import Compacted
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.sweeper import INTERVAL, Sweeper
 
@@ -35,96 +34,14 @@ log = Logger()
 
 PATH = "/clusters"
 MAX_CLUSTERS = 20_000
+MAX_AWAKE = 200  # that are served at a time, beside those that have requests or watches
+IDLE = 60.0  # seconds without a request after which nothing is kept ready for the next
 ANNOTATION = "kapi/cluster"  # of audit events
+_LOOK = 50  # clusters are woken between two looks at how many are awake
 _PREFIX = PATH + "/"
-_READS = frozenset(["GET", "HEAD", "OPTIONS"])
+_asked = attrgetter("asked")
 
 Object = dict[str, Any]
-
-
-class Served(Protocol):
-    """What serves a cluster."""
-
-    handle: Handler
-
-    async def start(self) -> None:
-        """Done when requests can be answered."""
-
-    def begin(self) -> None:
-        """Starts the controllers."""
-
-    async def stop(self, why: Exception | None = None) -> None:
-        """Ends controllers and watches; ``why`` Compacted tells their clients to list again."""
-
-    def tick(self) -> None:
-        """Once a second: bookmarks, and the end of old history."""
-
-
-class LogicalCluster:
-    """One; ``make`` makes what serves its store."""
-
-    def __init__(
-        self, name: str, store: MemoryStore, created: str, make: Callable[[MemoryStore], Served], begins: bool
-    ) -> None:
-        """``begins``: there may be work for the controllers before anybody writes."""
-        self.name = name
-        self.store = store
-        self.created = created
-        self.served: Served | None = None
-        self._make = make
-        self._begins = begins
-        self._begun = False
-        self._starting: Deferred[None] | None = None
-
-    def handle(self, ctx: RequestContext) -> Response | Awaitable[Response]:
-        """The answer to a request whose path is the cluster's own."""
-        served = self.served
-        if served is None:
-            served = self.served = self._make(self.store)
-            self._starting = Deferred.fromCoroutine(served.start())
-        if not self._begun and (self._begins or ctx.method not in _READS):
-            self._begun = True
-            served.begin()
-        starting = self._starting
-        if starting is not None:
-            if not starting.called or starting.paused:
-                return self._started_and(starting, served, ctx)
-            self._starting = None
-        return served.handle(ctx)
-
-    async def _started_and(self, starting: Deferred[None], served: Served, ctx: RequestContext) -> Response:
-        done: Deferred[None] = Deferred()
-
-        def tell(result: Any) -> Any:
-            done.callback(None)
-            return result
-
-        starting.addBoth(tell)
-        await done
-        answer = served.handle(ctx)
-        return answer if isinstance(answer, Response) else await answer
-
-    async def stop(self) -> None:
-        if self.served is not None:
-            await self.served.stop()
-
-    async def reset(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
-        """It holds what the snapshot does, at a new revision; watches end with 410."""
-        revision = max(snapshot.revision, self.store.newest) + 1
-        self.store = MemoryStore(None, clock, snapshot=snapshot._replace(revision=revision))
-        served, self.served, self._starting = self.served, None, None
-        self._begins, self._begun = True, False
-        if served is not None:
-            await served.stop(Compacted(0, revision))
-
-    def record(self) -> Object:
-        """What is told of it."""
-        return {
-            "name": self.name,
-            "path": _PREFIX + self.name,
-            "creationTimestamp": self.created,
-            "revision": self.store.newest,
-        }
 
 
 class Clusters:
@@ -146,6 +63,7 @@ class Clusters:
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = reactor
         self._ticks = 0
+        self._woken = 0  # since somebody last looked whether there are too many
 
     def __len__(self) -> int:
         return len(self._clusters)
@@ -166,7 +84,7 @@ class Clusters:
         if len(self._clusters) >= MAX_CLUSTERS:
             raise status.too_many_requests(f"there are {MAX_CLUSTERS} logical clusters", 1)
         store = self._fresh() if snapshot is None else MemoryStore(None, self._clock, snapshot=snapshot)
-        made = LogicalCluster(name, store, self._now(), self._make, snapshot is not None)
+        made = LogicalCluster(name, store, self._now(), self._make, self._reactor.seconds, begins=snapshot is not None)
         self._clusters[name] = made
         return made
 
@@ -190,9 +108,22 @@ class Clusters:
         for cluster in list(self._clusters.values()):
             if cluster.served is not None:
                 cluster.served.tick()
+        self._make_room()
         if self._ticks % INTERVAL == 0:
             return Deferred.fromCoroutine(self._sweep())
         return None
+
+    def _make_room(self) -> None:
+        """Those sleep that nobody has asked for long, and when there are many, those that were not asked for longest."""
+        self._woken = 0
+        idle = [cluster for cluster in self._clusters.values() if cluster.served is not None and not cluster.requests]
+        idle.sort(key=_asked)
+        too_many = len(idle) - MAX_AWAKE
+        now = self._reactor.seconds()
+        for position, cluster in enumerate(idle):
+            if position >= too_many and now - cluster.asked < IDLE:
+                break
+            cluster.sleep()
 
     async def _sweep(self) -> None:
         for cluster in list(self._clusters.values()):
@@ -213,6 +144,10 @@ class Clusters:
                     ctx.path = "/" + rest
                     ctx.http.uri = ctx.http.uri[len(head) :]
                     ctx.annotations[ANNOTATION] = name
+                    if cluster.served is None:
+                        self._woken += 1
+                        if self._woken >= _LOOK:
+                            self._make_room()
                     return cluster.handle(ctx)
             return handler(ctx)
 

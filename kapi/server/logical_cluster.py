@@ -1,0 +1,158 @@
+"""One logical cluster: a store in memory, and what serves it while somebody asks.
+
+What serves is made at the first request and let go when nobody has asked for a while; objects and history stay in the store, so
+that a watch goes on where it was.  The controllers are started by the first write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from kapi.filters.chain import Handler
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.store.errors import Compacted
+from kapi.store.memory import MemoryStore, Snapshot
+
+log = Logger()
+_ATTEMPTS = 4  # to find it started, by one request: it may just be stopping, or be reset
+_READS = frozenset(["GET", "HEAD", "OPTIONS"])
+
+
+class Served(Protocol):
+    """What serves a cluster."""
+
+    handle: Handler
+
+    async def start(self) -> None:
+        """Done when requests can be answered."""
+
+    def begin(self) -> None:
+        """Starts the controllers."""
+
+    async def stop(self, why: Exception | None = None) -> None:
+        """Ends controllers and watches; ``why`` Compacted tells their clients to list again."""
+
+    def tick(self) -> None:
+        """Once a second: bookmarks, and the end of old history."""
+
+
+class LogicalCluster:
+    """``make`` makes what serves its store, ``seconds`` is monotonic."""
+
+    def __init__(
+        self,
+        name: str,
+        store: MemoryStore,
+        created: str,
+        make: Callable[[MemoryStore], Served],
+        seconds: Callable[[], float],
+        begins: bool,
+    ) -> None:
+        """``begins``: there may be work for the controllers before anybody writes."""
+        self.name = name
+        self.store = store
+        self.created = created
+        self.served: Served | None = None
+        self.requests = 0  # that are not answered yet, watches among them
+        self.asked = 0.0  # when the last one came or ended
+        self._make, self._seconds = make, seconds
+        self._begins = begins
+        self._begun = False
+        self._waiting: Deferred[None] | None = None  # until it is started, or what served before has stopped
+
+    def handle(self, ctx: RequestContext) -> Response | Awaitable[Response]:
+        """The answer to a request whose path is the cluster's own."""
+        self.requests += 1
+        self.asked = self._seconds()
+        ctx.finishers.append(self._finished)
+        if self._waiting is None and self.served is None:
+            self._start()
+        served = self.served
+        if self._waiting is not None or served is None:
+            return self._later(ctx)
+        if not self._begun and (self._begins or ctx.method not in _READS):
+            self._begun = True
+            served.begin()
+        return served.handle(ctx)
+
+    def _finished(self, ctx: RequestContext, code: int) -> None:
+        self.requests -= 1
+        self.asked = self._seconds()
+
+    def _start(self) -> None:
+        served = self.served = self._make(self.store)
+        self._wait_for(served.start())
+
+    def _wait_for(self, running: Awaitable[None]) -> None:
+        """Requests go on when it has ended.  What cannot be started is made anew for the next request."""
+
+        async def run() -> None:
+            try:
+                await running
+            except CancelledError:
+                raise
+            except Exception:
+                self.served = None
+                log.failure("a logical cluster could not be started or stopped")
+            self._waiting = None
+
+        waiting = Deferred.fromCoroutine(run())
+        if not waiting.called:
+            self._waiting = waiting
+
+    async def _later(self, ctx: RequestContext) -> Response:
+        for _ in range(_ATTEMPTS):
+            if self._waiting is None and self.served is None:
+                self._start()
+            if self._waiting is None:
+                break
+            turn: Deferred[None] = Deferred()
+            self._waiting.addBoth(_fire, turn)
+            await turn
+        if self._waiting is not None or self.served is None:
+            raise status.service_unavailable("the logical cluster could not be started", 1)
+        self.requests -= 1  # it is counted once more
+        ctx.finishers.remove(self._finished)
+        answer = self.handle(ctx)
+        return answer if isinstance(answer, Response) else await answer
+
+    def sleep(self) -> None:
+        """Lets go what serves it."""
+        served, self.served = self.served, None
+        self._begins, self._begun = self._begins or self._begun, False
+        if served is not None:
+            self._wait_for(served.stop())
+
+    async def stop(self) -> None:
+        if self.served is not None:
+            await self.served.stop()
+
+    async def reset(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
+        """It holds what the snapshot does, at a new revision; watches end with 410."""
+        revision = max(snapshot.revision, self.store.newest) + 1
+        self.store = MemoryStore(None, clock, snapshot=snapshot._replace(revision=revision))
+        served, self.served = self.served, None
+        self._begins, self._begun = True, False
+        if served is not None:
+            await served.stop(Compacted(0, revision))
+
+    def record(self) -> dict[str, Any]:
+        """What is told of it."""
+        return {
+            "name": self.name,
+            "path": f"/clusters/{self.name}",
+            "creationTimestamp": self.created,
+            "revision": self.store.newest,
+        }
+
+
+def _fire(result: Any, waiting: Deferred[None]) -> Any:
+    if not waiting.called:
+        waiting.callback(None)
+    return result
