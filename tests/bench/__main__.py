@@ -30,6 +30,7 @@ from tests.bench.growth import growth
 from tests.bench.http2_cases import http2
 from tests.bench.kubelets import kubelets
 from tests.bench.load import Connection, Target
+from tests.bench.logical_clusters import FLAG as CLUSTERS
 from tests.bench.pair import compare as compare_pair
 from tests.bench.shares import shares
 from tests.bench.stalls import stalls
@@ -138,7 +139,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
         if options.server:
             target = Target(options.server, options.token, options.ca, tuple(options.pid))
         else:
-            own = OwnServer(Path(scratch), options.flag)
+            flags = [*options.flag, *([CLUSTERS] if "testkit" in wanted else [])]
+            own = OwnServer(Path(scratch), flags)
             target, first = own.start()
             if "start" in wanted:
                 later = []

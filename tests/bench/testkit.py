@@ -14,6 +14,7 @@ from kapi.controllers.garbagecollector.metadata import read
 from kapi.machinery.gvk import GroupResource
 from tests.bench.cases import Bench, Row
 from tests.bench.load import Connection
+from tests.bench.logical_clusters import logical_clusters
 
 DEPENDENTS = 1000
 OBJECTS = 100_000  # with owners, in memory
@@ -24,6 +25,7 @@ _PROPAGATIONS = ("Background", "Foreground", "Orphan")
 
 def testkit(bench: Bench) -> None:
     _fresh(bench)
+    logical_clusters(bench)
     for propagation in _PROPAGATIONS:
         _collected(bench, propagation)
     for share in (1, 100):
