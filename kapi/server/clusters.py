@@ -37,7 +37,8 @@ MAX_CLUSTERS = 20_000
 MAX_AWAKE = 200  # that are served at a time, beside those that have requests or watches
 IDLE = 60.0  # seconds without a request after which nothing is kept ready for the next
 ANNOTATION = "kapi/cluster"  # of audit events
-_LOOK = 50  # clusters are woken between two looks at how many are awake
+_LOOK = 5  # clusters are woken between two looks at how many are awake
+_AT_ONCE = 10  # fall asleep in one turn: each takes milliseconds
 _PREFIX = PATH + "/"
 _asked = attrgetter("asked")
 
@@ -120,7 +121,7 @@ class Clusters:
         idle.sort(key=_asked)
         too_many = len(idle) - MAX_AWAKE
         now = self._reactor.seconds()
-        for position, cluster in enumerate(idle):
+        for position, cluster in enumerate(idle[:_AT_ONCE]):
             if position >= too_many and now - cluster.asked < IDLE:
                 break
             cluster.sleep()
