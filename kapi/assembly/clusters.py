@@ -110,6 +110,7 @@ class ClusterServer:
         environment = replace(shared.made.registry.environment, listers={})
         registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment, late=True)
         policy = self._policy = build_authorization(shared.policy, LatePolicyIndex(registry.client))
+        policy.index.call = made.slices.call
         environment.authorizer = policy.authorizer
         self.client = registry.client
 

@@ -153,9 +153,12 @@ def assemble(options: Options, reactor: Any, files: Files, store: RedisStore, ad
     made.metrics.add(lambda: unavailable_services(services))
     install_controllers(options, reactor, made, core, files, advertise, port, node_ports, tables, aggregator.remotes)
 
+    policy.index.call = call
+
     async def follow() -> None:
         policy.index.follow(registry.client)
         policy.graph.follow(registry.client)
+        await policy.index.loaded()
 
     core.add_post_start_hook("generic-apiserver-start-informers", follow, _INFORMERS)
     built_in = frozenset(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
 from kapi.authorization.interface import Attributes, Decision
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.index import PolicyIndex
 from kapi.request.user import UserInfo
+from kapi.server.slices import Slices
 from tests.authorization.policies import account, ask, authorizer, binding, group, role, rule, user
 from tests.growth.counting import effort
 
@@ -111,6 +117,43 @@ def test_changes_count_at_once() -> None:
     assert allowed(rbac, ask(UserInfo("bob"), "get", "pods", "x"))
     index.on_binding("DELETED", binding("b", "r", user("bob")))
     assert not allowed(rbac, ask(UserInfo("bob"), "get", "pods", "x"))
+
+
+def test_the_rules_of_a_large_role_are_read_in_slices() -> None:
+    """Meanwhile those it had count, and what comes later wins."""
+    clock, index = Clock(), PolicyIndex()
+    index.call = Slices(clock, length=-1).call  # every checkpoint suspends
+    rbac = RBACAuthorizer(index)
+    many = [rule("get", f"r{number}") for number in range(2000)]
+    gets, lists = ask(ALICE, "get", "pods", "x"), ask(ALICE, "list", "pods", "x")
+    small, large = role("r", rule("get", "pods")), role("r", *many, rule("list", "pods"))
+    index.on_binding("ADDED", binding("b", "r", user("alice")))
+    index.on_role("ADDED", small)
+    assert not allowed(rbac, lists)
+    index.on_role("MODIFIED", large, small)
+    loaded = Deferred.fromCoroutine(index.loaded())
+    assert (loaded.called, allowed(rbac, gets), allowed(rbac, lists)) == (False, True, False)
+    clock.pump([0] * 3)
+    assert loaded.called
+    assert (allowed(rbac, gets), allowed(rbac, lists)) == (False, True)
+    for last, found in (("MODIFIED", (True, False)), ("DELETED", (False, False))):
+        index.on_role("MODIFIED", large)
+        index.on_role(last, small)
+        clock.pump([0] * 3)
+        assert (allowed(rbac, gets), allowed(rbac, lists)) == found
+
+
+def test_a_large_role_that_cannot_be_read_allows_nothing() -> None:
+    index = PolicyIndex()
+    rbac = RBACAuthorizer(index)
+    question = ask(ALICE, "get", "pods", "x")
+    index.on_binding("ADDED", binding("b", "r", user("alice")))
+    index.on_role("ADDED", role("r", rule("get", "pods")))
+    assert allowed(rbac, question)
+    broken: dict[str, Any] = role("r", *[rule("get", "pods")] * 2000)
+    broken["rules"].append("text")
+    index.on_role("MODIFIED", broken)
+    assert not allowed(rbac, question)
 
 
 def test_rules_of_a_user() -> None:

@@ -16,6 +16,7 @@ from kapi.authorization.rbac.covers import missing_compacted, missing_rules
 from kapi.authorization.rbac.index import GROUP, RoleMissing
 from kapi.authorization.rbac.policy import PolicyRule, quoted_list, rules_of
 from kapi.machinery import status
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
@@ -39,7 +40,7 @@ def escalation_text(
     missing, complete = missing_compacted(held, wanted, MAX_MISSING)
     if not missing:
         return ""
-    lines = sorted({rule.compact() for rule in missing})
+    lines = sorted({rule.compact() for rule in steps(missing)})
     if not complete:
         lines.append("and more")
     text = (

@@ -8,14 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from twisted.internet.defer import Deferred, execute
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
 from kapi.authorization.rbac.policy import PolicyRule, rules_of
 from kapi.client.interface import Client
+from kapi.machinery.checkpoint import Call
 from kapi.machinery.field import quote
 from kapi.request.user import UserInfo
 
+log = Logger()
 Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 _USER, _GROUP = "u:", "g:"
+_MANY = 1000  # rules that are read in one piece
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
@@ -66,10 +73,16 @@ class RoleMissing(Exception):
 
 
 class PolicyIndex:
-    """What RBAC knows.  ``generation`` grows with every change, so that caches of decisions can tell."""
+    """What RBAC knows.  ``generation`` grows with every change, so that caches of decisions can tell.
+
+    The rules of a large role are read by ``call``; until that is done those it had count, as with an informer that lags.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
+        self.call: Call = execute
+        self._reading: dict[tuple[str, str], Object] = {}  # roles whose rules are being read
+        self._waiting: list[Deferred[None]] = []  # for all of them
         self._roles: dict[tuple[str, str], tuple[PolicyRule, ...]] = {}  # (namespace or "", name)
         self._grants: dict[str, dict[str, dict[str, Grant]]] = {}  # namespace or "" -> subject -> binding name
         self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> subjects it was filed under
@@ -98,10 +111,43 @@ class PolicyIndex:
         self.generation += 1
         metadata = obj["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
+        self._reading.pop(key, None)
         if event == "DELETED":
             self._roles.pop(key, None)
-        else:
+        elif len(obj.get("rules") or ()) <= _MANY:
             self._roles[key] = rules_of(obj)
+        else:
+            self._reading[key] = obj
+            read = Deferred.fromCoroutine(self._read_rules(key, obj))
+            read.addErrback(self._not_read, key, obj).addCallback(self._look)
+
+    async def _read_rules(self, key: tuple[str, str], role: Object) -> None:
+        rules = await self.call(rules_of, role)
+        if self._reading.get(key) is role:  # else it has changed meanwhile
+            del self._reading[key]
+            self._roles[key] = rules
+            self.generation += 1
+
+    def _not_read(self, failure: Failure, key: tuple[str, str], role: Object) -> None:
+        """Nobody knows what the role allows: it allows nothing."""
+        log.failure("the rules of {role} cannot be read", failure, role="/".join(key))
+        if self._reading.get(key) is role:
+            del self._reading[key]
+            self._roles.pop(key, None)
+            self.generation += 1
+
+    async def loaded(self) -> None:
+        """Done when the rules of all roles seen so far are known."""
+        if self._reading:
+            waiting: Deferred[None] = Deferred()
+            self._waiting.append(waiting)
+            await waiting
+
+    def _look(self, _: None) -> None:
+        if not self._reading:
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                each.callback(None)
 
     def on_binding(self, event: str, obj: Object, old: Object | None = None) -> None:
         self.generation += 1
