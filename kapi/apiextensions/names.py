@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 from kapi.resources.apiextensions.validation import approval, is_protected
@@ -139,8 +140,8 @@ def _plain(names: Object) -> Object:
 
 def _conflict(wanted: Any, held: Any, taken: Callable[[str], bool]) -> str:
     if isinstance(wanted, list) or isinstance(held, list):
-        known = held or []
-        problems = [f'"{name}" is already in use' for name in wanted or () if name not in known and taken(name)]
+        known = set(held or ())
+        problems = [f'"{name}" is already in use' for name in steps(wanted or ()) if name not in known and taken(name)]
         return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]" if problems else ""
     if (wanted or "") == (held or "") or not wanted or not taken(wanted):
         return ""

@@ -1,12 +1,14 @@
 """Custom resources come and go: the controllers of the extensions server in one informer (upstream: apiextensions
 ``controller/status``, ``establish``, ``finalizer``, ``nonstructuralschema``, ``apiapproval``; ``customresource_handler.go``).
 
-A definition's event changes what is served at once; what has to be written goes through queues of names: conditions one
-definition after the other, removal several at once, since it takes as long as there are instances.
+A definition's event changes what is served at once, those of large ones one in a turn; what has to be written goes through
+queues of names: conditions one definition after the other, removal several at once, since it takes as long as
+there are instances.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import orjson
@@ -31,6 +33,7 @@ from kapi.watchcache.entry import Entry
 log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 FINALIZERS = 5  # definitions removed at once
+_LARGE = 1024 * 1024  # bytes of a definition whose event has a turn of the reactor of its own
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
@@ -62,6 +65,9 @@ class CustomResources:
         self._queue: WorkQueue[str] = WorkQueue(reactor, "definitions", self._reconcile, 1)
         self._finalizing: WorkQueue[str] = WorkQueue(reactor, "definitions' removal", self._finalize, FINALIZERS)
         self._seen: dict[str, int] = {}  # name -> revision of its last event
+        self._late: deque[tuple[str, Entry]] = (
+            deque()
+        )  # events that wait for a turn, for a large definition was among them
         self._subscription: Subscription | None = None
         self._delays: dict[str, float] = {}
 
@@ -74,6 +80,7 @@ class CustomResources:
         if self._subscription is not None:
             self._subscription.stop()
             self._subscription = None
+        self._late.clear()
         self._queue.stop()
         self._finalizing.stop()
 
@@ -81,8 +88,27 @@ class CustomResources:
 
     def _on_batch(self, batch: Batch) -> None:
         for event in batch.events:
-            if event.entry is not None:
-                self._changed(event.type, event.entry)
+            entry = event.entry
+            if entry is None:
+                continue
+            if not self._late and len(entry.data) < _LARGE:
+                self._changed(event.type, entry)
+                continue
+            self._late.append((event.type, entry))
+            if len(self._late) == 1:
+                self.reactor.callLater(0, self._next)
+
+    def _next(self) -> None:
+        """One event in a turn: decoding a large definition takes long enough."""
+        if not self._late:
+            return  # it has been stopped
+        try:
+            self._changed(*self._late[0])
+        except Exception:  # of this definition alone
+            log.failure("An event of the definition {name} was not handled", name=self._late[0][1].name)
+        self._late.popleft()
+        if self._late:
+            self.reactor.callLater(0, self._next)
 
     def _changed(self, kind: str, entry: Entry) -> None:
         """Definitions are large and looked at once: they are decoded here and let go."""

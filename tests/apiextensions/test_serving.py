@@ -59,12 +59,49 @@ def conditions(api: MemoryAPI, name: str) -> dict[str, str]:
     return {item["type"]: item["status"] for item in found}
 
 
+def established(api: MemoryAPI, plural: str) -> bool:
+    status = api.ask("GET", f"{DEFINITIONS}/{plural}.example.com").json.get("status") or {}
+    return any(item["type"] == "Established" and item["status"] == "True" for item in status.get("conditions") or ())
+
+
+def one_turn(api: MemoryAPI) -> None:
+    """What is scheduled in a turn is for the next."""
+    for call in [call for call in api.clock.calls if call.time <= api.clock.rightNow]:
+        api.clock.calls.remove(call)
+        call.called = 1
+        call.func(*call.args, **call.kw)
+
+
 def test_a_definition_is_established_and_its_resource_answers(api: MemoryAPI) -> None:
     assert api.ask("GET", FOOS).code == 404
     install(api, definition())
     assert conditions(api, "foos.example.com") == {"NamesAccepted": "True", "Established": "True"}
     assert create(api, "a", {"size": 1})["spec"] == {"size": 1}
     assert [item["metadata"]["name"] for item in api.ask("GET", FOOS).json["items"]] == ["a"]
+
+
+def test_large_definitions_are_served_one_in_a_turn_and_in_order(api: MemoryAPI) -> None:
+    """Each takes long to decode; what comes meanwhile, small or not, waits behind."""
+    long = {"size": {"type": "integer", "description": "x" * (1 << 20)}}
+    for plural in ("foos", "bars", "cars"):
+        versions = [version()] if plural == "cars" else [version(spec=long)]
+        crd = definition(*versions, plural=plural, kind=plural.title())
+        assert api.ask("POST", DEFINITIONS, crd).code == 201
+    order: list[str] = []
+    for _ in range(30):
+        before = set(order)
+        order += [plural for plural in ("cars", "bars", "foos") if plural not in before and established(api, plural)]
+        assert len(order) - len(before) <= 1
+        one_turn(api)
+    assert order == ["foos", "bars", "cars"]
+    for plural in order:
+        assert conditions(api, f"{plural}.example.com")["Established"] == "True"
+        assert api.ask("GET", FOOS.replace("foos", plural)).code == 200
+    assert api.ask("DELETE", f"{DEFINITIONS}/foos.example.com").code == 200
+    for _ in range(30):
+        api.turn(0.1)
+    assert api.ask("GET", FOOS).code == 404
+    assert api.ask("GET", FOOS.replace("foos", "cars")).code == 200
 
 
 def test_a_definition_that_is_deleted_takes_its_objects_with_it(api: MemoryAPI) -> None:

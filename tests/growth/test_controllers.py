@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from kapi.apiextensions.names import GroupNames, accept_names
 from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
 from kapi.controllers.flowschemas.reconcile import condition_patch
 from kapi.controllers.namespaces.reconcile import Remains, conditions_after
 from kapi.controllers.resourcequota.reconcile import corrected, limits_of, resources_of
+from kapi.schema.structural.celtypes import declare
 from tests.growth.counting import lines, steepest, stretches
 
 Object = dict[str, Any]
@@ -80,7 +82,40 @@ def many_conditions(count: int) -> Work:
     return work
 
 
-WORK = (many_rules, many_selectors, many_selectors_of_none, many_requirements, many_limits, many_conditions)
+def many_names(count: int) -> Work:
+    """Of a definition that had as many."""
+    names = {"plural": "foos", "kind": "Foo", "shortNames": [f"n{n}" for n in range(count)]}
+    held = {**names, "shortNames": [f"o{n}" for n in range(count)]}
+    crd: Object = {"metadata": {"name": "foos.g"}, "spec": {"names": names}, "status": {"acceptedNames": held}}
+
+    def work() -> None:
+        crd["status"] = {"acceptedNames": held}
+        assert accept_names(crd, GroupNames(), "now")
+
+    return work
+
+
+def many_properties(count: int) -> Work:
+    schema: Object = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(count)}}
+
+    def work() -> None:
+        found = declare(schema)
+        assert found is not None
+        assert len(found.fields) == count
+
+    return work
+
+
+WORK = (
+    many_rules,
+    many_selectors,
+    many_selectors_of_none,
+    many_requirements,
+    many_limits,
+    many_conditions,
+    many_names,
+    many_properties,
+)
 
 
 @pytest.mark.parametrize("work", WORK)

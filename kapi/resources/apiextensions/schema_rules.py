@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kapi.cel.estimate import MAX_UINT64
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import (
     ErrorType,
     FieldError,
@@ -195,7 +195,7 @@ class SchemaValidator:
                     context.child(extra, "additional") if context is not None else None,
                 )
         map_type = schema.get("x-kubernetes-map-type")
-        for name, prop in properties.items():
+        for name, prop in steps(properties.items()):
             below = where
             if map_type not in (None, "granular", "atomic") and below.no_old_self is None:
                 below = replace(below, no_old_self=path)

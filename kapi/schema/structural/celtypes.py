@@ -140,7 +140,7 @@ def _struct(schema: Schema) -> Declared:
     required = set(schema.get("required") or ())
     struct = StructType(f"object{_counter}")
     found = Declared(struct, 2)
-    for name, prop in (schema.get("properties") or {}).items():
+    for name, prop in steps((schema.get("properties") or {}).items(), 8):
         field = declare(prop, embedded(prop))
         if field is None:
             continue

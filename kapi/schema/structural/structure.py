@@ -95,7 +95,7 @@ def _invariants(schema: Schema, level: str, path: Path, errors: list[FieldError]
     if isinstance(items, dict):
         _invariants(items, "item", path.child("items"), errors)
     properties = schema.get("properties") or {}
-    for name, field in properties.items():
+    for name, field in steps(properties.items()):
         _invariants(field, "field", path.child("properties").key(name), errors)
     extra = schema.get("additionalProperties")
     if extra is not None:
@@ -210,7 +210,7 @@ def _nested(schema: Schema, skip_any_of: bool, level: str, path: Path, errors: l
     if isinstance(schema.get("items"), dict):
         _nested(schema["items"], False, level, path.child("items"), errors)
     properties = schema.get("properties") or {}
-    for name, field in properties.items():
+    for name, field in steps(properties.items()):
         _nested(field, False, "field", path.child("properties").key(name), errors)
     if schema.get("type"):
         errors.append(forbidden(path.child("type"), _EMPTY_TEXT))
@@ -270,7 +270,7 @@ def _complete_nested(
             errors,
         )
     known = schema.get("properties") or {}
-    for name, field in (values.get("properties") or {}).items():
+    for name, field in steps((values.get("properties") or {}).items()):
         at, below = schema_path.child("properties").key(name), path.child("properties").key(name)
         if name in known:
             _complete_nested(field, known[name], at, below, errors)
