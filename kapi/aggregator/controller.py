@@ -18,6 +18,7 @@ from kapi.aggregator.backend import Backends
 from kapi.aggregator.openapi import OpenAPIDownload
 from kapi.aggregator.probing import AvailabilityController
 from kapi.client.interface import Client
+from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 
 Object = dict[str, Any]
@@ -44,7 +45,7 @@ class APIServiceController:
         now: Callable[[], str],
         identity: Callable[[], PrivateCertificate | None] = lambda: None,
         remote: dict[GroupVersion, list[Object]] | None = None,
-        openapi: dict[str, tuple[str, bytes]] | None = None,
+        openapi: RemoteDocuments | None = None,
         questions: Questions | None = None,
     ) -> None:
         self._remote = remote if remote is not None else {}
@@ -60,7 +61,7 @@ class APIServiceController:
         self._availability = AvailabilityController(
             client, reactor, backends, questions, resources=self._resources, now=now, identity=identity
         )
-        self._openapi = OpenAPIDownload(reactor, questions, openapi if openapi is not None else {})
+        self._openapi = OpenAPIDownload(reactor, questions, openapi or RemoteDocuments())
         self._stops: list[Callable[[], None]] = []
 
     @property
@@ -101,7 +102,7 @@ class APIServiceController:
         if kind == "DELETED" or spec.get("service") is None:  # nobody to ask, any more
             self._backends.remove(name)
             self._remote.pop(gv, None)
-            self._openapi.forget(name, gv)
+            self._openapi.forget(name)
         self._service_changed(kind, obj)
         self.custom_changed(gv)  # it may be one that is always kept
         if kind == "DELETED":

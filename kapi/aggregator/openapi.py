@@ -1,8 +1,10 @@
-"""The OpenAPI documents of the servers behind APIServices (upstream: kube-aggregator ``controllers/openapiv3``)."""
+"""The OpenAPI documents of the servers behind APIServices (upstream: kube-aggregator ``controllers/openapi``, ``openapiv3``)."""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError
@@ -10,19 +12,24 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.aggregator.asking import Questions
 from kapi.client.workqueue import WorkQueue
+from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 
 WORKERS = 2
 TIMEOUT = 10.0  # seconds for a document
+MAX_DOCUMENTS = 256  # of one server
+_DIGEST = re.compile(r"[0-9A-Za-z]+").fullmatch  # what may stand in our URLs and headers
+MAX_BYTES = 64 * 1024 * 1024  # of all documents of one server
 
 
 class OpenAPIDownload:
-    """Keeps ``documents``: by the path of a group version, the digest of its document, and the document."""
+    """Keeps ``documents``: all that a server lists under ``/openapi/v3``, and the paths of its group version of v2."""
 
-    def __init__(self, reactor: IReactorTime, questions: Questions, documents: dict[str, tuple[str, bytes]]) -> None:
+    def __init__(self, reactor: IReactorTime, questions: Questions, documents: RemoteDocuments) -> None:
         self._questions = questions
-        self._documents = documents
+        self._remote = documents
         self._wanted: dict[str, GroupVersion] = {}  # by the APIService's name
+        self._keys: dict[str, set[str]] = {}  # documents of v3 that came from its server
         self._queue: WorkQueue[str] = WorkQueue(reactor, "apiservice openapi", self._sync, WORKERS)
 
     def look_at(self, name: str, gv: GroupVersion) -> None:
@@ -30,9 +37,11 @@ class OpenAPIDownload:
         self._wanted[name] = gv
         self._queue.add(name)
 
-    def forget(self, name: str, gv: GroupVersion) -> None:
+    def forget(self, name: str) -> None:
         self._wanted.pop(name, None)
-        self._documents.pop(f"apis/{gv}", None)
+        for key in self._keys.pop(name, ()):
+            self._remote.documents.pop(key, None)
+        self._remote.forget(name)
 
     def stop(self) -> None:
         self._queue.stop()
@@ -42,18 +51,62 @@ class OpenAPIDownload:
         gv = self._wanted.get(name)
         if gv is None:
             return
-        key = f"apis/{gv}"
-        try:
-            code, body = await self._questions.get(name, "/openapi/v3", TIMEOUT)
-            url = orjson.loads(body)["paths"][key]["serverRelativeURL"] if code == 200 else ""
+        known = name in self._keys
+        changed = await self._read_v3(name, gv)
+        if changed or not known:
+            document = await self._read(name, "/openapi/v2")
+            if document is not None and self._wanted.get(name) == gv:
+                try:
+                    self._remote.specify(name, f"/apis/{gv}/", orjson.loads(document))
+                except Exception:  # whatever a server may say
+                    self._remote.forget(name)
+
+    async def _read_v3(self, name: str, gv: GroupVersion) -> bool:
+        """Whether the server documents something new, or nothing at all in this form."""
+        index = await self._read(name, "/openapi/v3")
+        urls = _urls(index, f"apis/{gv}")
+        documents, room = self._remote.documents, MAX_BYTES
+        mine = self._keys.get(name, set())
+        changed = not urls
+        for key, url in urls:
             digest = url.partition("hash=")[2]
-            if not url.startswith("/") or (digest and self._documents.get(key, ("",))[0] == digest):
-                return
-            code, body = await self._questions.get(name, url, TIMEOUT)
+            digest = digest if _DIGEST(digest) else ""
+            if key in documents and (key not in mine or (digest and documents[key][0] == digest)):
+                continue  # another server's, or as it was
+            body = await self._read(name, url)
+            if self._wanted.get(name) != gv:
+                return False
+            if body is None or len(body) > room or key in documents and key not in mine:
+                continue
+            room -= len(body)
+            changed = True
+            documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), body)
+            mine.add(key)
+        for key in mine - {key for key, _ in urls}:
+            del documents[key]
+            mine.discard(key)
+        self._keys[name] = mine
+        return changed
+
+    async def _read(self, name: str, path: str) -> bytes | None:
+        """A JSON document, or None."""
+        try:
+            code, body = await self._questions.get(name, path, TIMEOUT)
             orjson.loads(body)
         except CancelledError:
             raise
         except Exception:  # whatever the network and the server do
-            return
-        if code == 200 and self._wanted.get(name) == gv:
-            self._documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), body)
+            return None
+        return body if code == 200 else None
+
+
+def _urls(index: bytes | None, first: str) -> list[tuple[str, str]]:
+    """Where a server says that its documents are; that of the group version ``first`` at the head."""
+    try:
+        paths: Any = orjson.loads(index or b"{}")["paths"]
+        found = [(key, item["serverRelativeURL"]) for key, item in paths.items()]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    found = [(key, url) for key, url in found if isinstance(url, str) and url.startswith("/")]
+    found.sort(key=lambda pair: (pair[0] != first, pair[0]))
+    return found[:MAX_DOCUMENTS]

@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backends
 from kapi.aggregator.controller import APIServiceController
+from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
 
@@ -121,7 +122,7 @@ class ControllerTests(SynchronousTestCase):
         self.backends = Backends(self.clock)
         self.questions = FakeQuestions(self.clock)
         self.questions.answers["/apis/a.example.com/v1"] = b'{"resources": []}'
-        self.openapi: dict[str, tuple[str, bytes]] = {}
+        self.openapi = RemoteDocuments()
         self.controller = APIServiceController(
             self.client,  # type: ignore[arg-type]
             self.clock,
@@ -308,13 +309,51 @@ class ControllerTests(SynchronousTestCase):
         self.questions.answers[path] = b"{}"
         self.clock.advance(31)
         self.turn()
-        self.assertEqual(self.openapi, {"apis/a.example.com/v1": ("A", b"{}")})
+        self.assertEqual(self.openapi.documents, {"apis/a.example.com/v1": ("A", b"{}")})
         asked = len(self.questions.asked)
         self.clock.advance(31)
         self.turn()
         self.assertEqual(len(self.questions.asked), asked + 2, "a document that is known is not read again")
         self.services.remove("v1.a.example.com")
-        self.assertEqual(self.openapi, {})
+        self.assertEqual(self.openapi.documents, {})
+
+    def test_all_that_a_server_documents_is_taken_and_let_go(self) -> None:
+        self.test_a_missing_service_is_said_and_its_coming_is_noticed()
+        keys = ["apis", "apis/a.example.com", "apis/a.example.com/v1"]
+        urls = {key: f"/openapi/v3/{key}?hash={len(key)}" for key in keys}
+        answers = self.questions.answers
+        answers["/openapi/v3"] = orjson.dumps({"paths": {key: {"serverRelativeURL": url} for key, url in urls.items()}})
+        answers.update(dict.fromkeys(urls.values(), b"{}"))
+        path = "/apis/a.example.com/v1/things"
+        answers["/openapi/v2"] = orjson.dumps({"paths": {path: {}, "/version/": {}, "/apis/b/v1/x": {}}})
+        self.clock.advance(31)
+        self.turn()
+        self.assertEqual(sorted(self.openapi.documents), keys)
+        document: Object = {"paths": {}}
+        self.openapi.join(document)
+        self.assertEqual(document["paths"], {path: {}})
+        answers["/openapi/v3"] = orjson.dumps({"paths": {"apis": {"serverRelativeURL": urls["apis"]}}})
+        self.clock.advance(31)
+        self.turn()
+        self.assertEqual(sorted(self.openapi.documents), ["apis"])
+        self.services.remove("v1.a.example.com")
+        self.openapi.join(nothing := {"paths": {}})
+        self.assertEqual((self.openapi.documents, nothing["paths"]), ({}, {}))
+
+    def test_what_is_no_document_is_passed_over(self) -> None:
+        self.test_a_missing_service_is_said_and_its_coming_is_noticed()
+        for index in (
+            b"[]",
+            b'{"paths": 1}',
+            b'{"paths": {"a": 1}}',
+            b'{"paths": {"a": {"serverRelativeURL": 1}}}',
+            b"x",
+        ):
+            self.questions.answers.update({"/openapi/v3": index, "/openapi/v2": b'{"paths": 1}'})
+            self.clock.advance(31)
+            self.turn()
+            self.assertEqual(self.openapi.documents, {})
+        self.assertEqual(self.condition()["status"], "True")
 
     def test_a_deleted_one_is_forgotten(self) -> None:
         self.test_a_missing_service_is_said_and_its_coming_is_noticed()

@@ -17,7 +17,8 @@ from kapi.codecs.negotiation import accepted
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.openapi import documents, parameters, protobuf, protobuf_v3, v2
 from kapi.endpoints.openapi.making import Making
-from kapi.machinery.checkpoint import checkpoint
+from kapi.endpoints.openapi.remote import RemoteDocuments
+from kapi.machinery.checkpoint import checkpoint, in_slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
@@ -47,8 +48,6 @@ _FORMS_OF_V3 = {
     "application/*": _JSON,
     "*/*": _JSON,
 }
-#: documents of other servers are handed on as they came
-_FORMS_OF_REMOTE = {name: form for name, form in _FORMS_OF_V3.items() if form == _JSON}
 
 
 @functools.cache
@@ -72,13 +71,16 @@ class OpenAPIHandler:
         self._v2_document: DocumentV2 | None = None
         self._making = Making()
         self._changes = 0  # of the groups, so far
-        #: documents of other servers: key in the index -> (hash, body); kept up to date by the aggregator
-        self.remote: dict[str, tuple[str, bytes]] = {}
+        self.remote = RemoteDocuments(self._remote_changed)  # of other servers; kept up to date by the aggregator
 
     def invalidate(self) -> None:
         """The groups changed.  What did not change keeps its hash and with it its body."""
         self._changes += 1
         self._builds = None
+        self._v2_document = None
+
+    def _remote_changed(self) -> None:
+        self._changes += 1
         self._v2_document = None
 
     def handle(self, ctx: RequestContext) -> Response | Awaitable[Response] | None:
@@ -102,30 +104,50 @@ class OpenAPIHandler:
         return self._builds
 
     def _index(self) -> Object:
-        hashes = {key: digest for key, (digest, _) in self._known().items()}
-        hashes.update({key: digest for key, (digest, _) in self.remote.items()})
+        hashes = {key: digest for key, (digest, _) in self.remote.documents.items()}
+        hashes.update({key: digest for key, (digest, _) in self._known().items()})
         return {
             "paths": {key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={hashes[key]}"} for key in sorted(hashes)}
         }
 
     def _v3(self, ctx: RequestContext, key: str) -> Response | Awaitable[Response]:
         known = self._known().get(key)
-        remote = self.remote.get(key)
-        if known is None and remote is None:
-            return Response(404, b"", b"")
-        form = _form(ctx, _FORMS_OF_V3 if known is not None else _FORMS_OF_REMOTE)
+        if known is None:
+            remote = self.remote.documents.get(key)
+            if remote is None:
+                return Response(404, b"", b"")
+            return self._foreign(ctx, *remote)
+        form = _form(ctx, _FORMS_OF_V3)
         if not form:
             return Response(406, b"", b"", (_VARY,))
-        digest = known[0] if known is not None else remote[0]  # type: ignore[index]
+        digest = known[0]
         wanted = ctx.query.get("hash")
         if wanted and wanted[0] and wanted[0] != digest:
             location = f"{ctx.path}?hash={digest}".encode()
             return Response(301, b"", _JSON, ((b"location", location),))
-        if known is None:
-            return _document(ctx, remote[1], digest, immutable=bool(wanted))  # type: ignore[index]
         if (digest, form) not in self._bodies:
             return self._make_v3(ctx, *known, form, immutable=bool(wanted))
         return _document(ctx, self._bodies[digest, form], digest, immutable=bool(wanted), content_type=form)
+
+    def _foreign(self, ctx: RequestContext, digest: str, document: bytes) -> Response | Awaitable[Response]:
+        """A document of another server: as it came, or in protobuf, which is not kept."""
+        form = _form(ctx, _FORMS_OF_V3)
+        if not form:
+            return Response(406, b"", b"", (_VARY,))
+        wanted = ctx.query.get("hash")
+        if wanted and wanted[0] and wanted[0] != digest:
+            return Response(301, b"", _JSON, ((b"location", f"{ctx.path}?hash={digest}".encode()),))
+        if form == _JSON:
+            return _document(ctx, document, digest, immutable=bool(wanted))
+        return self._packed(ctx, digest, document, immutable=bool(wanted))
+
+    async def _packed(self, ctx: RequestContext, digest: str, document: bytes, *, immutable: bool) -> Response:
+        await in_slices
+        try:
+            body = protobuf_v3.document(orjson.loads(document))
+        except (AttributeError, KeyError, TypeError, ValueError):  # it is not what it should be
+            return Response(406, b"", b"", (_VARY,))
+        return _document(ctx, body, digest, immutable=immutable, content_type=_PROTOBUF_V3)
 
     async def _make_v3(
         self, ctx: RequestContext, digest: str, build: Build, form: bytes, *, immutable: bool
@@ -168,6 +190,7 @@ class OpenAPIHandler:
                 if entry.remote is None
             ]
             tree = v2.document_v2(versions)
+            self.remote.join(tree)
             checkpoint()
             made = orjson.dumps(tree)
             checkpoint()

@@ -1,0 +1,97 @@
+"""Documents of other servers beside our own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from kapi.endpoints.openapi.handler import OpenAPIHandler
+from kapi.endpoints.openapi.remote import merge, restricted
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.resources.catalogue import BUILT_IN
+from tests.endpoints.built_in_groups import groups_of
+from tests.endpoints.test_discovery import context
+from tests.endpoints.test_openapi import answer as answer_of
+
+THING = {
+    "type": "object",
+    "properties": {"spec": {"$ref": "#/definitions/Spec"}, "again": {"$ref": "#/definitions/Thing"}},
+}
+THEIRS: dict[str, Any] = {
+    "paths": {
+        "/apis/a.example.com/v1/things": {
+            "parameters": [{"$ref": "#/parameters/pretty-1"}],
+            "get": {"responses": {"200": {"schema": {"$ref": "#/definitions/Thing"}}}},
+        },
+        "/apis/a.example.com/v2/things": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/Other"}}}}},
+        "/version/": {},
+    },
+    "definitions": {"Thing": THING, "Spec": {"type": "string"}, "Other": {}, "Unused": {}},
+    "parameters": {"pretty-1": {"name": "pretty"}, "unused": {}},
+}
+
+
+def answer(handler: OpenAPIHandler, ctx: RequestContext) -> Response:
+    found = answer_of(handler, ctx)
+    assert found is not None
+    return found
+
+
+PACKED = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+
+
+def test_only_the_paths_of_the_group_version_count_with_what_they_refer_to() -> None:
+    found = restricted(THEIRS, "/apis/a.example.com/v1/")
+    assert list(found["paths"]) == ["/apis/a.example.com/v1/things"]
+    assert (set(found["definitions"]), set(found["parameters"])) == ({"Thing", "Spec"}, {"pretty-1"})
+
+
+def test_what_is_ours_stays_and_theirs_of_that_name_gets_another() -> None:
+    ours: dict[str, Any] = {"paths": {"/z": {}}, "definitions": {"Spec": {"type": "integer"}, "Spec_v2": {}}}
+    merge(ours, restricted(THEIRS, "/apis/a.example.com/v1/"))
+    assert ours["definitions"]["Spec"] == {"type": "integer"}
+    assert ours["definitions"]["Spec_v3"] == {"type": "string"}
+    assert ours["definitions"]["Thing"]["properties"]["spec"] == {"$ref": "#/definitions/Spec_v3"}
+    assert list(ours["paths"]) == ["/apis/a.example.com/v1/things", "/z"]
+
+
+def test_the_document_of_version_2_has_theirs() -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    before = orjson.loads(answer(handler, context("/openapi/v2")).body)
+    handler.remote.specify("v1.a.example.com", "/apis/a.example.com/v1/", THEIRS)
+    after = orjson.loads(answer(handler, context("/openapi/v2")).body)
+    assert set(after["paths"]) - set(before["paths"]) == {"/apis/a.example.com/v1/things"}
+    assert set(after["definitions"]) - set(before["definitions"]) == {"Thing", "Spec"}
+    handler.remote.forget("v1.a.example.com")
+    assert orjson.loads(answer(handler, context("/openapi/v2")).body) == before
+
+
+@pytest.mark.parametrize(("accept", "code"), [("application/json", 200), (PACKED, 200), ("text/plain", 406)])
+def test_a_document_of_version_3(accept: str, code: int) -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    document = {"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {}}
+    handler.remote.documents["apis/a.example.com/v1"] = ("AB", orjson.dumps(document))
+    found = answer(handler, context("/openapi/v3/apis/a.example.com/v1", accept=accept))
+    assert found.status == code
+    if accept == "application/json":
+        assert orjson.loads(found.body) == document
+    elif code == 200:
+        assert found.content_type == PACKED.encode()
+    index = orjson.loads(answer(handler, context("/openapi/v3")).body)["paths"]
+    assert index["apis/a.example.com/v1"]["serverRelativeURL"].startswith("/openapi/v3/apis/a.example.com/v1?hash=")
+
+
+def test_a_document_that_is_none_has_no_other_form() -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    handler.remote.documents["apis/x"] = ("A", b"[1]")
+    assert answer(handler, context("/openapi/v3/apis/x", accept=PACKED)).status == 406
+    assert answer(handler, context("/openapi/v3/apis/x", accept="application/json")).body == b"[1]"
+
+
+def test_what_we_serve_is_answered_as_ours() -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    handler.remote.documents["apis/apps/v1"] = ("A", b"{}")
+    assert b"deployments" in answer(handler, context("/openapi/v3/apis/apps/v1")).body
