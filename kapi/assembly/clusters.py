@@ -51,11 +51,13 @@ from kapi.server.delegation import Answer
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks, run_hooks
+from kapi.server.moved_clock import ClockEndpoint, MovedClock
 from kapi.server.not_found import NotFound
 from kapi.server.pki import Files
 from kapi.server.routes import install_index
 from kapi.server.settled import Settled
 from kapi.store.memory import MemoryStore, Snapshot, Value
+from kapi.store.sweeper import Sweeper
 from kapi.watchcache.caches import Caches
 
 log = Logger()
@@ -98,16 +100,16 @@ class ProcessPaths(NotFound):
 
 
 class ClusterServer:
-    """What serves one store, until it is stopped."""
+    """What serves one store, until it is stopped.  Controllers and expiry go by ``clock``, requests by the process's."""
 
-    def __init__(self, shared: Shared, store: MemoryStore) -> None:
-        options, reactor = shared.options, shared.reactor
+    def __init__(self, shared: Shared, store: MemoryStore, clock: MovedClock) -> None:
+        options, reactor = shared.options, clock
         store.max_object_bytes = options.storage.redis_max_object_bytes
         made = copy.copy(shared.made)
         made.reloaders = []
         beside = shared.made.caches
-        self.caches = made.caches = Caches(store, reactor, call=made.slices.call, beside=beside)
-        environment = replace(shared.made.registry.environment, listers={})
+        self.caches = made.caches = Caches(store, shared.reactor, call=made.slices.call, beside=beside)
+        environment = replace(shared.made.registry.environment, listers={}, clock=clock.time)
         registry = made.registry = Registry(store, made.caches, AdmissionChain(), environment, late=True)
         policy = self._policy = build_authorization(shared.policy, LatePolicyIndex(registry.client))
         policy.index.call = made.slices.call
@@ -178,6 +180,7 @@ class ClusterServer:
         extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
         install_index(aggregator)
         Settled(made.caches, made.requests, reactor).install(core)
+        ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep).install(core)
         self._server = aggregator
         hooks = aggregator.post_start_hooks()
         controllers = core.post_start_hooks().keys() - extensions.post_start_hooks().keys()
@@ -187,12 +190,12 @@ class ClusterServer:
             {name: hooks[name] for name in hooks if name in controllers and name != IdentityController.name}
         )
         chain = filters(
-            options, reactor, shared.made, identity, policy.authorizer, shared.flow, shared.meter,
+            options, shared.reactor, shared.made, identity, policy.authorizer, shared.flow, shared.meter,
             aggregator.serves_resource,
         )  # fmt: skip
         handler: Handler = self._answer
         if options.features.enable_fault_injection:
-            faults = FaultInjection(reactor)
+            faults = FaultInjection(shared.reactor)
             faults.install(core)
             handler = faults.around(handler)
         self.handle: Handler = FilterChain(chain, handler).handle
@@ -242,11 +245,12 @@ class Template:
         shared = self._shared
         reactor = shared.reactor
         store = MemoryStore(None, shared.made.registry.environment.clock)
-        cluster = ClusterServer(shared, store)
+        clock = MovedClock(reactor, shared.made.registry.environment.clock)
+        cluster = ClusterServer(shared, store, clock)
         await cluster.start()
         cluster.begin()
         end = reactor.seconds() + _PATIENCE
-        while cluster.beginning or work.busy(reactor, 0.0) or cluster.caches.behind():
+        while cluster.beginning or work.busy(clock, 0.0) or cluster.caches.behind():
             if reactor.seconds() > end:
                 raise RuntimeError("the controllers of a new logical cluster do not come to an end")
             await deferLater(reactor, 0.005)
@@ -274,8 +278,8 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
     environment = shared.made.registry.environment
     template = Template(shared)
 
-    def make(store: MemoryStore) -> ClusterServer:
-        return ClusterServer(shared, store)
+    def make(store: MemoryStore, clock: MovedClock) -> ClusterServer:
+        return ClusterServer(shared, store, clock)
 
     clusters = Clusters(shared.reactor, environment.clock, template.fresh, make, environment.now)
     clusters.install(core)

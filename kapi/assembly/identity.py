@@ -51,10 +51,14 @@ class Identity:
 
     def beside(self, registry: Registry) -> Identity:
         """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
-        usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
-        settings = dataclasses.replace(self.settings, listers=registry.environment.listers, mark_used=usage)
+        environment = registry.environment
+        usage = LegacyTokenUsage(registry.client.named("kube-apiserver"), environment.clock)
+        settings = dataclasses.replace(
+            self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock
+        )
         built = build_authentication(settings)
-        return Identity(built.requests, built.tokens, self.issuer, self.paths, self.proxy_headers, settings)
+        issuer = self.issuer.by(environment.clock)
+        return Identity(built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings)
 
 
 def trusted(options: Options, files: Files) -> TrustedIdentities:

@@ -26,6 +26,7 @@ from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
 from kapi.server.logical_cluster import LogicalCluster, Served
+from kapi.server.moved_clock import MovedClock
 from kapi.server.snapshots import Snapshots
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.sweeper import INTERVAL, Sweeper
@@ -53,7 +54,7 @@ class Clusters:
         reactor: Any,
         clock: Callable[[], float],
         fresh: Callable[[], MemoryStore],
-        make: Callable[[MemoryStore], Served],
+        make: Callable[[MemoryStore, MovedClock], Served],
         now: Callable[[], str],
     ) -> None:
         self._reactor = reactor
@@ -85,7 +86,9 @@ class Clusters:
         if len(self._clusters) >= MAX_CLUSTERS:
             raise status.too_many_requests(f"there are {MAX_CLUSTERS} logical clusters", 1)
         store = self._fresh() if snapshot is None else MemoryStore(None, self._clock, snapshot=snapshot)
-        made = LogicalCluster(name, store, self._now(), self._make, self._reactor.seconds, begins=snapshot is not None)
+        made = LogicalCluster(
+            name, store, self._now(), self._make, MovedClock(self._reactor, self._clock), begins=snapshot is not None
+        )
         self._clusters[name] = made
         return made
 
@@ -129,7 +132,7 @@ class Clusters:
     async def _sweep(self) -> None:
         for cluster in list(self._clusters.values()):
             if cluster.store.expiring:
-                await Sweeper(cluster.store, None, self._clock).sweep()
+                await Sweeper(cluster.store, None, cluster.clock.time).sweep()
 
     # -- requests
 
@@ -208,7 +211,7 @@ class Clusters:
         return self.create(name, self._snapshots.get(snapshot) if snapshot else None)
 
     async def _reset(self, cluster: LogicalCluster, snapshot: Snapshot) -> Response:
-        await cluster.reset(snapshot, self._clock)
+        await cluster.reset(snapshot)
         return _json(200, cluster.record())
 
     async def _remove(self, clusters: list[LogicalCluster]) -> Response:

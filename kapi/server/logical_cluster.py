@@ -16,6 +16,7 @@ from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.moved_clock import MovedClock
 from kapi.store.errors import Compacted
 from kapi.store.memory import MemoryStore, Snapshot
 
@@ -43,15 +44,15 @@ class Served(Protocol):
 
 
 class LogicalCluster:
-    """``make`` makes what serves its store, ``seconds`` is monotonic."""
+    """``make`` makes what serves its store by its ``clock``, which may be moved ahead."""
 
     def __init__(
         self,
         name: str,
         store: MemoryStore,
         created: str,
-        make: Callable[[MemoryStore], Served],
-        seconds: Callable[[], float],
+        make: Callable[[MemoryStore, MovedClock], Served],
+        clock: MovedClock,
         begins: bool,
     ) -> None:
         """``begins``: there may be work for the controllers before anybody writes."""
@@ -61,7 +62,9 @@ class LogicalCluster:
         self.served: Served | None = None
         self.requests = 0  # that are not answered yet, watches among them
         self.asked = 0.0  # when the last one came or ended
-        self._make, self._seconds = make, seconds
+        self.clock = clock
+        self._make = make
+        self._seconds: Callable[[], float] = clock.reactor.seconds
         self._begins = begins
         self._begun = False
         self._waiting: Deferred[None] | None = None  # until it is started, or what served before has stopped
@@ -86,7 +89,7 @@ class LogicalCluster:
         self.asked = self._seconds()
 
     def _start(self) -> None:
-        served = self.served = self._make(self.store)
+        served = self.served = self._make(self.store, self.clock)
         self._wait_for(served.start())
 
     def _wait_for(self, running: Awaitable[None]) -> None:
@@ -133,10 +136,10 @@ class LogicalCluster:
         if self.served is not None:
             await self.served.stop()
 
-    async def reset(self, snapshot: Snapshot, clock: Callable[[], float]) -> None:
+    async def reset(self, snapshot: Snapshot) -> None:
         """It holds what the snapshot does, at a new revision; watches end with 410."""
         revision = max(snapshot.revision, self.store.newest) + 1
-        self.store = MemoryStore(None, clock, snapshot=snapshot._replace(revision=revision))
+        self.store = MemoryStore(None, self.clock.time, snapshot=snapshot._replace(revision=revision))
         served, self.served = self.served, None
         self._begins, self._begun = True, False
         if served is not None:

@@ -13,6 +13,7 @@ from kapi.machinery.status import ServiceUnavailable
 from kapi.request.response import Response
 from kapi.server import clusters as module
 from kapi.server.clusters import Clusters
+from kapi.server.moved_clock import MovedClock
 from kapi.store.memory import MemoryStore
 
 
@@ -52,7 +53,7 @@ class TestLogicalClusters(unittest.TestCase):
         self.addCleanup(lambda: Deferred.fromCoroutine(self.clusters.stop()))
         self.serve = self.clusters.before(lambda ctx: Response(404, b""))
 
-    def _make(self, store: MemoryStore) -> Parts:
+    def _make(self, store: MemoryStore, clock: MovedClock) -> Parts:
         self.made.append(Parts(store, self.starting))
         return self.made[-1]
 
@@ -153,7 +154,7 @@ class TestLogicalClusters(unittest.TestCase):
         snapshot = self.clusters.snapshot("x")
         self.successResultOf(Deferred.fromCoroutine(cluster.store.create("core/pods/a/b", b"", b"")))
         self.ask("/clusters/x/api")
-        self.successResultOf(Deferred.fromCoroutine(cluster.reset(snapshot, self.clock.seconds)))
+        self.successResultOf(Deferred.fromCoroutine(cluster.reset(snapshot)))
         self.assertEqual(self.made[0].told[-1], "Compacted")
         self.ask("/clusters/x/api")
         self.assertEqual((self.made[1].store.newest, self.made[1].store.snapshot().objects), (2, {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -32,6 +33,12 @@ class TokenIssuer:
         self.verification_key = VerificationKey.of(key.public_key())
         self._algorithm = self.verification_key.signing_algorithm
         self._clock = clock
+
+    def by(self, clock: Callable[[], float]) -> TokenIssuer:
+        """The same one by another clock (unix seconds)."""
+        other = copy.copy(self)
+        other._clock = clock
+        return other
 
     def issue(
         self,

@@ -1,0 +1,109 @@
+"""A clock that tests move: time of day and timers of one logical cluster, ahead of the process's by as much as it was told.
+
+Upstream: none in a server; its unit tests have ``k8s.io/utils/clock/testing``.  Moving it ahead brings every timer as
+much nearer, so that what is due happens in the next turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from kapi.endpoints.body import raw_body
+from kapi.machinery import status
+from kapi.machinery.duration import parse_duration
+from kapi.machinery.time import stamp
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.request.user import SYSTEM_MASTERS
+from kapi.server.generic import GenericServer
+
+PATH = "/kapi/clock"
+MAX_SECONDS = 10 * 365 * 86400.0  # ahead; further than anything that expires
+
+
+class MovedCall:
+    """A delayed call that a step of the clock brings nearer (IDelayedCall)."""
+
+    def __init__(self, clock: MovedClock, delay: float, function: Callable[[], object]) -> None:
+        self._clock = clock
+        self._function = function
+        self.call = clock.reactor.callLater(delay, self._run)
+        clock.calls.add(self)
+
+    def _run(self) -> None:
+        self._clock.calls.discard(self)
+        self._function()
+
+    def active(self) -> bool:
+        return bool(self.call.active())
+
+    def cancel(self) -> None:
+        self._clock.calls.discard(self)
+        self.call.cancel()
+
+    def getTime(self) -> float:
+        return float(self.call.getTime()) + self._clock.ahead
+
+    def reset(self, seconds: float) -> None:
+        self.call.reset(seconds)
+
+    def delay(self, seconds: float) -> None:
+        self.call.delay(seconds)
+
+
+class MovedClock:
+    """Stands for the reactor in all that has timers; ``clock`` gives unix seconds."""
+
+    def __init__(self, reactor: Any, clock: Callable[[], float]) -> None:
+        self.reactor = reactor
+        self.ahead = 0.0  # seconds
+        self.calls: set[MovedCall] = set()
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.reactor, name)
+
+    def time(self) -> float:
+        """Unix seconds."""
+        return self._clock() + self.ahead
+
+    def seconds(self) -> float:
+        return float(self.reactor.seconds()) + self.ahead
+
+    def callLater(self, delay: float, function: Callable[..., object], *args: Any, **how: Any) -> MovedCall:
+        return MovedCall(self, delay, lambda: function(*args, **how))
+
+    def advance(self, seconds: float) -> None:
+        """Raises ValueError for a step back, and beyond MAX_SECONDS."""
+        if seconds < 0 or self.ahead + seconds > MAX_SECONDS:
+            raise ValueError(f"{seconds:g} seconds: the clock goes ahead, and at most {MAX_SECONDS:g} seconds")
+        self.ahead += seconds
+        now = self.reactor.seconds()
+        for moved in list(self.calls):
+            moved.call.reset(max(0.0, moved.call.getTime() - now - seconds))
+
+
+class ClockEndpoint:
+    """GET tells the time, POST with ``{"advance": "90s"}`` moves it; ``sweep`` lets go what has expired."""
+
+    def __init__(self, clock: MovedClock, sweep: Callable[[], Any]) -> None:
+        self._clock = clock
+        self._sweep = sweep
+
+    def install(self, server: GenericServer) -> None:
+        server.route(PATH, self.answer, methods=("GET", "POST"), listed=False)
+
+    async def answer(self, ctx: RequestContext) -> Response:
+        """Raises StatusError."""
+        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
+            raise status.Forbidden("the clock is for members of system:masters")
+        if ctx.method == "POST":
+            try:
+                self._clock.advance(parse_duration(str(orjson.loads(raw_body(ctx))["advance"])))
+            except (ValueError, KeyError, TypeError) as error:
+                raise status.bad_request(f'expected {{"advance": "90s"}}: {error}') from None
+            await self._sweep()
+        return Response(200, orjson.dumps({"now": stamp(int(self._clock.time())), "ahead": self._clock.ahead}))
