@@ -14,6 +14,7 @@ from twisted.web.http_headers import Headers
 from kapi.request.pending import COUNTED, Share
 from kapi.server.request_headers import RequestHeaders, canonical
 from kapi.server.runner import RequestRunner
+from kapi.server.waiting import Waiting
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
 #: what is still read of a body beyond the limit, so that its sender sees the answer instead of a reset
@@ -32,6 +33,7 @@ class APIRequest(http.Request):
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
     body_refused = False  # too much waits already
     _share: Share | None = None  # of a large body
+    waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
 
     @property
     def body_too_large(self) -> bool:
@@ -141,9 +143,12 @@ class APIRequest(http.Request):
         """The client has left: what writes the answer is stopped here, since HTTP/2 stops nobody."""
         channel, producer = getattr(self, "channel", None), self.producer
         self.producer = None
+        waiting, self.waiting = self.waiting, None
         if self._share is not None:
             self.runner.pending.leave(self)
         super().connectionLost(reason)
+        if waiting is not None:
+            waiting.left()
         if producer is not None:
             if channel is not None:
                 channel.unregisterProducer()  # nothing is pulled any more

@@ -27,9 +27,10 @@ from kapi.request.context import RequestContext
 from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING, Pending
 from kapi.request.response import Response, leaves_whole
+from kapi.server.deadlines import Deadlines
 from kapi.server.outgoing import Answer, Outgoing
 from kapi.server.slices import Slices, Suspended
-from kapi.server.waiting import Waiting
+from kapi.server.waiting import READS, Waiting
 
 
 async def _as_coroutine(answer: Awaitable[Response]) -> Response:
@@ -38,8 +39,6 @@ async def _as_coroutine(answer: Awaitable[Response]) -> Response:
 
 #: a request that is not answered yet, and what it waits for
 Begun = tuple[Coroutine[Any, Any, Response], Any]
-_WAITING = "waiting"  # in ``ctx.extra``: the answer that is waited for
-_READS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
 class _Arrival:
@@ -79,6 +78,7 @@ class RequestRunner:
         self.reactor = reactor
         self._rounds = rounds
         self._slices = slices
+        self._deadlines = Deadlines(reactor)
         self._outgoing = Outgoing(reactor, self._leave) if gather else None
         self.pending = Pending(reactor.seconds, max_pending)
         self.watches: set[Any] = set()  # streams to be ended when the server stops
@@ -101,7 +101,7 @@ class RequestRunner:
         self._identify(ctx)
         slices = self._slices
         outcome: Any
-        if slices is not None and ctx.method not in _READS:
+        if slices is not None and ctx.method not in READS:
             outcome = slices.run(self._run, ctx, ctx)
         else:
             outcome = self._first(ctx)
@@ -115,8 +115,9 @@ class RequestRunner:
         if outcome is None:
             return
         coroutine, first = (None, outcome) if isinstance(outcome, Suspended) else outcome
-        ctx.http.notifyFinish().addErrback(self._gone, ctx)  # which may be hours later: keeps nothing but the context
-        ctx.extra[_WAITING] = Waiting(ctx, coroutine, first, self._answered, self.reactor, self._rounds, self._slices)
+        waiting = Waiting(ctx, coroutine, first, self._answered, self._deadlines, self._rounds, self._slices)
+        if not waiting.over:
+            ctx.http.waiting = waiting
 
     def _first(self, ctx: RequestContext) -> Begun | Response | None:
         """The first step of a request: answered, or begun; None when nobody waits for its answer."""
@@ -165,19 +166,13 @@ class RequestRunner:
         ctx.response_headers.append((b"Audit-Id", ctx.audit_id.encode("utf-8", "replace")))
 
     def _answered(self, ctx: RequestContext, outcome: Response | Failure | None) -> None:
-        ctx.extra.pop(_WAITING, None)
+        ctx.http.waiting = None  # they hold each other
         try:
             response = self._refuse(ctx, outcome) if isinstance(outcome, Failure) else outcome
             if response is not None:
                 self._write(ctx, response)
         except Exception:
             self._lost(Failure(), ctx)
-
-    @staticmethod
-    def _gone(_: Failure, ctx: RequestContext) -> None:
-        waiting = ctx.extra.pop(_WAITING, None)
-        if waiting is not None and (ctx.method in _READS or waiting.computing):
-            waiting.cancel()
 
     def _refuse(self, ctx: RequestContext, failure: Failure) -> Response | None:
         if failure.check(CancelledError):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from kapi.flowcontrol.rounds import Rounds
@@ -19,8 +18,10 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.deadlines import Deadlines
 from kapi.server.slices import Slices, Suspended
 
+READS = frozenset(["GET", "HEAD", "OPTIONS"])
 _TEXT = "request did not complete within the allotted timeout"
 #: called once with the answer or the failure; None: there is nobody to answer to
 Answered = Callable[[RequestContext, "Response | Failure | None"], None]
@@ -35,7 +36,8 @@ class Waiting:
     """
 
     __slots__ = (
-        "_answered", "_awaited", "_coroutine", "_ctx", "_failure", "_late", "_rounds", "_slices", "computing", "flow",
+        "_answered", "_awaited", "_coroutine", "_ctx", "_deadlines", "_failure", "_late", "_rounds", "_slices",
+        "computing", "flow",
     )  # fmt: skip
 
     def __init__(
@@ -44,7 +46,7 @@ class Waiting:
         coroutine: Coroutine[Any, Any, Response] | None,
         first: Deferred[Any] | Suspended,
         answered: Answered,
-        clock: IReactorTime,
+        deadlines: Deadlines,
         rounds: Rounds | None = None,
         slices: Slices | None = None,
     ) -> None:
@@ -55,17 +57,28 @@ class Waiting:
         self._ctx = ctx
         self._coroutine = coroutine
         self._answered: Answered | None = answered
-        self._late: Any = None
+        self._deadlines: Deadlines | None = None
         self.computing = False  # suspended between two slices
         if ctx.deadline:
-            self._late = clock.callLater(max(0.0, ctx.deadline - clock.seconds()), self._expire)
+            self._deadlines = deadlines
+            self._late = deadlines.add(self, ctx.deadline)
         if isinstance(first, Suspended):
             self._compute(first)
         else:
             self._wait(first)
 
+    @property
+    def over(self) -> bool:
+        """It has ended, or nobody is left to be told."""
+        return self._answered is None
+
+    def left(self) -> None:
+        """The client has gone: a read ends, and a computation that nobody has seen anything of; what waits of a write goes on."""
+        if self._ctx.method in READS or self.computing:
+            self.cancel()
+
     def cancel(self) -> None:
-        """The client has gone: what is waited for is given up, or the computation ended."""
+        """What is waited for is given up, or the computation ended."""
         if self.computing:
             self._ctx.interrupt = CancelledError()
         else:
@@ -154,8 +167,9 @@ class Waiting:
         self.computing = False
         self._take(result)
 
-    def _expire(self) -> None:
-        self._late = None
+    def expire(self) -> None:
+        """The deadline has come."""
+        self._deadlines = None
         self._ctx.interrupt = late = status.timeout(_TEXT)
         self._answer(Failure(late))
 
@@ -163,7 +177,7 @@ class Waiting:
         answered, self._answered = self._answered, None
         if answered is None:
             return  # too late
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+        if self._deadlines is not None:
+            self._deadlines.remove(self, self._late)
+            self._deadlines = None
         answered(self._ctx, outcome)

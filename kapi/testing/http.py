@@ -36,6 +36,7 @@ class MemoryRequest:
         self.chunks: list[bytes] = []
         self.finished = False
         self.gone = False
+        self.waiting: Any = None
         self._producer: Any = None
         self._notifications: list[Deferred[None]] = []
 
@@ -82,6 +83,8 @@ class MemoryRequest:
         if self._producer is not None:
             self._producer.stopProducing()
             self._producer = None
+        if self.waiting is not None:
+            self.waiting.left()
         waiting, self._notifications = self._notifications, []
         for notification in waiting:
             notification.errback(Failure(ConnectionDone()))

@@ -16,6 +16,7 @@ from kapi.flowcontrol.shares import Flow, Level
 from kapi.machinery.status import NotFound, Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.deadlines import Deadlines
 from kapi.server.waiting import Waiting
 from tests.filters.requests import request
 
@@ -40,7 +41,7 @@ class Answers(SynchronousTestCase):
         self.outcomes.append(outcome)
 
     def wait(self, coroutine: Any) -> Waiting:
-        return Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, self.clock)
+        return Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock))
 
     def test_results_and_failures_reach_the_coroutine(self) -> None:
         first: Deferred[str] = Deferred()
@@ -108,7 +109,7 @@ class Answers(SynchronousTestCase):
                 coroutine,
                 coroutine.send(None),
                 lambda ctx, outcome: self.outcomes.append(outcome),
-                self.clock,
+                Deadlines(self.clock),
                 rounds,
             )
             return first, second
@@ -144,7 +145,7 @@ class Answers(SynchronousTestCase):
         coroutine = work()
         rounds = Rounds(SimpleNamespace(callLater=lambda *_: None, seconds=lambda: 0.0))
         rounds.wait(Piece(self.ctx.flow))
-        Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, self.clock, rounds)
+        Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock), rounds)
         waiting.callback(None)
         self.clock.advance(5)
         self.assertIsInstance(self.outcomes[0].value, Timeout)
