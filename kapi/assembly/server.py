@@ -238,6 +238,8 @@ def install_routes(made: Assembly, store: Any, reactor: Any, options: Options) -
             checks.add("informer-sync", lambda: "" if made.caches.ready else "caches are not loaded")
             checks.add("watch-cache", made.caches.failing)
             checks.note("store-entries", made.caches.oddities)
+        if store.encryption is not None:
+            checks.add("kms-providers", store.encryption.problem)
         for name in hooks.names:
             check = _hook_check(hooks, name)
             checks.add(f"poststarthook/{name}", patient(check) if checks.path == "/livez" else check)

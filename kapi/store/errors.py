@@ -9,6 +9,7 @@
      ├─ ObjectTooLarge      more bytes than one object may have
      ├─ Outdated            a charge that was counted away meanwhile, or a count that misses a charge
      ├─ Compacted           the history asked for is gone
+     ├─ NotEncryptable      there is no key to encrypt with now: nothing was written
      ├─ StoreUnavailable    not reachable now: nothing was written
      │   ├─ OutcomeUnknown  a write was sent, and whether it was done is not known
      │   └─ StoreLoading    the server reads its own data: it will be there in a moment
@@ -20,6 +21,10 @@ from __future__ import annotations
 
 class StoreError(Exception):
     """The root."""
+
+
+class NotEncryptable(StoreError):
+    """A write that encryption at rest forbids to be stored as it is."""
 
 
 class KeyExists(StoreError):

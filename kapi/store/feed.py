@@ -81,6 +81,8 @@ class StreamReader:
             while not await self._confirmed(changes[-1].revision):
                 if not await self._repair():
                     return False
+        if progress.prepare is not None:
+            await progress.prepare(changes)
         if not progress.advance(changes):
             log.error("the store's history has a gap; loading everything again")
             return False

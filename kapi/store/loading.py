@@ -10,7 +10,7 @@ missed are left to who reads on from there.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import execute
@@ -34,6 +34,8 @@ class Progress:
 
     def __init__(self, follower: Follower, skipped: Skipped | None = None, call: Call = execute) -> None:
         self.follower = follower
+        #: waits for what the follower needs to understand objects and changes; None when that is nothing
+        self.prepare: Callable[[Iterable[StoredObject | Change]], Awaitable[None]] | None = None
         self.call = call  # runs what takes long
         self.fed = False  # everything was loaded before
         self.skipped = skipped if skipped is not None else Skipped()
@@ -83,6 +85,8 @@ async def synchronize(
                 if page[0].revision == progress.revision + 1 if page else progress.revision >= counter:
                     return
                 break
+            if progress.prepare is not None:
+                await progress.prepare(page)
             if not progress.advance(page):
                 break
             if progress.revision >= counter:
@@ -156,6 +160,8 @@ async def _load(connection: Connection, keys: Keys, progress: Progress, run: byt
         number, sequence = identifier_of(entries[-1])
     if confirm is not None:
         await confirm()
+    if progress.prepare is not None:
+        await progress.prepare([*found.values(), *history])
     progress.run = run
     feed = progress.call if progress.fed else execute  # at the start nobody else waits
     progress.fed = True

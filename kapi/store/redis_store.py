@@ -25,6 +25,7 @@ from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
 from kapi.store.entries import Skipped
 from kapi.store.errors import (
+    NotEncryptable,
     ObjectTooLarge,
     StoreError,
     StoreLoading,
@@ -146,6 +147,9 @@ class RedisStore:
             if self.encryption is not None:
                 follower = self.encryption.following(follower)
             self._progress = Progress(follower, self.skipped, self.call)
+            if self.encryption is not None:
+                self._progress.prepare = self.encryption.prepare
+                await self.encryption.begin(self._reactor, self._load_again)
             if self.exclusive:
                 self._replies.feed = self._progress
             connection = lambda: self._connection  # noqa: E731
@@ -205,6 +209,8 @@ class RedisStore:
         self._drop()
         if self._running is not None:
             await self._running
+        if self.encryption is not None:
+            self.encryption.end()
 
     def _stop_looking(self) -> None:
         if self._watchdog.running:
@@ -322,6 +328,14 @@ class RedisStore:
         if self._connections.end_silent():
             self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
 
+    def _load_again(self) -> None:
+        """What is stored can be decrypted now, and could not before."""
+        if self._progress is not None and self._connection is not None:
+            self._why = f"{self.address}: encrypted objects can be read again"
+            log.info("{why}; loading everything again", why=self._why)
+            self._progress.loaded = False
+            self._drop()
+
     def _went_back(self, why: str) -> None:
         """The store has lost what the follower was fed: everything is loaded again."""
         self.resets += 1
@@ -358,7 +372,10 @@ class RedisStore:
 
     async def get(self, key: str) -> StoredObject | None:
         found = await self._reading.get(key)
-        return found if found is None or self.encryption is None else self.encryption.object(found)
+        if found is None or self.encryption is None:
+            return found
+        await self.encryption.prepare([found])
+        return self.encryption.object(found)
 
     def stale(self, key: str) -> bool:
         return self.encryption is not None and self.encryption.stale(key)
@@ -377,7 +394,10 @@ class RedisStore:
 
     async def scan(self, prefix: str) -> Sequence[StoredObject]:
         found = await self._reading.scan(prefix)
-        return found if self.encryption is None else [self.encryption.object(one) for one in steps(found)]
+        if self.encryption is None:
+            return found
+        await self.encryption.prepare(found)
+        return [self.encryption.object(one) for one in steps(found)]
 
     async def compact(self, revision: int) -> None:
         newest = await self.revision()
@@ -414,7 +434,10 @@ class RedisStore:
         if confirmation is not None and confirmation.problem:
             return defer.fail(StoreUnavailable(f"{self.address}: writes are not confirmed: {confirmation.problem}"))
         if self.encryption is not None:
-            head, tail = self.encryption.conceal(key, head, tail)
+            try:
+                head, tail = self.encryption.conceal(key, head, tail)
+            except NotEncryptable as error:
+                return defer.fail(error)
         return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
 
     async def info(self) -> dict[str, str]:

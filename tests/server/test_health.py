@@ -81,7 +81,7 @@ def test_livez_can_be_patient_with_hooks_that_run() -> None:
 
     made.server.add_post_start_hook("slow", hook)
     made.caches = SimpleNamespace(ready=True, failing=lambda: "", oddities=lambda: "")
-    store = SimpleNamespace(available=True, checks=dict)
+    store = SimpleNamespace(available=True, checks=dict, encryption=None)
     install_routes(made, store, clock, Options.from_command_line(["--livez-grace-period=5s"]))
 
     def code(path: str) -> int:

@@ -35,6 +35,10 @@ def provider(kind: str, *letters: str) -> Any:
     return {kind: {"keys": [{"name": f"key-{letter}", "secret": secret(letter)} for letter in letters]}}
 
 
+def kms(**more: Any) -> Any:
+    return {"kms": {"apiVersion": "v2", "name": "one", "endpoint": "unix:///tmp/none.sock", "timeout": "1s", **more}}
+
+
 def file(*providers: Any, resources: Sequence[str] = ("secrets",)) -> bytes:
     tree = {
         "kind": "EncryptionConfiguration",
@@ -163,7 +167,15 @@ def test_a_follower_gets_plain_text_and_what_another_key_wrote_is_stale() -> Non
         (file({"aesgcm": {}, "identity": {}}), "more than one provider specified in a single element"),
         (file({"aesgcm": {"keys": []}}), "providers[0].aesgcm.keys: Required value"),
         (file({"rot13": {}}), 'unknown field "resources[0].providers[0].rot13"'),
-        (file({"kms": {"name": "x"}}), "kapi speaks no gRPC"),
+        (file({"kms": {"name": "x"}}), "KMSv1 is deprecated"),
+        (file({"kms": {"apiVersion": "v2", "name": "x"}}), "endpoint is a mandatory field for a kms"),
+        (file(kms(name="")), "name is a mandatory field for a provider"),
+        (file(kms(name="a:b")), "must not contain ':'"),
+        (file(kms(), kms()), "duplicate KMS provider name one, names must be unique"),
+        (file(kms(endpoint="tcp://x")), 'unsupported scheme "tcp" for KMS provider, only unix is supported'),
+        (file(kms(timeout="0s")), "timeout should be a positive value"),
+        (file(kms(cachesize=1)), "cachesize is not supported in v2"),
+        (file(kms(apiVersion="v3")), "only v1 and v2 are supported"),
         (
             file({"aescbc": {"keys": [{"name": "a", "secret": secret("a", 15)}]}}),
             "secret is not of the expected length, got 15, expected one of [16 24 32]",

@@ -2,5 +2,6 @@
 ``server/options/encryptionconfig``).
 
 ``configuration`` reads the file, ``providers`` encrypt bytes, ``transformer`` knows which provider a key has, and
-stands between the store and the watch cache.  Nothing here talks to the store.
+stands between the store and the watch cache.  ``kms`` is the provider whose keys a ``plugin`` keeps.  Nothing here talks to the
+store.
 """

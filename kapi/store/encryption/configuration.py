@@ -11,6 +11,9 @@ from typing import Any
 
 import yaml
 
+from kapi.machinery.duration import parse_duration
+from kapi.store.encryption.kms import Kms
+from kapi.store.encryption.plugin import require
 from kapi.store.encryption.providers import AesCbc, AesGcm, Identity, Provider, SecretBox
 
 _GROUP = "apiserver.config.k8s.io"
@@ -56,6 +59,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.errors: list[str] = []
+        self.names: set[str] = set()  # of KMS providers
 
     def read(self, tree: Any) -> list[Rule]:
         if not isinstance(tree, dict) or (tree.get("apiVersion"), tree.get("kind")) not in (
@@ -131,12 +135,59 @@ class _Reader:
             if kind == "identity":
                 found.append(Identity())
             elif kind == "kms":
-                self.errors.append(f"{here}.kms: kapi speaks no gRPC: use aescbc, aesgcm or secretbox")
+                found += self._kms(f"{here}.kms", settings if isinstance(settings, dict) else {})
             elif kind in _CIPHERS:
                 found += self._keys(f"{here}.{kind}", kind, settings if isinstance(settings, dict) else {})
             else:
                 self.errors.append(f'strict decoding error: unknown field "{here}.{kind}"')
         return tuple(found)
+
+    def _kms(self, at: str, settings: dict[str, Any]) -> list[Provider]:
+        before = len(self.errors)
+        self._fields(at, settings, {"apiVersion", "name", "endpoint", "timeout", "cachesize"})
+        name, version = str(settings.get("name") or ""), settings.get("apiVersion", "v1")
+        endpoint, given = str(settings.get("endpoint") or ""), settings.get("timeout", "3s")
+        if version not in ("v1", "v2"):
+            self._invalid(
+                f"{at}.apiVersion",
+                version,
+                "unsupported apiVersion for KMS provider, only v1 and v2 are supported",
+            )
+        elif version == "v1":
+            self.errors.append(
+                f"{at}: KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead."
+            )
+        if not name:
+            self.errors.append(f"{at}.name: Required value: name is a mandatory field for a provider")
+        elif ":" in name:
+            self._invalid(f"{at}.name", name, f"invalid KMS provider name {name}, must not contain ':'")
+        elif name in self.names:
+            self._invalid(f"{at}.name", name, f"duplicate KMS provider name {name}, names must be unique")
+        self.names.add(name)
+        try:
+            timeout = parse_duration(str(given))
+        except ValueError:
+            timeout = 0.0
+        if timeout <= 0:
+            self._invalid(f"{at}.timeout", given, "timeout should be a positive value")
+        scheme, _, path = endpoint.partition("://")
+        if not endpoint:
+            self._invalid(f"{at}.endpoint", "", "endpoint is a mandatory field for a kms")
+        elif scheme != "unix":
+            self._invalid(
+                f"{at}.endpoint", endpoint, f'unsupported scheme "{scheme}" for KMS provider, only unix is supported'
+            )
+        if settings.get("cachesize") is not None:
+            self._invalid(f"{at}.cachesize", settings["cachesize"], "cachesize is not supported in v2")
+        try:
+            require()
+        except ImportError as error:
+            self.errors.append(f"{at}: {error}: install kapi[kms]")
+        path = f"@{path[1:]}" if path.startswith("/@") else path  # a name that is in no file system
+        return [Kms(name, path, timeout)] if len(self.errors) == before else []
+
+    def _invalid(self, at: str, value: Any, why: str) -> None:
+        self.errors.append(f'{at}: Invalid value: "{value}": {why}')
 
     def _keys(self, at: str, kind: str, settings: dict[str, Any]) -> list[Provider]:
         make, lengths = _CIPHERS[kind]

@@ -28,13 +28,34 @@ class Provider(Protocol):
 
     prefix: bytes
 
-    def encrypt(self, plain: bytes, key: bytes) -> bytes: ...
+    @property
+    def current(self) -> bytes:
+        """What writes are marked with: another text for each key."""
+
+    def mark(self, data: bytes) -> bytes:
+        """The same of a stored value that begins with the prefix."""
+
+    def encrypt(self, plain: bytes, key: bytes) -> bytes:
+        """Raises NotEncryptable."""
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
         """Raises Undecryptable."""
 
 
-class Identity:
+class _OneKey:
+    """A provider whose prefix names its key."""
+
+    prefix: bytes
+
+    @property
+    def current(self) -> bytes:
+        return self.prefix
+
+    def mark(self, data: bytes) -> bytes:
+        return self.prefix
+
+
+class Identity(_OneKey):
     """Plain text."""
 
     prefix = b""
@@ -46,7 +67,7 @@ class Identity:
         return data
 
 
-class AesGcm:
+class AesGcm(_OneKey):
     """A random nonce for each value: rotate the key before two thousand million writes."""
 
     def __init__(self, name: str, secret: bytes) -> None:
@@ -64,7 +85,7 @@ class AesGcm:
             raise Undecryptable("cipher: message authentication failed") from None
 
 
-class AesCbc:
+class AesCbc(_OneKey):
     def __init__(self, name: str, secret: bytes) -> None:
         self.prefix = PREFIX + b"aescbc:v1:" + name.encode() + b":"
         self._algorithm = algorithms.AES(secret)
@@ -85,7 +106,7 @@ class AesCbc:
             raise Undecryptable("invalid padding on input") from None
 
 
-class SecretBox:
+class SecretBox(_OneKey):
     """XSalsa20 and Poly1305, which ``cryptography`` does not have.  Raises ImportError without PyNaCl."""
 
     def __init__(self, name: str, secret: bytes) -> None:

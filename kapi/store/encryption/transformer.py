@@ -7,16 +7,23 @@ the second is empty.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from prometheus_client.registry import CollectorRegistry
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import Logger
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.meters import Counter, Histogram, exponential
 from kapi.store.encryption.configuration import Rule
+from kapi.store.encryption.kms import Kms
+from kapi.store.encryption.kms_metrics import KmsMeter
 from kapi.store.encryption.providers import PREFIX, Provider, Undecryptable
+from kapi.store.errors import NotEncryptable
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
 
+_log = Logger()
 _NONE: tuple[Provider, ...] = ()
 _MAX_WRITTEN = 1000  # objects
 _LENGTH = 4  # bytes that say how long the first half is
@@ -31,6 +38,9 @@ class Encryption:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._known: dict[str, tuple[str, tuple[Provider, ...]]] = {}
         self._rules = tuple(rules)
+        self._meter = KmsMeter()
+        self._reactor: Any = None
+        self._recovered: Callable[[], None] = lambda: None
         #: key -> what was just written, sealed and in halves: its change comes soon, and need not be decrypted
         self._written: dict[str, tuple[bytes, bytes, bytes]] = {}
         #: key -> the prefix it is stored with, of resources that have a rule
@@ -51,11 +61,54 @@ class Encryption:
     def register(self, registry: CollectorRegistry) -> None:
         registry.register(self.operations)
         registry.register(self.seconds)
+        self._meter.register(registry)
 
     def replace(self, rules: Sequence[Rule]) -> None:
         """From now on these count."""
+        before = {(plugin.name, plugin.path): plugin for plugin in self.plugins}
         self._rules = tuple(rules)
         self._known.clear()
+        if self._reactor is None:
+            return
+        for plugin in self.plugins:
+            plugin.begin(self._reactor, self._meter, self._recovered, before.get((plugin.name, plugin.path)))
+            Deferred.fromCoroutine(plugin.look()).addErrback(_tell)
+        for plugin in before.values():
+            plugin.end()
+
+    # -- plugins that keep keys
+
+    @property
+    def plugins(self) -> list[Kms]:
+        return [one for rule in self._rules for one in rule.providers if isinstance(one, Kms)]
+
+    async def begin(self, reactor: Any, recovered: Callable[[], None]) -> None:
+        """Asks the plugins for their keys, once: one that is away is asked again while the server runs.
+
+        ``recovered`` is called when stored values can be decrypted that could not before.
+        """
+        self._reactor, self._recovered = reactor, recovered
+        for plugin in self.plugins:
+            plugin.begin(reactor, self._meter, recovered)
+        await gatherResults([Deferred.fromCoroutine(plugin.look()) for plugin in self.plugins])
+
+    def end(self) -> None:
+        if self._reactor is not None:
+            self._reactor = None
+            for plugin in self.plugins:
+                plugin.end()
+
+    def problem(self) -> str:
+        """Why a plugin is not well; empty when all are."""
+        return "; ".join(plugin.problem for plugin in self.plugins if plugin.problem)
+
+    async def prepare(self, values: Iterable[StoredObject | Change]) -> None:
+        """Gets the keys that values need, before they are revealed."""
+        plugins = self.plugins
+        if plugins:
+            data = [value.data for value in values if value.data.startswith(PREFIX)]
+            for plugin in plugins:
+                await plugin.prepare(data)
 
     def _of(self, key: str) -> tuple[str, tuple[Provider, ...]]:
         """The resource as metrics show it, and its providers."""
@@ -69,12 +122,16 @@ class Encryption:
         return found
 
     def conceal(self, key: str, head: bytes, tail: bytes) -> tuple[bytes, bytes]:
-        """The halves as they are stored."""
+        """The halves as they are stored.  Raises NotEncryptable."""
         resource, providers = self._of(key)
         if not providers or not providers[0].prefix or head.startswith(PREFIX):  # the latter: as it was stored
             return head, tail
         provider, begun = providers[0], time.perf_counter()
-        sealed = provider.encrypt(len(head).to_bytes(_LENGTH, "big") + head + tail, key.encode())
+        try:
+            sealed = provider.encrypt(len(head).to_bytes(_LENGTH, "big") + head + tail, key.encode())
+        except NotEncryptable as error:
+            self._count(resource, "to_storage", provider.prefix, begun, str(error))
+            raise
         self._count(resource, "to_storage", provider.prefix, begun, "OK")
         sealed = provider.prefix + sealed
         if len(self._written) >= _MAX_WRITTEN:  # writes that failed, or whose change came by another way
@@ -121,7 +178,7 @@ class Encryption:
         if stored is None:
             return False
         providers = self._of(key)[1]
-        return stored != (providers[0].prefix if providers else b"")
+        return stored != (providers[0].current if providers else b"")
 
     def forget(self) -> None:
         self._stored.clear()
@@ -133,7 +190,7 @@ class Encryption:
             return
         _, providers = self._of(key)
         if providers:
-            known = (one.prefix for one in providers if one.prefix and data.startswith(one.prefix))
+            known = (one.mark(data) for one in providers if one.prefix and data.startswith(one.prefix))
             self._stored[key] = next(known, PREFIX if data.startswith(PREFIX) else b"")
 
     def following(self, follower: Follower) -> Follower:
@@ -147,6 +204,10 @@ class Encryption:
             Change(change.revision, change.kind, change.key, self.reveal(change.key, change.revision, change.data))
             for change in changes
         ]
+
+
+def _tell(failure: Any) -> None:
+    _log.failure("asking a KMS plugin failed", failure)
 
 
 class Revealed:

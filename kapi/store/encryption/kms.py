@@ -1,0 +1,262 @@
+"""The provider kms of EncryptionConfiguration, version 2: a plugin keeps the key that encrypts the seeds of keys.
+
+Upstream: apiserver ``server/options/encryptionconfig/config.go`` (kmsv2PluginProbe), ``kmsv2/envelope.go``, KEP-3299.
+
+Writes use one seed until the plugin names another key id; they need no call.  The plugin's status is asked all the time: while
+it is well the seed may be used for three more minutes, afterwards writes fail.  Reads need the plugin once for each seed, before
+what is read is fed to caches; what it cannot decrypt then is kept apart as unreadable, and loaded again when it can.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from kapi.store.encryption.envelope import SEED, Source, hashed, key_id_problem, seal, split, tail_of, unseal
+from kapi.store.encryption.kms_metrics import KmsMeter
+from kapi.store.encryption.plugin import Plugin, PluginError
+from kapi.store.encryption.providers import PREFIX, Undecryptable
+from kapi.store.encryption.wire import WireError
+from kapi.store.errors import NotEncryptable
+
+_log = Logger()
+_WELL, _ILL = 20.0, 3.0  # seconds between two looks at a plugin
+_LASTS = 180.0  # seconds that a seed may be used for writes after the plugin was well
+_MAX_SEEDS = 10_000  # of reads
+_MAX_MISSING = 1000  # seeds that the plugin did not decrypt, which are asked for again
+_AT_ONCE = 16  # calls
+_VERSIONS = ("v2", "v2beta1")
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """What writes use now."""
+
+    source: Source
+    seed: bytes
+    tail: bytes
+    mark: bytes
+    until: float  # reactor seconds
+
+
+class Kms:
+    """A Provider.  ``path`` is that of the plugin's socket, ``timeout`` in seconds of each call."""
+
+    def __init__(self, name: str, path: str, timeout: float) -> None:
+        self.name, self.path, self.timeout = name, path, timeout
+        self.prefix = PREFIX + b"kms:v2:" + name.encode() + b":"
+        #: why it is not well; empty when it is
+        self.problem = f"kmsv2 Provider {name} is not healthy, error: its status is not known yet"
+        self._version = ""
+        self._write: _Write | None = None
+        self._seeds: dict[Source, bytes] = {}
+        self._missing: set[Source] = set()
+        self._reactor: Any = None
+        self._plugin: Plugin
+        self._meter: KmsMeter
+        self._recovered: Callable[[], None] = lambda: None
+        self._loop = LoopingCall(self._look)
+        self._next = 0.0  # reactor seconds
+
+    # -- life
+
+    def begin(self, reactor: Any, meter: KmsMeter, recovered: Callable[[], None], before: Kms | None = None) -> None:
+        """Connects.  ``recovered`` is called when something can be decrypted that could not before.
+
+        ``before`` is a provider of the same name that this one takes over from.
+        """
+        self._reactor, self._meter, self._recovered = reactor, meter, recovered
+        if before is not None:
+            self._write, self._seeds, self._missing = before._write, before._seeds, before._missing
+            self.problem, self._version = before.problem, before._version
+        self._plugin = Plugin(
+            reactor, self.path, self.timeout, lambda *what: meter.latency.observe(what[2], self.name, what[0], what[1])
+        )
+        self._loop.clock = reactor
+        self._loop.start(1.0, now=False).addErrback(
+            lambda failure: _log.failure("looking at {name}", failure, name=self.name)
+        )
+
+    def end(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+        self._plugin.close()
+
+    async def _look(self) -> None:
+        if self._reactor.seconds() >= self._next:
+            await self.look()
+
+    async def look(self) -> None:
+        """Asks for the plugin's status, and for what it could not decrypt before; never fails."""
+        try:
+            problems = await self._check()
+        except CancelledError:
+            raise
+        except (PluginError, WireError) as error:
+            problems = [
+                f"failed to perform status section of the healthz check for KMS Provider {self.name}, error: {error}"
+            ]
+        except Exception as error:
+            _log.failure("looking at the KMS plugin {name} failed", name=self.name)
+            problems = [str(error) or type(error).__name__]
+        text = "; ".join(problems)
+        if text and text != self.problem:
+            _log.error("kms plugin failed health check probe {name}: {why}", name=self.name, why=text)
+        self.problem = text
+        self._next = self._reactor.seconds() + (_ILL if text else _WELL)
+        if not text and self._missing:
+            missing, self._missing = self._missing, set()
+            if await self._fetch(missing):
+                self._recovered()
+
+    async def _check(self) -> list[str]:
+        until = self._reactor.seconds() + _LASTS
+        version, health, key_id = await self._plugin.status()
+        problems = []
+        if health != "ok":
+            problems.append(f"got unexpected healthz status: {health}")
+        if version not in _VERSIONS:
+            problems.append(f"expected KMSv2 API version {_VERSIONS[0]}, got {version}")
+        else:
+            self._version = self._version or version
+            if self._version != version:
+                problems.append(
+                    "KMSv2 API version should not change after the initial status response version "
+                    f"{self._version}, got {version}"
+                )
+        wrong = key_id_problem(key_id)
+        if wrong is not None:
+            self._meter.invalid_key_ids.add(self.name, wrong[0])
+            problems.append(f'got invalid KMSv2 KeyID hash "{hashed(key_id)}": {wrong[1]}')
+        else:
+            self._meter.status(self.name, hashed(key_id))
+            why = await self._rotate(key_id, until)
+            if why:
+                problems.append(why)
+        return [f"kmsv2 Provider {self.name} is not healthy, error: {problem}" for problem in problems]
+
+    async def _rotate(self, key_id: str, until: float) -> str:
+        """Makes a seed of that key unless there is one; why it could not be made, in which case the old one stays."""
+        write = self._write
+        if write is not None and write.source.key_id == key_id:
+            self._write = _Write(write.source, write.seed, write.tail, write.mark, until)
+            return ""
+        seed, uid = os.urandom(SEED), str(uuid.uuid4())
+        try:
+            ciphertext, given, annotations = await self._plugin.encrypt(seed, uid)
+            source = Source.make(given, ciphertext, annotations)
+        except (PluginError, ValueError) as error:
+            return f'failed to rotate DEK uid="{uid}", errGen=failed to encrypt DEK, error: {error}'
+        if given != key_id:
+            return (
+                f'failed to rotate DEK uid="{uid}", statusKeyIDHash="{hashed(key_id)}", '
+                f'encryptKeyIDHash="{hashed(given)}"'
+            )
+        self._write = _Write(source, seed, tail_of(source), self.prefix + key_id.encode(), until)
+        self._remember(source, seed)
+        _log.info("KMS provider {name} writes with another key: {hash}", name=self.name, hash=hashed(key_id))
+        return ""
+
+    # -- values
+
+    @property
+    def current(self) -> bytes:
+        return self._write.mark if self._write is not None else self.prefix
+
+    def mark(self, data: bytes) -> bytes:
+        try:
+            return self.prefix + split(_without_revision(data, len(self.prefix)))[0].key_id.encode()
+        except Undecryptable:
+            return self.prefix
+
+    def encrypt(self, plain: bytes, key: bytes) -> bytes:
+        """Raises NotEncryptable."""
+        write = self._write
+        if write is None:
+            raise NotEncryptable(self.problem or f"KMS provider {self.name} has no key yet")
+        late = self._reactor.seconds() - write.until
+        if late > 0:
+            now = time.time()
+            raise NotEncryptable(
+                f'encryptedDEKSource with keyID hash "{hashed(write.source.key_id)}" expired at {_stamp(now - late)} '
+                f"(current time is {_stamp(now)})"
+            )
+        self._meter.used("to_storage", self.name, hashed(write.source.key_id))
+        return seal(write.seed, write.tail, plain, key)
+
+    def decrypt(self, data: bytes, key: bytes) -> bytes:
+        source, sealed = split(data)
+        secret = self._seeds.get(source)
+        if secret is None:
+            raise Undecryptable("failed to decrypt DEK")
+        self._meter.used("from_storage", self.name, hashed(source.key_id))
+        return unseal(source, secret, sealed, key)
+
+    def _remember(self, source: Source, secret: bytes) -> None:
+        while len(self._seeds) >= _MAX_SEEDS:
+            del self._seeds[next(iter(self._seeds))]
+        self._seeds[source] = secret
+        self._meter.sources.set(len(self._seeds), self.name)
+
+    async def prepare(self, values: Iterable[bytes]) -> None:
+        """Has the plugin decrypt the seeds that stored values need; those it cannot are asked for again later."""
+        wanted: dict[Source, None] = {}
+        for data in values:
+            if data.startswith(self.prefix):
+                try:
+                    source = split(_without_revision(data, len(self.prefix)))[0]
+                except Undecryptable:
+                    continue
+                if source not in self._seeds:
+                    wanted[source] = None
+        if wanted:
+            await self._fetch(wanted)
+
+    async def _fetch(self, wanted: Iterable[Source]) -> int:
+        """How many were decrypted.  When none of those asked at once was, the others are left for later."""
+        rest, done = list(wanted), 0
+        while rest:
+            batch, rest = rest[:_AT_ONCE], rest[_AT_ONCE:]
+            found = await gatherResults([Deferred.fromCoroutine(self._decrypted(source)) for source in batch])
+            done += sum(found)
+            if not any(found):
+                self._miss(rest)
+                break
+        return done
+
+    async def _decrypted(self, source: Source) -> bool:
+        try:
+            secret = await self._plugin.decrypt(
+                source.ciphertext, str(uuid.uuid4()), source.key_id, dict(source.annotations)
+            )
+        except (PluginError, WireError) as error:
+            _log.error("KMS provider {name}: failed to decrypt DEK, error: {why}", name=self.name, why=str(error))
+            self._miss([source])
+            return False
+        self._remember(source, secret)
+        return True
+
+    def _miss(self, sources: Iterable[Source]) -> None:
+        for source in sources:
+            if len(self._missing) < _MAX_MISSING:
+                self._missing.add(source)
+
+
+def _without_revision(data: bytes, begin: int) -> bytes:
+    """A stored value ends with its revision in the clear, and the type of its source before that is not a digit."""
+    end = len(data)
+    while end > begin and 0x30 <= data[end - 1] <= 0x39:
+        end -= 1
+    return data[begin:end]
+
+
+def _stamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,0 +1,120 @@
+"""The few protobuf messages of KMS v2: fields of bytes, texts and numbers, and maps of texts to bytes.
+
+Upstream: ``k8s.io/kms/apis/v2/api.proto``, apiserver ``kmsv2/v2/api.proto``.  A message is its fields by number; unknown ones are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class WireError(ValueError):
+    """Bytes that are no message."""
+
+
+def encode(fields: Iterable[tuple[int, bytes | int]]) -> bytes:
+    """Zero and empty are left out, as proto3 has it."""
+    parts = []
+    for number, value in fields:
+        if not value:
+            continue
+        if isinstance(value, int):
+            parts.append(_varint(number << 3 | _VARINT) + _varint(value))
+        else:
+            parts.append(_varint(number << 3 | _BYTES) + _varint(len(value)) + value)
+    return b"".join(parts)
+
+
+def encode_map(number: int, values: Mapping[str, bytes]) -> list[tuple[int, bytes]]:
+    """The fields that make a map, ordered by key."""
+    return [(number, encode([(1, key.encode()), (2, value)])) for key, value in sorted(values.items())]
+
+
+def decode(data: bytes) -> dict[int, list[bytes | int]]:
+    """All values of each field, in order.  Raises WireError."""
+    found: dict[int, list[bytes | int]] = {}
+    for number, value in _fields(data):
+        found.setdefault(number, []).append(value)
+    return found
+
+
+def last_bytes(fields: Mapping[int, list[bytes | int]], number: int) -> bytes:
+    """Raises WireError for a field of another type."""
+    value = fields[number][-1] if number in fields else b""
+    if not isinstance(value, bytes):
+        raise WireError(f"field {number} has a wrong type")
+    return value
+
+
+def last_text(fields: Mapping[int, list[bytes | int]], number: int) -> str:
+    """Raises WireError."""
+    try:
+        return last_bytes(fields, number).decode()
+    except UnicodeDecodeError:
+        raise WireError(f"field {number} is no text") from None
+
+
+def last_number(fields: Mapping[int, list[bytes | int]], number: int) -> int:
+    """Raises WireError."""
+    value = fields[number][-1] if number in fields else 0
+    if not isinstance(value, int):
+        raise WireError(f"field {number} has a wrong type")
+    return value
+
+
+def decode_map(fields: Mapping[int, list[bytes | int]], number: int) -> dict[str, bytes]:
+    """Raises WireError."""
+    found = {}
+    for entry in fields.get(number, ()):
+        if not isinstance(entry, bytes):
+            raise WireError(f"field {number} has a wrong type")
+        pair = decode(entry)
+        found[last_text(pair, 1)] = last_bytes(pair, 2)
+    return found
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
+    position, end = 0, len(data)
+    while position < end:
+        tag, position = _read(data, position)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, position = _read(data, position)
+            yield number, value
+        elif kind == _BYTES:
+            size, position = _read(data, position)
+            if position + size > end:
+                raise WireError("unexpected end")
+            yield number, data[position : position + size]
+            position += size
+        elif kind in (_FIXED32, _FIXED64):
+            position += 4 if kind == _FIXED32 else 8
+            if position > end:
+                raise WireError("unexpected end")
+        else:
+            raise WireError(f"wire type {kind}")
+
+
+def _read(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(data) or shift > 63:
+            raise WireError("unexpected end")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7

@@ -1,0 +1,234 @@
+"""KMS v2: values as upstream stores them, seeds that are used again, rotation, and plugins that fail."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.store.encryption.configuration import load_encryption
+from kapi.store.encryption.envelope import Source, seal, split, tail_of, unseal
+from kapi.store.encryption.kms import Kms
+from kapi.store.encryption.providers import Undecryptable
+from kapi.store.encryption.transformer import Encryption
+from kapi.store.encryption.wire import WireError, decode, decode_map, encode, encode_map
+from kapi.store.errors import NotEncryptable
+from kapi.store.interface import StoredObject
+from tests.store.kms_plugin import KmsPlugin
+from tests.store.test_encryption import HEAD, KEY, TAIL, file, kms, provider, stored
+
+pytest.importorskip("grpc")
+
+
+def test_messages_are_protobufs() -> None:
+    data = encode([(1, b"abc"), (2, b""), (3, 300), *encode_map(4, {"k": b"v"})])
+    assert data == b"\x0a\x03abc\x18\xac\x02\x22\x06\x0a\x01k\x12\x01v"
+    assert decode(data) == {1: [b"abc"], 3: [300], 4: [b"\x0a\x01k\x12\x01v"]}
+    assert decode_map(decode(data), 4) == {"k": b"v"}
+    for cut in (1, 2, 4, 6, len(data) - 1):
+        with pytest.raises(WireError):
+            decode(data[:cut])
+
+
+def test_a_sealed_value_opens_under_its_own_key_only() -> None:
+    source = Source.make("id", b"sealed seed", {"a.example.com": b"1"})
+    data = seal(b"s" * 32, tail_of(source), b"plain", b"core/secrets/ns/name")
+    found, sealed = split(data)
+    assert found == source
+    assert unseal(found, b"s" * 32, sealed, b"core/secrets/ns/name") == b"plain"
+    for seed, key in ((b"s" * 32, b"core/secrets/ns/other"), (b"t" * 32, b"core/secrets/ns/name")):
+        with pytest.raises(Undecryptable):
+            unseal(found, seed, sealed, key)
+
+
+@pytest.mark.parametrize(
+    ("key_id", "ciphertext", "annotations"),
+    [("", b"x", {}), ("i" * 1025, b"x", {}), ("i", b"", {}), ("i", b"x" * 1025, {}), ("i", b"x", {"a": b"x" * 32768})],
+)
+def test_what_upstream_would_not_store_is_refused(key_id: str, ciphertext: bytes, annotations: Any) -> None:
+    with pytest.raises(ValueError, match="failed to validate"):
+        Source.make(key_id, ciphertext, annotations)
+
+
+class KmsCase(TestCase):
+    timeout = 60
+
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.plugin = KmsPlugin(Path(directory.name) / "kms.sock")
+        self.addCleanup(self.plugin.stop)
+        self.recovered = 0
+
+    def made(self, *more: Any) -> Encryption:
+        path = f"unix://{self.plugin.path}"
+        encryption = Encryption(load_encryption(file(kms(endpoint=path), *more)))
+        self.addCleanup(encryption.end)
+        return encryption
+
+    def again(self) -> None:
+        self.recovered += 1
+
+    async def begun(self, *more: Any) -> Encryption:
+        encryption = self.made(*more)
+        await encryption.begin(reactor, self.again)
+        return encryption
+
+    async def test_writes_use_one_seed_and_ask_nobody(self) -> None:
+        self.plugin.start()
+        encryption = await self.begun()
+        self.assertEqual(encryption.problem(), "")
+        values = [stored(encryption, key=f"core/secrets/ns/{number}") for number in range(20)]
+        self.assertTrue(all(value.startswith(b"k8s:enc:kms:v2:one:") and b"plain" not in value for value in values))
+        self.assertEqual(self.plugin.calls, {"Status": 1, "Encrypt": 1, "Decrypt": 0})
+        self.assertEqual(encryption.reveal("core/secrets/ns/3", 12, values[3]), HEAD + b"12" + TAIL)
+
+    async def test_a_start_asks_for_each_seed_once(self) -> None:
+        self.plugin.start()
+        first = await self.begun()
+        values = [StoredObject(f"{KEY}{n}", 12, stored(first, key=f"{KEY}{n}")) for n in range(20)]
+        second = await self.begun()
+        await second.prepare(values)
+        self.assertEqual([second.object(value).data for value in values], [HEAD + b"12" + TAIL] * 20)
+        self.assertEqual(self.plugin.calls["Decrypt"], 1)
+        await second.prepare(values)
+        self.assertEqual(self.plugin.calls["Decrypt"], 1)
+
+    async def test_another_key_id_is_another_seed_and_makes_old_values_stale(self) -> None:
+        self.plugin.start()
+        encryption = await self.begun()
+        old = stored(encryption)
+        encryption.note(KEY, old)
+        self.assertFalse(encryption.stale(KEY))
+        self.plugin.rotate("2")
+        (plugin,) = encryption.plugins
+        await plugin.look()
+        self.assertTrue(encryption.stale(KEY))
+        new = stored(encryption)
+        encryption.note(KEY, new)
+        self.assertFalse(encryption.stale(KEY))
+        self.assertIn(b"\x12\x012", new)
+        for data in (old, new):
+            self.assertEqual(encryption.reveal(KEY, 12, data), HEAD + b"12" + TAIL)
+
+    async def test_without_a_plugin_writes_fail_and_reads_recover_with_it(self) -> None:
+        self.plugin.start()
+        value = StoredObject(KEY, 12, stored(await self.begun()))
+        self.plugin.stop()
+        encryption = await self.begun()
+        self.assertIn(
+            "failed to perform status section of the healthz check for KMS Provider one", encryption.problem()
+        )
+        with self.assertRaises(NotEncryptable):
+            encryption.conceal(KEY, HEAD, TAIL)
+        await encryption.prepare([value])
+        self.assertEqual(encryption.object(value).data, value.data)
+        self.assertEqual(self.recovered, 0)
+        self.plugin.start()
+        for _ in range(200):
+            if self.recovered:
+                break
+            await deferLater(reactor, 0.05, lambda: None)
+        self.assertEqual(self.recovered, 1)
+        self.assertEqual(encryption.object(value).data, HEAD + b"12" + TAIL)
+        encryption.conceal(KEY, HEAD, TAIL)
+
+    async def test_a_plugin_that_hangs_holds_up_nobody(self) -> None:
+        self.plugin.start()
+        self.plugin.hangs.clear()
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while not done.called:
+                ticks += 1
+                await deferLater(reactor, 0.01, lambda: None)
+
+        done: Deferred[Encryption] = ensureDeferred(self.begun())
+        ticking = ensureDeferred(tick())
+        encryption = await done
+        await ticking
+        self.assertGreater(ticks, 10)
+        self.assertIn("code = DeadlineExceeded", encryption.problem())
+
+    async def test_what_a_plugin_may_not_say(self) -> None:
+        self.plugin.start()
+        encryption = await self.begun()
+        (plugin,) = encryption.plugins
+        for attribute, value, says in (
+            ("health", "sick", "got unexpected healthz status: sick"),
+            ("version", "v1", "expected KMSv2 API version v2, got v1"),
+            ("version", "v2beta1", "KMSv2 API version should not change"),
+            ("key_id", "", "got invalid KMSv2 KeyID hash"),
+        ):
+            before = getattr(self.plugin, attribute)
+            setattr(self.plugin, attribute, value)
+            await plugin.look()
+            self.assertIn(says, encryption.problem())
+            setattr(self.plugin, attribute, before)
+        self.plugin.rotate("2")
+        self.plugin.encrypts_with = "1"
+        await plugin.look()
+        self.assertIn("failed to rotate DEK", encryption.problem())
+        encryption.conceal(KEY, HEAD, TAIL)  # with the old seed
+        self.plugin.encrypts_with = ""
+        await plugin.look()
+        self.assertEqual(encryption.problem(), "")
+
+    async def test_a_seed_lasts_three_minutes_without_the_plugin(self) -> None:
+        self.plugin.start()
+        encryption = await self.begun()
+        (plugin,) = encryption.plugins
+        now = reactor.seconds()  # type: ignore[attr-defined]
+        for seconds, works in ((170, True), (190, False)):
+            self.patch(plugin._reactor, "seconds", lambda seconds=seconds: now + seconds)
+            if works:
+                encryption.conceal(KEY, HEAD, TAIL)
+                continue
+            with self.assertRaisesRegex(NotEncryptable, "encryptedDEKSource with keyID hash .* expired at"):
+                encryption.conceal(KEY, HEAD, TAIL)
+
+    async def test_figures(self) -> None:
+        from prometheus_client import CollectorRegistry, generate_latest
+
+        self.plugin.start()
+        encryption = await self.begun()
+        stored(encryption)
+        registry = CollectorRegistry()
+        encryption.register(registry)
+        text = generate_latest(registry).decode()
+        for part in (
+            'kms_operations_latency_seconds_count{grpc_status_code="OK",method_name="/v2.KeyManagementService/Status",',
+            'key_id_hash_total{apiserver_id_hash="sha256:', 'dek_source_cache_size{provider_name="one"} 1.0',
+            'transformation_type="to_storage"', "key_id_hash_status_last_timestamp_seconds{",
+        ):  # fmt: skip
+            self.assertIn(part, text)
+
+    async def test_a_new_file_takes_over_what_the_old_one_knew(self) -> None:
+        self.plugin.start()
+        encryption = await self.begun()
+        data = stored(encryption)
+        encryption.replace(load_encryption(file(provider("aesgcm", "a"), kms(endpoint=f"unix://{self.plugin.path}"))))
+        self.assertEqual(encryption.reveal(KEY, 12, data), HEAD + b"12" + TAIL)
+        self.assertTrue(stored(encryption).startswith(b"k8s:enc:aesgcm:v1:key-a:"))
+        self.assertEqual(len(encryption.plugins), 1)
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[KmsPlugin]:
+    made = KmsPlugin(tmp_path / "kms.sock")
+    yield made
+    made.stop()
+
+
+def test_a_provider_connects_to_nothing_until_it_begins(plugin: KmsPlugin) -> None:
+    plugin.start()
+    Kms("one", str(plugin.path), 1.0)
+    assert plugin.calls["Status"] == 0
