@@ -48,6 +48,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.clusters import Clusters
 from kapi.server.delegation import Answer
+from kapi.server.dump import DumpEndpoint
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks, run_hooks
@@ -180,6 +181,7 @@ class ClusterServer:
         extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
         install_index(aggregator)
         Settled(made.caches, made.requests, reactor).install(core)
+        DumpEndpoint(tables, reactor, environment.now).install(core)
         ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep).install(core)
         self._server = aggregator
         hooks = aggregator.post_start_hooks()

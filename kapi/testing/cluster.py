@@ -251,6 +251,38 @@ class LogicalCluster(Cluster):
         """Moves this cluster's clock ahead: what is due by then happens now.  Answers its time."""
         return str(self.request("POST", "/kapi/clock", {"advance": f"{seconds:f}s"})["now"])
 
+    def take(self, *manifests: Manifest, base: Path | None = None) -> None:
+        """Puts objects of another cluster here as they are, uids and status included; ``kubectl get -o json`` writes such lists.
+
+        Raises ValueError for what the server does not take.
+        """
+        objects = [obj for manifest in manifests for obj in objects_of(manifest, base)]
+        definitions = [obj for obj in objects if obj["kind"] == _CRD]
+        self._take(definitions)
+        for obj in definitions:
+            path = f"/apis/{obj['apiVersion']}/customresourcedefinitions/{obj['metadata']['name']}"
+            self.wait(partial(self._serves, path), f"{path} is not established")
+        part: list[Object] = []
+        size = 0
+        for obj in objects:
+            if obj["kind"] != _CRD:
+                length = len(json.dumps(obj))
+                if part and size + length > MAX_REQUEST:
+                    self._take(part)
+                    part, size = [], 0
+                part.append(obj)
+                size += length
+        self._take(part)
+
+    def _serves(self, path: str) -> bool:
+        return _established(self.request("GET", path))
+
+    def _take(self, objects: list[Object]) -> None:
+        if objects:
+            answer = self.request("POST", "/kapi/objects", {"kind": "List", "apiVersion": "v1", "items": objects})
+            if answer["refused"]:
+                raise ValueError("; ".join(answer["refused"]))
+
     def snapshot(self, name: str) -> Object:
         """Names the state there is now; a former one of this name is forgotten."""
         made: Object = self._server.request("PUT", f"/snapshots/{name}", {"cluster": self.name})

@@ -1,0 +1,111 @@
+"""Takes the objects of another cluster as they are: uids, owners, status and times are kept, and nobody is asked.
+
+``kubectl get -o json`` of a real cluster goes into a logical one, for tests of what happens there.  Objects that are there
+are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+from twisted.internet.task import deferLater
+
+from kapi.endpoints.body import raw_body
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery import status
+from kapi.machinery.checkpoint import commit
+from kapi.machinery.gvk import GroupVersion, GroupVersionKind
+from kapi.machinery.status import StatusError
+from kapi.machinery.uid import new_uid
+from kapi.registry.errors import interpret
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.request.user import SYSTEM_MASTERS
+from kapi.schema.decode import decode
+from kapi.server.generic import GenericServer
+from kapi.store.errors import RevisionConflict, StoreError
+
+PATH = "/kapi/objects"
+_DEFINITION = "CustomResourceDefinition"
+_TURNS = 3  # until definitions that were established are served
+
+Object = dict[str, Any]
+
+
+class DumpEndpoint:
+    """POST of a List; ``tables`` have everything that is served."""
+
+    def __init__(self, tables: Sequence[ResourceTable], reactor: Any, now: Callable[[], str]) -> None:
+        self._tables = tables
+        self._reactor = reactor
+        self._now = now
+
+    def install(self, server: GenericServer) -> None:
+        server.route(PATH, self.answer, methods=("POST",), listed=False)
+
+    async def answer(self, ctx: RequestContext) -> Response:
+        """How many were taken, and why others were not.  Raises StatusError."""
+        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
+            raise status.Forbidden("objects are taken as they are from members of system:masters")
+        try:
+            items = orjson.loads(raw_body(ctx))["items"]
+            definitions = [item for item in items if item.get("kind") == _DEFINITION]
+            others = [item for item in items if item.get("kind") != _DEFINITION]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise status.bad_request(f"expected a List of objects: {error}") from None
+        refused = await self._take(definitions)
+        if definitions:
+            for _ in range(_TURNS):
+                await deferLater(self._reactor, 0)
+        refused += await self._take(others)
+        return Response(200, orjson.dumps({"taken": len(items) - len(refused), "refused": refused}))
+
+    async def _take(self, items: Iterable[Object]) -> list[str]:
+        """Why some were not taken."""
+        scopes = {scope.kind: scope for table in self._tables for scope in table.scopes()}
+        refused = []
+        for item in items:
+            try:
+                await self._put(scopes, item)
+            except StatusError as error:
+                refused.append(f"{item.get('kind')} {(item.get('metadata') or {}).get('name')}: {error.message}")
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                refused.append(f"{item.get('kind')}: no object: {type(error).__name__}: {error}")
+        return refused
+
+    async def _put(self, scopes: dict[GroupVersionKind, RequestScope], item: Object) -> None:
+        group_version = GroupVersion.parse(item["apiVersion"])
+        kind = GroupVersionKind(group_version.group, group_version.version, item["kind"])
+        scope = scopes.get(kind)
+        if scope is None or scope.resource.handler:
+            raise status.bad_request(f"no resource of {item['apiVersion']} is stored under this kind")
+        store, row = scope.store, scope.resource
+        if row.schema is None:
+            item = decode(item, kind, scope.type, "Ignore", lambda text: None)
+            item = scope.to_storage(item)
+            store.row.strategy.default(item)
+        else:
+            item = await store.stored_form(item)
+        metadata = item["metadata"]
+        name, namespace = str(metadata["name"]), str(metadata.get("namespace") or "")
+        if not name or bool(namespace) != row.namespaced:
+            raise status.bad_request("a name is needed, and a namespace where the resource has one")
+        metadata.setdefault("uid", new_uid())
+        metadata.setdefault("creationTimestamp", self._now())
+        halves, key = store.encode(item), store.key(namespace, name)
+        while True:
+            entry = store.cache.get(namespace, name)
+            try:
+                commit()
+                if entry is None:
+                    await store.store.create(key, *halves, expires=store.expires())
+                else:
+                    await store.store.update(key, entry.revision, *halves, expires=store.expires())
+                return
+            except RevisionConflict:
+                continue  # somebody else has written it meanwhile
+            except StoreError as error:
+                raise interpret(error, store.group_resource, name) from error
