@@ -70,25 +70,24 @@ class App(APIService):
         self.files = self._make_files(self._names())
         self._contexts = self._make_contexts()
         self.url = local_url(serving.bind_address, self.port)
-        self.assembly = assemble(
-            self.options, self.reactor, self.files, self._foundation.store, self.advertise, self.port
-        )
+        self.prepared = assemble(self._config(self.files, self.advertise, self.port))
+        config = self.prepared.config
         runner = RequestRunner(
-            self.assembly.chain,
+            self.prepared.handler_chain(),
             self.reactor,
             gather=True,
-            rounds=self.assembly.rounds,
-            slices=self.assembly.slices,
+            rounds=config.rounds,
+            slices=config.slices,
             max_pending=self.options.generic.max_pending_bytes,
         )
         self.runner = runner
-        self.assembly.caches.pending = runner.pending
-        self.assembly.metrics.add(lambda: pending_families(runner.pending))
+        self.prepared.storage.caches.pending = runner.pending
+        config.metrics.add(lambda: pending_families(runner.pending))
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self._memory = MemoryReturn(self.reactor)
         self.stalls = StallMonitor()
         for collector in (self.connections.handshake_errors, self.connections.errors.counter, self.stalls):
-            self.assembly.metrics.registry.register(collector)
+            config.metrics.registry.register(collector)
 
     def _names(self) -> list[str]:
         options = self.options
@@ -130,7 +129,7 @@ class App(APIService):
     def _open(self) -> None:
         assert self._socket is not None
         where = socket_name(self._socket)
-        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.assembly.rounds)
+        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.prepared.config.rounds)
         log.info("Serving securely on {where}", where=where)
         self._write_kubeconfig()
         self._handle_hangup()

@@ -85,18 +85,15 @@ class EmbeddedService(APIService):
         port = options.serving.secure_port
         advertise = options.generic.advertise_address or default_address(options.serving.bind_address)
         files = self._make_files(["localhost", "kubernetes.default.svc", advertise])
-        self.assembly = assemble(options, self.reactor, files, self._foundation.store, advertise, port)
-        by_tree = functools.partial(descend, self.assembly.server)
-        chain = self.assembly.chain_by(by_tree, before=[self._gate], behind=[_refuse_upgrades])
+        self.prepared = assemble(self._config(files, advertise, port))
+        by_tree = functools.partial(descend, self.prepared.chain.aggregator)
+        chain = self.prepared.handler_chain(by_tree, before=[self._gate], behind=[_refuse_upgrades])
+        config = self.prepared.config
         runner = self.runner = RequestRunner(
-            chain,
-            self.reactor,
-            gather=True,
-            slices=self.assembly.slices,
-            max_pending=options.generic.max_pending_bytes,
+            chain, self.reactor, gather=True, slices=config.slices, max_pending=options.generic.max_pending_bytes
         )
-        self.assembly.caches.pending = runner.pending
-        self.assembly.metrics.add(lambda: pending_families(runner.pending))
+        self.prepared.storage.caches.pending = runner.pending
+        config.metrics.add(lambda: pending_families(runner.pending))
 
     def answer(self, http: SiteRequest) -> None:
         self.runner.answer(http)

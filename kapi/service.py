@@ -15,7 +15,8 @@ from twisted.internet.defer import Deferred, FirstError
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from kapi.assembly.parts import Assembly
+from kapi.assembly.config import Config
+from kapi.assembly.prepared import PreparedServer
 from kapi.foundation import Foundation
 from kapi.machinery.feature_gates import without_effect
 from kapi.machinery.field import quote
@@ -33,7 +34,7 @@ _WATCHES = 5.0  # seconds for watches that were ended
 
 
 class APIService(Service):
-    """A server that is put together: ``assembly`` and ``runner`` are there before it starts."""
+    """A server that is put together: ``prepared`` and ``runner`` are there before it starts."""
 
     exit_code = 0
 
@@ -46,7 +47,7 @@ class APIService(Service):
         self._stopping: Deferred[None] | None = None
         self._reloader: LoopingCall | None = None
         self._hooks: Hooks | None = None
-        self.assembly: Assembly
+        self.prepared: PreparedServer
         self.runner: RequestRunner
 
     # -- who takes requests in
@@ -81,6 +82,10 @@ class APIService(Service):
             flag = "--cert-dir" if directory else "--data-dir"
             raise ConfigError(f"{flag}: {keys}: {error}") from None
 
+    def _config(self, files: pki.Files, advertise: str, port: int) -> Config:
+        """``advertise`` and ``port``: where clients find the server."""
+        return Config(self.options, self.reactor, files, self._foundation.store, advertise, port)
+
     def startService(self) -> None:
         super().startService()
         self._starting = Deferred.fromCoroutine(self._start())
@@ -99,11 +104,11 @@ class APIService(Service):
 
     async def _start(self) -> None:
         self._tell_settings()
-        await self.assembly.caches.start()
+        await self.prepared.storage.caches.start()
         if not self.running:
             return
         self._open()
-        self._hooks = self.assembly.hooks
+        self._hooks = self.prepared.hooks
         self._reloader = LoopingCall(self.reload)
         self._reloader.clock = self.reactor
         self._reloader.start(_RELOAD_SECONDS, now=False)
@@ -115,7 +120,7 @@ class APIService(Service):
 
     def reload(self) -> None:
         """Certificates, keys and configuration as the files are now."""
-        self.assembly.reload()
+        self.prepared.config.reloaders.run()
 
     def _failed(self, failure: Any) -> None:
         error = failure.value
@@ -140,26 +145,27 @@ class APIService(Service):
         self._leaving()
         if self._reloader is not None and self._reloader.running:
             self._reloader.stop()
-        assembly = self.assembly
-        assembly.stopping = True
+        prepared = self.prepared
+        signals, server, caches = prepared.config.signals, prepared.chain.aggregator, prepared.storage.caches
+        signals.stopping = True
         if self._hooks is not None:  # what was never started need not be ended
             self._hooks.stop()
             pause = self._pause(0.0 if self.exit_code else self.options.generic.shutdown_delay_duration)
-            await run_hooks(assembly.server.pre_shutdown_hooks())
+            await run_hooks(server.pre_shutdown_hooks())
             await pause
-        assembly.refusing = True
+        signals.refusing = True
         if self.options.generic.shutdown_send_retry_after and not self.exit_code:
             await self._drain()  # meanwhile who comes is told to come back
         await self.close_port()
         if self._hooks is not None:
-            await run_hooks(assembly.server.closing_hooks())
+            await run_hooks(server.closing_hooks())
         await self._close_idle()
         await self._drain()
         await self._close_all()
-        if assembly.auditor is not None:
-            await assembly.auditor.stop()
-        if not self.exit_code or assembly.caches.ready:
-            await assembly.caches.stop()
+        if prepared.config.auditor is not None:
+            await prepared.config.auditor.stop()
+        if not self.exit_code or caches.ready:
+            await caches.stop()
         self._foundation.release()
 
     def _pause(self, seconds: float) -> Deferred[None]:
@@ -169,15 +175,15 @@ class APIService(Service):
 
     async def _drain(self) -> None:
         """Waits for the requests that run, and ends the watches."""
-        generic, assembly = self.options.generic, self.assembly
-        requests = bounded(assembly.requests.wait(), generic.request_timeout, self.reactor)
+        generic, signals = self.options.generic, self.prepared.config.signals
+        requests = bounded(signals.requests.wait(), generic.request_timeout, self.reactor)
         grace = generic.shutdown_watch_termination_grace_period
         if not grace:  # no hurry with watches: they are told what the last requests change
             await requests
             end_watches(self.runner.watches)
-            await bounded(assembly.watches.wait(), _WATCHES, self.reactor)
+            await bounded(signals.watches.wait(), _WATCHES, self.reactor)
             return
-        ended = assembly.watches.wait()
+        ended = signals.watches.wait()
         ending = end_watches_spread(self.runner.watches, grace, self.reactor)
         await bounded(ended, grace + _WATCHES, self.reactor)
         ending.stop()

@@ -2,5 +2,5 @@
 
 Here belongs construction only: which authenticators, authorizers, admission plugins, filters, servers and controllers there
 are, and in which order.  Not here: anything that answers a request, and starting and stopping (``kapi.app``).
-Start reading with ``server.py`` (CreateServerChain) and ``filters.py`` (DefaultBuildHandlerChain).
+Start reading with ``chain.py`` (CreateServerChain) and ``filters.py`` (DefaultBuildHandlerChain).
 """

@@ -11,10 +11,9 @@ from typing import Generic, TypeVar
 from twisted.internet.ssl import PrivateCertificate
 from twisted.logger import Logger
 
-from kapi.assembly.parts import Assembly
+from kapi.assembly.config import CompletedConfig
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.options.errors import ConfigError
-from kapi.options.options import Options
 
 _log = Logger()
 T = TypeVar("T")
@@ -44,19 +43,20 @@ class Reread(Generic[T]):
         self._take(self.value)
 
 
-def kubelet_settings(options: Options, made: Assembly) -> KubeletSettings:
+def kubelet_settings(config: CompletedConfig) -> KubeletSettings:
     """Raises ConfigError."""
-    settings = options.kubelet.settings()
+    kubelet = config.options.kubelet
+    settings = kubelet.settings()
 
     def take(tls: object) -> None:
         settings.tls = tls  # type: ignore[assignment]
 
-    made.reloaders.append(Reread(options.kubelet.tls, take).reload)
+    config.reloaders.add(Reread(kubelet.tls, take).reload)
     return settings
 
 
-def proxy_identity(options: Options, made: Assembly) -> Callable[[], PrivateCertificate | None]:
+def proxy_identity(config: CompletedConfig) -> Callable[[], PrivateCertificate | None]:
     """Raises ConfigError."""
-    identity = Reread(options.aggregator.identity)
-    made.reloaders.append(identity.reload)
+    identity = Reread(config.options.aggregator.identity)
+    config.reloaders.add(identity.reload)
     return identity

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kapi.aggregator.objects import RemoteResources
+from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import trusted
-from kapi.assembly.parts import Assembly
+from kapi.assembly.storage import Storage
 from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
@@ -23,7 +24,6 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.registry.registry import Registry
 from kapi.server.generic import GenericServer
-from kapi.server.pki import Files
 
 #: what upstream has hooks of its own for
 _BOOTSTRAP = (
@@ -34,14 +34,9 @@ _BOOTSTRAP = (
 
 
 def install_controllers(
-    options: Options,
-    reactor: Any,
-    made: Assembly,
+    config: CompletedConfig,
+    storage: Storage,
     core: GenericServer,
-    files: Files,
-    advertise: str,
-    port: int,
-    node_ports: Any,
     tables: Sequence[ResourceTable],
     remotes: RemoteResources,
 ) -> None:
@@ -49,15 +44,15 @@ def install_controllers(
 
     Raises ConfigError for names in --controllers that nobody has.
     """
-    registry = made.registry
+    options, reactor, given, registry = config.options, config.reactor, config.given, storage.registry
     now = registry.environment.now
     publishes = options.misc.endpoint_reconciler_type != "none"
     bootstrap = BootstrapController(
         registry.client.named("kube-apiserver"),
         reactor,
         ranges=[str(network) for network in options.misc.service_ranges],
-        address=advertise,
-        port=port,
+        address=given.advertise,
+        port=given.port,
         node_port=options.misc.kubernetes_service_node_port,
         now=now,
         leases=_leases(registry) if publishes and not registry.store.exclusive else None,
@@ -70,9 +65,9 @@ def install_controllers(
     if unknown:
         raise ConfigError("\n".join(unknown))
     published = ClusterAuthenticationController(
-        registry.client.named("kube-apiserver"), reactor, lambda: trusted(options, files)
+        registry.client.named("kube-apiserver"), reactor, lambda: trusted(options, given.files)
     )
-    made.reloaders.append(published.refresh)
+    config.reloaders.add(published.refresh)
 
     places = None
     if options.storage.enable_garbage_collector:
@@ -84,14 +79,14 @@ def install_controllers(
             reactor,
             enabled=options.controllers.enabled,
             now=now,
-            root_ca=lambda: files.ca.read_text(),
-            caches=made.caches,
+            root_ca=lambda: given.files.ca.read_text(),
+            caches=storage.caches,
             places=places,
-            call=made.slices.call,
+            call=config.slices.call,
         )
 
     for controller in (
-        *server_controllers(registry.client, reactor, node_ports=node_ports, now=now),
+        *server_controllers(registry.client, reactor, node_ports=storage.node_ports, now=now),
         *_elected(options, reactor, registry, make),
         published,
     ):

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from twisted.logger import Logger
 
-from kapi.assembly.parts import Assembly
+from kapi.assembly.config import CompletedConfig
 from kapi.options.errors import ConfigError
-from kapi.options.options import Options
 from kapi.options.reloads import Reloads
 from kapi.store.redis_store import RedisStore
 
 _log = Logger()
 
 
-def install_encryption(options: Options, made: Assembly, store: RedisStore) -> None:
+def install_encryption(config: CompletedConfig, store: RedisStore) -> None:
     """Nothing without ``--encryption-provider-config``."""
-    encryption = store.encryption
+    options, encryption = config.options, store.encryption
     if encryption is None:
         return
-    encryption.register(made.metrics.registry)
+    encryption.register(config.metrics.registry)
     if not options.storage.encryption_provider_config_automatic_reload:
         return
-    reloads = Reloads("encryption", made.metrics.registry)
+    reloads = Reloads("encryption", config.metrics.registry)
     seen = options.storage.encryption()[1]
     reloads.applied(seen)
 
@@ -43,4 +42,4 @@ def install_encryption(options: Options, made: Assembly, store: RedisStore) -> N
             reloads.succeeded(content)
             _log.info("Reloaded the encryption configuration")
 
-    made.reloaders.append(reload)
+    config.reloaders.add(reload)

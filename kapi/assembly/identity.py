@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
 
-from kapi.assembly.parts import Assembly
+from kapi.assembly.config import CompletedConfig, Reloaders
 from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.client_certificate import expirations
@@ -41,6 +41,7 @@ class Identity:
         paths: dict[str, Any],
         proxy_headers: ProxyHeaders,
         settings: AuthenticationSettings,
+        usage: LegacyTokenUsage,
     ) -> None:
         self.requests = requests
         self.tokens = tokens
@@ -48,6 +49,7 @@ class Identity:
         self.paths = paths  # of the issuer's discovery
         self.proxy_headers = proxy_headers  # that nobody behind authentication may see
         self.settings = settings  # what it was made from
+        self.usage = usage  # of tokens that stand in Secrets
 
     def beside(self, registry: Registry) -> Identity:
         """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
@@ -58,7 +60,7 @@ class Identity:
         )
         built = build_authentication(settings)
         issuer = self.issuer.by(environment.clock)
-        return Identity(built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings)
+        return Identity(built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings, usage)
 
 
 def trusted(options: Options, files: Files) -> TrustedIdentities:
@@ -87,7 +89,7 @@ def _proxy_headers(flags: Any) -> tuple[list[str], list[str], list[str], list[st
     )
 
 
-def _authority(path: str, flag: str, made: Assembly, more: bytes = b"") -> CertificateAuthority:
+def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") -> CertificateAuthority:
     def bundle() -> bytes:
         """Raises ValueError for a file without certificates, whatever comes beside it."""
         if not path:
@@ -111,23 +113,23 @@ def _authority(path: str, flag: str, made: Assembly, more: bytes = b"") -> Certi
         except (ConfigError, ValueError) as error:  # a bundle that is being replaced: the next look will find it whole
             _log.error("Not reloading --{flag}: {error}", flag=flag, error=str(error))
 
-    made.reloaders.append(reload)
+    reloaders.add(reload)
     return authority
 
 
-def authentication(
-    options: Options, files: Files, registry: Registry, made: Assembly, address: str, reactor: Any
-) -> Identity:
-    flags = options.authentication
-    external = ExternalIdentity(flags, reactor, made.metrics.registry)
-    made.reloaders.append(external.reload)
+def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
+    """Raises ConfigError."""
+    flags, files, reloaders, collectors = (
+        config.options.authentication, config.given.files, config.reloaders, config.metrics.registry,
+    )  # fmt: skip
+    external = ExternalIdentity(flags, config.reactor, collectors)
+    reloaders.add(external.reload)
     usage = LegacyTokenUsage(registry.client.named("kube-apiserver"))
-    made.server.add_post_start_hook("start-legacy-token-tracking-controller", usage.record_start)
     generated = files.ca.read_bytes()
     lifetimes = expirations()
-    made.metrics.registry.register(lifetimes)
+    collectors.register(lifetimes)
     settings = AuthenticationSettings(
-        client_ca=_authority(flags.client_ca_file, "client-ca-file", made, generated),
+        client_ca=_authority(flags.client_ca_file, "client-ca-file", reloaders, generated),
         issuers=flags.issuers,
         lookup_tokens=flags.service_account_lookup,
         bootstrap_tokens=flags.enable_bootstrap_token_auth,
@@ -137,12 +139,12 @@ def authentication(
         external=external.tokens,
         listers=registry.environment.listers,
         mark_used=usage,
-        token_meter=TokenMeter(made.metrics.registry),
+        token_meter=TokenMeter(collectors),
         lifetimes=lifetimes,
     )
     if flags.requestheader_client_ca_file:
         settings.front_proxy = FrontProxyAuthenticator(
-            _authority(flags.requestheader_client_ca_file, "requestheader-client-ca-file", made),
+            _authority(flags.requestheader_client_ca_file, "requestheader-client-ca-file", reloaders),
             flags.requestheader_allowed_names,
             *_proxy_headers(flags),
         )
@@ -166,10 +168,11 @@ def authentication(
     built = build_authentication(settings)
     paths: dict[str, Any] = {}
     try:
+        address = f"{config.given.advertise}:{config.given.port}"
         documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys.keys)
         paths = dict(documents.paths)
     except ValueError:
         pass  # an issuer that is no https URL has no discovery, as upstream
     users, uids, groups, extras = _proxy_headers(flags)
     hidden = ProxyHeaders((*users, *uids, *groups), tuple(extras)) if settings.front_proxy else STANDARD_HEADERS
-    return Identity(built.requests, built.tokens, issuer, paths, hidden, settings)
+    return Identity(built.requests, built.tokens, issuer, paths, hidden, settings, usage)

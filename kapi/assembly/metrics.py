@@ -11,7 +11,6 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from kapi.assembly.parts import Assembly
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
@@ -25,15 +24,15 @@ from kapi.options.options import Options
 from kapi.registry.allocators import metrics as allocators
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
+from kapi.registry.registry import Registry
 from kapi.registry.self_requests import SELF_REQUESTS
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.structural.metrics import RATCHETING
 from kapi.server.build_metrics import build_families
-from kapi.server.metrics import store_requests
+from kapi.server.metrics import Metrics, store_requests
 from kapi.server.metrics_shape import Shape
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import StorageSize
-from kapi.watchcache.metrics import families
 
 _OF_THE_PROCESS: tuple[Collector, ...] = (
     FIGURES,
@@ -52,22 +51,24 @@ _OF_THE_PROCESS: tuple[Collector, ...] = (
 )
 
 
-def install_metrics(options: Options, made: Assembly, store: RedisStore, reactor: Any) -> None:
-    """Of the process, its caches and its store."""
-    metrics = made.metrics
+def build_metrics(options: Options, store: RedisStore, reactor: Any) -> Metrics:
+    """Of the process and its store."""
+    metrics = Metrics()
     if options.metrics.disabled_metrics or options.metrics.labels:
         metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
     for collector in _OF_THE_PROCESS:
         metrics.registry.register(collector)
-    metrics.add(families(made.caches, counts=options.storage.etcd_count_metric_poll_period > 0))
     metrics.add(lambda: build_families(options.generic.features))
     metrics.add(lambda: store_requests(metrics.store))
     interval = options.storage.etcd_db_metric_poll_interval
     if interval > 0:
         metrics.add(StorageSize(store.info, reactor, interval).families)
+    return metrics
 
 
-def install_resource_metrics(made: Assembly, tables: Iterable[ResourceTable], ports: NodePorts) -> None:
+def install_resource_metrics(
+    metrics: Metrics, registry: Registry, tables: Iterable[ResourceTable], ports: NodePorts
+) -> None:
     """Of what is served."""
     tables = tuple(tables)
 
@@ -78,11 +79,11 @@ def install_resource_metrics(made: Assembly, tables: Iterable[ResourceTable], po
                 return scope.resource.removed_in if scope.resource.deprecated else None
         return None
 
-    made.metrics.requests.deprecated = deprecated
-    addresses = made.caches.cache(GroupResource("networking.k8s.io", "ipaddresses"))
-    allocated = usage(made.registry.client, addresses, ports)
+    metrics.requests.deprecated = deprecated
+    addresses = registry.caches.cache(GroupResource("networking.k8s.io", "ipaddresses"))
+    allocated = usage(registry.client, addresses, ports)
 
     def allocations() -> Iterable[Metric]:
         return allocated()
 
-    made.metrics.add(allocations)
+    metrics.add(allocations)

@@ -1,51 +1,57 @@
-"""Who may do what: the authorizer, and the admission chain."""
+"""Policy: who somebody is, and what is checked and changed before it is stored (upstream: BuildGenericConfig)."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kapi.admission.chain import build_chain
 from kapi.admission.configuration import load_configurations
 from kapi.admission.initializer import Initializer
-from kapi.admission.metrics import Meter
+from kapi.admission.interface import AdmissionChain
 from kapi.admission.webhook.calls import shared_client
 from kapi.admission.webhook.client import WebhookClient
-from kapi.assembly.parts import Assembly
-from kapi.authorization.build import AuthorizationSettings, build_authorization
+from kapi.assembly.config import CompletedConfig
+from kapi.assembly.identity import Identity, build_identity
+from kapi.assembly.storage import Storage, settings
+from kapi.authorization.build import Authorization
 from kapi.options.errors import ConfigError
-from kapi.options.external import ExternalPolicy
-from kapi.options.options import Options
-from kapi.registry.environment import Environment
-from kapi.registry.registry import Registry
 
 
-def authorization(options: Options, reactor: Any, made: Assembly) -> Any:
-    external = ExternalPolicy(options.authorization, reactor, made.metrics.registry)
-    try:
-        built = build_authorization(AuthorizationSettings(external.modes, external.others, external.meter))
-    except ValueError as error:
-        raise ConfigError(f"--authorization-mode: {error}") from None
-    made.reloaders.append(lambda: external.reload(built.replace))
-    return built
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decides about requests."""
+
+    identity: Identity
+    authorization: Authorization
+    admission: AdmissionChain
+    conversion: WebhookClient  # asks the webhooks that convert custom resources
 
 
-def admission(
-    options: Options, registry: Registry, environment: Environment, settings: Any, reactor: Any, meter: Meter
-) -> tuple[Any, WebhookClient]:
-    """The chain, and the client of the webhooks that convert custom resources."""
+def build_policy(config: CompletedConfig, storage: Storage) -> Policy:
+    """That of the process.  Raises ConfigError."""
+    identity = build_identity(config, storage.registry)
+    return complete_policy(config, storage, identity, config.authorization)
+
+
+def complete_policy(
+    config: CompletedConfig, storage: Storage, identity: Identity, authorization: Authorization
+) -> Policy:
+    """Adds admission, and gives it to the registry.  Raises ConfigError."""
+    options, registry = config.options, storage.registry
     initializer = Initializer(
         registry.client.named("kube-apiserver"),
-        authorizer=environment.authorizer,
+        authorizer=authorization.authorizer,
         features=options.generic.features,
         settings={
-            **settings,
-            "meter": meter,
+            **settings(options),
+            "meter": config.admission_meter,
             "service_addresses": options.admission.service_addresses,
             "routes_to_endpoints": options.misc.enable_aggregator_routing,
         },
-        reactor=reactor,
+        reactor=config.reactor,
         serves=functools.cache(options.api_enablement.enabled),
     )
     try:
@@ -55,15 +61,13 @@ def admission(
             enable=options.admission.enable_admission_plugins,
             disable=options.admission.disable_admission_plugins,
             configurations=configurations,
-            meter=meter,
+            meter=config.admission_meter,
         )
         conversion = shared_client(initializer, _webhook_configuration(configurations))
     except ValueError as error:
         raise ConfigError(f"admission: {error}") from None
-    registry.admission = chain
-    for store in registry.stores.values():
-        store.admission = chain
-    return chain, conversion
+    registry.admit_by(chain)
+    return Policy(identity, authorization, chain, conversion)
 
 
 def _webhook_configuration(configurations: Mapping[str, Any]) -> Any:

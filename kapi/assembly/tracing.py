@@ -10,21 +10,23 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kapi.assembly.parts import Assembly
 from kapi.controllers.identity.controller import lease_name
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.options.tracing import TracingConfiguration
-from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import bounded
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
+
+    from kapi.filters.tracing import RequestTracing
 
 _log = Logger()
 _SERVICE = "apiserver"
@@ -36,18 +38,25 @@ _LAST = 2.0  # seconds for the last spans when the server stops
 _QUIET = 60.0  # seconds between two lines about the same trouble
 
 
-def install_tracing(options: Options, reactor: Any, made: Assembly, core: GenericServer) -> None:
-    """Nothing without ``--tracing-config-file``.  Raises ConfigError."""
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """What makes the spans of requests, and what sends the last of them when the server stops."""
+
+    requests: RequestTracing
+    stop: Callable[[], Awaitable[None]]
+
+
+def build_tracing(options: Options, reactor: Any) -> Tracing | None:
+    """None without ``--tracing-config-file``.  Raises ConfigError."""
     configuration = options.tracing.configuration()
     if configuration is None:
-        return
+        return None
     try:
         from kapi.filters.tracing import RequestTracing
 
         provider = make_provider(configuration, options.generic.external_hostname)
     except ImportError as error:
         raise ConfigError(f"--tracing-config-file: {error}: install kapi[tracing]") from None
-    made.tracing = RequestTracing(provider.get_tracer("kapi"), reactor.seconds)
 
     async def stop() -> None:
         done: Deferred[None] = Deferred()
@@ -59,7 +68,7 @@ def install_tracing(options: Options, reactor: Any, made: Assembly, core: Generi
         threading.Thread(target=send_last, name="last spans", daemon=True).start()
         await bounded(done, _LAST, reactor)
 
-    core.add_closing_hook("tracing", stop)
+    return Tracing(RequestTracing(provider.get_tracer("kapi"), reactor.seconds), stop)
 
 
 def make_provider(configuration: TracingConfiguration, host: str = "") -> TracerProvider:

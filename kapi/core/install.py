@@ -23,6 +23,13 @@ def rows_of(group: str) -> list[Resource]:
     return [row for row in BUILT_IN if row.group == group]
 
 
+def register(registry: Registry, rows: Iterable[Resource]) -> None:
+    """Makes the registry know all rows that are stored."""
+    for row in rows:
+        if not row.handler:
+            registry.add(_stored(row))
+
+
 def install(table: ResourceTable, registry: Registry, rows: Iterable[Resource]) -> None:
     """Serves the rows from the registry; kinds that are not stored are answered by their handlers alone."""
     for row in rows:

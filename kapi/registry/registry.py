@@ -48,6 +48,12 @@ class Registry:
             found = self.stores[key] = ResourceStore(row, cache, self.store, self.admission, self.environment)
         return found
 
+    def admit_by(self, chain: AdmissionChain) -> None:
+        """From now on this chain admits what is written.  Its plugins read from this registry: it comes after the resources."""
+        self.admission = chain
+        for store in self.stores.values():
+            store.admission = chain
+
     def remove(self, resource: GroupResource) -> None:
         """Forgets a resource; its objects stay in the store."""
         if self.stores.pop(resource, None) is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.delegation import PostStartHook, PreShutdownHook
+from kapi.server.delegation import Answer, PostStartHook, PreShutdownHook
 from kapi.server.health import PLAIN, Check
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class NotFound:
 
     end = resource
 
-    def handle(self, ctx: RequestContext) -> Response:
+    def handle(self, ctx: RequestContext) -> Answer:
         return Response(404, b"404 page not found\n", PLAIN, ((b"x-content-type-options", b"nosniff"),))
 
     def post_start_hooks(self) -> dict[str, PostStartHook]:

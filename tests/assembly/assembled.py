@@ -6,20 +6,21 @@ from pathlib import Path
 
 from twisted.internet.testing import MemoryReactorClock
 
-from kapi.assembly.parts import Assembly
+from kapi.assembly.config import Config
+from kapi.assembly.prepared import PreparedServer
 from kapi.assembly.server import assemble
 from kapi.foundation import Foundation
 from kapi.options.options import Options
 from kapi.server import pki
 
 
-def assembled(directory: Path, *flags: str) -> Assembly:
+def assembled(directory: Path, *flags: str) -> PreparedServer:
     """Raises ConfigError."""
     options = Options.from_command_line([f"--data-dir={directory}", *flags])
     reactor = MemoryReactorClock()
     foundation = Foundation(options, reactor)
     try:
         files = pki.ensure(foundation.directory / "pki", ["localhost"])
-        return assemble(options, reactor, files, foundation.store, "192.0.2.1", 6443)
+        return assemble(Config(options, reactor, files, foundation.store, "192.0.2.1", 6443))
     finally:
         foundation.abandon()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock
 
-from kapi.assembly.filters import auditor, filters, flow_control
-from kapi.assembly.parts import Assembly
-from kapi.endpoints.dispatch import ResourceTable
-from kapi.filters.metrics import IdentityMeter
+from kapi.assembly.config import Config, Reloaders
+from kapi.assembly.filters import build_handler_chain, flow_control
+from kapi.authorization.fixed import AlwaysAllow
 from kapi.options.options import Options
 from kapi.server.generic import GenericServer
 from kapi.server.not_found import NotFound
-from kapi.server.slices import Slices
+from kapi.server.pki import Files
 
 #: upstream's order, outermost first
 ORDER = [
@@ -27,15 +27,14 @@ OPTIONAL = {"audit_init", "audit", "retry_after", "hsts", "goaway", "cors", "max
 
 
 def chain(*flags: str) -> list[str]:
-    options = Options.from_command_line(flags)
-    made, clock = Assembly(), Clock()
-    made.slices = Slices(clock)
-    made.server = GenericServer("test", NotFound(), ResourceTable({}))
-    made.caches = SimpleNamespace(find=lambda resource: None)  # type: ignore[assignment]
-    made.auditor = auditor(options, clock, made)
+    store: Any = SimpleNamespace(call=None, info=None, observe=lambda observer: None)
+    given = Config(Options.from_command_line(flags), MemoryReactorClock(), Files(Path()), store, "192.0.2.1", 6443)
+    config = given.complete()
+    storage: Any = SimpleNamespace(caches=SimpleNamespace(find=lambda resource: None))
+    server = GenericServer("test", NotFound())
     identity: Any = SimpleNamespace(requests=None, proxy_headers=())
-    flow = flow_control(options, clock, made, made.server)
-    found = filters(options, clock, made, identity, None, flow, IdentityMeter(), made.server.serves_resource)
+    flow = flow_control(config, storage, server)
+    found = build_handler_chain(config, identity, AlwaysAllow(), flow, server.serves_resource)
     return [step.__qualname__.split(".")[0] for step in found]
 
 
@@ -72,12 +71,13 @@ def test_without_fairness_there_are_plain_limits_or_none() -> None:
 
 
 def test_a_file_that_cannot_be_read_again_keeps_no_other_from_it() -> None:
-    made = Assembly()
+    reloaders = Reloaders()
     read: list[str] = []
 
     def broken() -> None:
         raise OSError("gone")
 
-    made.reloaders += [lambda: read.append("one"), broken, lambda: read.append("two")]
-    made.reload()
+    for reload in (lambda: read.append("one"), broken, lambda: read.append("two")):
+        reloaders.add(reload)
+    reloaders.run()
     assert read == ["one", "two"]

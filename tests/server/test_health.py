@@ -9,13 +9,15 @@ from urllib.parse import parse_qs
 import pytest
 from twisted.internet.task import Clock
 
-from kapi.assembly.parts import Assembly
-from kapi.assembly.server import install_routes
+from kapi.assembly.config import LifecycleSignals
+from kapi.assembly.prepared import install_routes
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.server.generic import GenericServer
 from kapi.server.health import HealthChecks
+from kapi.server.lifecycle import Hooks
+from kapi.server.metrics import Metrics
 from kapi.server.not_found import NotFound
 from kapi.testing.http import MemoryRequest
 
@@ -74,20 +76,27 @@ def test_a_note_tells_and_never_fails() -> None:
 
 def test_livez_can_be_patient_with_hooks_that_run() -> None:
     clock = Clock()
-    made: Any = Assembly()
-    made.server = GenericServer("test", NotFound())
+    server = GenericServer("test", NotFound())
 
     async def hook() -> None: ...
 
-    made.server.add_post_start_hook("slow", hook)
-    made.caches = SimpleNamespace(ready=True, failing=lambda: "", oddities=lambda: "")
-    store = SimpleNamespace(available=True, checks=dict, encryption=None)
-    install_routes(made, store, clock, Options.from_command_line(["--livez-grace-period=5s"]))
+    server.add_post_start_hook("slow", hook)
+    config: Any = SimpleNamespace(
+        options=Options.from_command_line(["--livez-grace-period=5s"]),
+        reactor=clock,
+        given=SimpleNamespace(store=SimpleNamespace(available=True, checks=dict, encryption=None)),
+        signals=LifecycleSignals(),
+        metrics=Metrics(),
+    )
+    storage: Any = SimpleNamespace(caches=SimpleNamespace(ready=True, failing=lambda: "", oddities=lambda: ""))
+    install_routes(config, storage, server, Hooks(server.post_start_hooks()))
 
     def code(path: str) -> int:
         ctx = RequestContext(MemoryRequest("GET", path), "GET", path, {})
         ctx.info = RequestInfo(False, path, "get")
-        return made.server.handle(ctx).status
+        answer: Any = server.handle(ctx)
+        status: int = answer.status
+        return status
 
     assert (code("/livez"), code("/readyz"), code("/healthz")) == (200, 500, 500)
     clock.advance(5.1)

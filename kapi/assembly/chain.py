@@ -1,0 +1,131 @@
+"""New: three servers, each with the next one behind it (upstream: cmd/kube-apiserver ``app/server.go``, CreateServerChain)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from twisted.internet.ssl import PrivateCertificate
+
+from kapi.aggregator.server import AggregatorServer
+from kapi.apiextensions.serving import CustomResources
+from kapi.assembly.config import CompletedConfig
+from kapi.assembly.controllers import install_controllers
+from kapi.assembly.policy import Policy
+from kapi.assembly.storage import BuiltIn, Storage
+from kapi.core.handlers import built_in_handlers
+from kapi.core.install import install
+from kapi.endpoints.connect.kubelet import KubeletSettings
+from kapi.endpoints.dispatch import Endpoint, ResourceTable
+from kapi.endpoints.reviews.handlers import review_handlers
+from kapi.endpoints.reviews.question import ReviewServices
+from kapi.machinery import status
+from kapi.registry.policy_parameters import install_parameter_checks, resolver
+from kapi.registry.registry import Registry
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.delegation import Delegate, Handler
+from kapi.server.generic import GenericServer
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """How other servers are reached: kubelets, and what is behind an APIService."""
+
+    kubelets: KubeletSettings
+    proxy_identity: Callable[[], PrivateCertificate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChain:
+    """Requests come to the aggregator; what a server does not know it hands to the next."""
+
+    aggregator: AggregatorServer
+    core: GenericServer
+    extensions: GenericServer
+
+    @property
+    def tables(self) -> tuple[ResourceTable, ...]:
+        """That of custom resources comes last."""
+        return self.core.table, self.aggregator.table, self.extensions.table
+
+
+def create_server_chain(
+    config: CompletedConfig, storage: Storage, policy: Policy, outgoing: Outgoing, end: Delegate
+) -> ServerChain:
+    """The chain from the aggregator down to ``end``.  Raises ConfigError."""
+    handlers = _handlers(config, storage, policy, outgoing)
+    extensions = GenericServer("apiextensions-apiserver", end, ResourceTable(handlers))
+    core = GenericServer("kube-apiserver", extensions, ResourceTable(handlers))
+    aggregator = AggregatorServer(core, ResourceTable(handlers))
+    _serve(extensions, storage.registry, storage.extensions)
+    _serve(core, storage.registry, storage.core)
+    _serve(aggregator, storage.registry, storage.aggregator)
+    chain = ServerChain(aggregator, core, extensions)
+
+    registry, tables = storage.registry, chain.tables
+    install_parameter_checks(registry, resolver(lambda: (one.resource for table in tables for one in table.scopes())))
+    aggregator.aggregate(
+        registry.client.named("kube-apiserver"),
+        config.reactor,
+        tables=tables,
+        address=config.external_address,
+        now=registry.environment.now,
+        identity=outgoing.proxy_identity,
+        rejects_redirects=config.options.aggregator.aggregator_reject_forwarding_redirect,
+    )
+    install_controllers(config, storage, core, tables, aggregator.remotes)
+    _install_custom_resources(config, storage, policy, chain)
+    return chain
+
+
+def _handlers(config: CompletedConfig, storage: Storage, policy: Policy, outgoing: Outgoing) -> dict[str, Endpoint]:
+    """The endpoints that are not plain objects, by name."""
+    authentication, environment = config.options.authentication, storage.registry.environment
+    reviews = ReviewServices(
+        environment,
+        authorizer=policy.authorization.authorizer,
+        rules=policy.authorization.authorizer,
+        tokens=policy.identity.tokens,
+        issuer=policy.identity.issuer,
+        api_audiences=tuple(authentication.audiences),
+        admission=policy.admission,
+        max_token_seconds=int(authentication.service_account_max_token_expiration),
+        extend_tokens=authentication.service_account_extend_token_expiration,
+        listers=environment.listers,
+    )
+    return {
+        **built_in_handlers(storage.registry, config.reactor, outgoing.kubelets),
+        **review_handlers(reviews),
+    }
+
+
+def _serve(server: GenericServer, registry: Registry, built_in: BuiltIn) -> None:
+    server.fixed_groups = built_in.groups
+    install(server.table, registry, built_in.rows)
+
+
+def _install_custom_resources(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:
+    """What definitions define, on the last server."""
+    registry, extensions = storage.registry, chain.extensions
+    built_in = frozenset(
+        scope.resource.group_resource for server in (chain.core, chain.aggregator) for scope in server.table.scopes()
+    )
+    client = registry.client.named("kube-apiserver")
+    custom = CustomResources(registry, extensions.table, client, config.reactor, built_in, policy.conversion.post)
+    extensions.add_post_start_hook(
+        "start-apiextensions-controllers", custom.start, ("start-apiextensions-informers", "crd-informer-synced")
+    )
+    extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
+
+
+def answer_by(way: Handler) -> Callable[[RequestContext], Response | Awaitable[Response]]:
+    """What a way through the chain answers.  Raises NotFound when nobody does."""
+
+    def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
+        answer = way(ctx)
+        if answer is None:
+            raise status.no_such_resource()
+        return answer
+
+    return handle

@@ -1,0 +1,164 @@
+"""Config and Complete: what a server is put together from, before any part of it knows another.
+
+Upstream: cmd/kube-apiserver ``app/config.go`` (NewConfig, Complete) and ``pkg/controlplane/apiserver/config.go``
+(BuildGenericConfig).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.logger import Logger
+
+from kapi.admission.metrics import Meter as AdmissionMeter
+from kapi.assembly.metrics import build_metrics
+from kapi.assembly.tracing import Tracing, build_tracing
+from kapi.audit.build import Auditor
+from kapi.audit.build import build as build_auditor
+from kapi.authorization.build import Authorization, AuthorizationSettings, build_authorization
+from kapi.client.work import run_by
+from kapi.filters.metrics import IdentityMeter
+from kapi.filters.shutdown import RequestWaitGroup
+from kapi.flowcontrol.rounds import Rounds
+from kapi.options.errors import ConfigError
+from kapi.options.external import ExternalPolicy
+from kapi.options.options import Options
+from kapi.server.metrics import Metrics
+from kapi.server.pki import Files
+from kapi.server.slices import Slices
+from kapi.store.redis_store import RedisStore
+
+_log = Logger()
+
+
+class Reloaders:
+    """What reads files again, when they may have changed."""
+
+    def __init__(self) -> None:
+        self._all: list[Callable[[], object]] = []
+
+    def add(self, reload: Callable[[], object]) -> None:
+        self._all.append(reload)
+
+    def run(self) -> None:
+        for reload in self._all:
+            try:
+                reload()
+            except Exception:  # what one file has keeps no other from being read
+                _log.failure("reading files again failed")
+
+
+class LifecycleSignals:
+    """How far the server is on its way to the end, and what is under way (upstream: ``server/lifecycle_signals.go``)."""
+
+    def __init__(self) -> None:
+        self.stopping = False  # not ready any more
+        self.refusing = False  # takes no requests any more
+        self.requests = RequestWaitGroup()
+        self.watches = RequestWaitGroup()
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What is given: the flags, the store, and where clients find the server."""
+
+    options: Options
+    reactor: Any
+    files: Files
+    store: RedisStore
+    advertise: str  # address
+    port: int
+
+    def complete(self) -> CompletedConfig:
+        """Adds what every later stage has in common.  Raises ConfigError."""
+        options, reactor = self.options, self.reactor
+        metrics = build_metrics(options, self.store, reactor)
+        slices = Slices(reactor)
+        rounds = slices.rounds = Rounds(reactor) if is_fair(options) else None
+        self.store.call = slices.call
+        run_by(reactor, slices.call)
+        self.store.observe(_observe_store(metrics))
+        reloaders = Reloaders()
+        return CompletedConfig(
+            given=self,
+            metrics=metrics,
+            identity_meter=IdentityMeter(metrics.registry),
+            admission_meter=AdmissionMeter(metrics.registry),
+            slices=slices,
+            rounds=rounds,
+            reloaders=reloaders,
+            signals=LifecycleSignals(),
+            authorization=_authorization(options, reactor, metrics, slices, reloaders),
+            auditor=_auditor(options, reactor, metrics),
+            tracing=build_tracing(options, reactor),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedConfig:
+    """What all stages share."""
+
+    given: Config
+    metrics: Metrics
+    identity_meter: IdentityMeter
+    admission_meter: AdmissionMeter
+    slices: Slices
+    rounds: Rounds | None  # without priority and fairness all work is done as it comes
+    reloaders: Reloaders
+    signals: LifecycleSignals
+    authorization: Authorization
+    auditor: Auditor | None
+    tracing: Tracing | None
+
+    @property
+    def options(self) -> Options:
+        return self.given.options
+
+    @property
+    def reactor(self) -> Any:
+        return self.given.reactor
+
+    def external_address(self) -> str:
+        """Host and port for clients."""
+        return f"{self.options.generic.external_hostname or self.given.advertise}:{self.given.port}"
+
+
+def is_fair(options: Options) -> bool:
+    """Whether there is priority and fairness."""
+    generic = options.generic
+    return bool(
+        options.features.enable_priority_and_fairness
+        and generic.max_requests_inflight + generic.max_mutating_requests_inflight
+    )
+
+
+def _observe_store(metrics: Metrics) -> Callable[[str, str, float], None]:
+    observe = metrics.store.observe
+
+    def on_request(operation: str, key: str, seconds: float) -> None:
+        group, resource, _ = key.split("/", 2)
+        observe(seconds, operation, "" if group == "core" else group, resource)
+
+    return on_request
+
+
+def _authorization(
+    options: Options, reactor: Any, metrics: Metrics, slices: Slices, reloaders: Reloaders
+) -> Authorization:
+    external = ExternalPolicy(options.authorization, reactor, metrics.registry)
+    try:
+        built = build_authorization(AuthorizationSettings(external.modes, external.others, external.meter))
+    except ValueError as error:
+        raise ConfigError(f"--authorization-mode: {error}") from None
+    built.index.call = slices.call
+    reloaders.add(lambda: external.reload(built.replace))
+    return built
+
+
+def _auditor(options: Options, reactor: Any, metrics: Metrics) -> Auditor | None:
+    try:
+        return build_auditor(options.audit, reactor, metrics.registry)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"audit: {error}") from None

@@ -1,0 +1,161 @@
+"""PrepareRun: health, fixed paths, hooks and the filters before the chain (upstream: ``genericapiserver.go``, PrepareRun)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kapi.aggregator.metrics import unavailable_services
+from kapi.assembly.chain import Outgoing, ServerChain, answer_by
+from kapi.assembly.clusters import Shared, install_clusters
+from kapi.assembly.config import CompletedConfig
+from kapi.assembly.filters import build_handler_chain, flow_control
+from kapi.assembly.metrics import install_resource_metrics
+from kapi.assembly.policy import Policy
+from kapi.assembly.storage import Storage
+from kapi.filters.chain import Filter, FilterChain
+from kapi.server.clusters import Clusters
+from kapi.server.delegation import Handler
+from kapi.server.fault_injection import FaultInjection
+from kapi.server.generic import GenericServer
+from kapi.server.health import Check, HealthChecks
+from kapi.server.lifecycle import Hooks
+from kapi.server.profiling import install_profiling
+from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
+from kapi.server.settled import Settled
+from kapi.server.slis import install_slis
+from kapi.server.zpages import install_flagz, install_statusz
+
+#: what is followed from the start, and counted, is there when the informers are
+_INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedServer:
+    """A server that only has to be started."""
+
+    config: CompletedConfig
+    storage: Storage
+    policy: Policy
+    chain: ServerChain
+    hooks: Hooks
+    filters: tuple[Filter, ...]
+    faults: FaultInjection | None
+    clusters: Clusters | None
+
+    def handler_chain(
+        self, way: Handler | None = None, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()
+    ) -> FilterChain:
+        """Filters, and what answers behind them.
+
+        ``way`` finds the endpoint, by the short cut if nothing else is given; further filters come before all or behind them.
+        """
+        handler = answer_by(way or self.chain.aggregator.handle)
+        if self.faults is not None:
+            handler = self.faults.around(handler)
+        if self.config.tracing is not None:
+            handler = self.config.tracing.requests.around(handler)
+        whole = FilterChain([*before, *self.filters, *behind], handler)
+        return whole if self.clusters is None else FilterChain((), self.clusters.before(whole.handle))
+
+
+def prepare_run(
+    config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain, outgoing: Outgoing
+) -> PreparedServer:
+    """Adds to the chain what is the process's.  Raises ConfigError."""
+    options, server, core = config.options, chain.aggregator, chain.core
+    _install_identity(policy, chain)
+    _install_informers(config, storage, chain)
+    if config.tracing is not None:
+        core.add_closing_hook("tracing", config.tracing.stop)
+    install_resource_metrics(config.metrics, storage.registry, chain.tables, storage.node_ports)
+    flow = flow_control(config, storage, core)
+    clusters = None
+    if options.features.enable_logical_clusters:
+        clusters = install_clusters(Shared(config, storage, policy, chain, outgoing, flow), core)
+    faults = None
+    if options.features.enable_fault_injection:
+        faults = FaultInjection(config.reactor)
+        faults.install(core)
+    Settled(storage.caches, config.signals.requests, config.reactor).install(core)
+    hooks = Hooks(server.post_start_hooks(), server.hook_steps())
+    install_routes(config, storage, server, hooks)
+    filters = build_handler_chain(
+        config, policy.identity, policy.authorization.authorizer, flow, server.serves_resource
+    )
+    return PreparedServer(config, storage, policy, chain, hooks, tuple(filters), faults, clusters)
+
+
+def _install_identity(policy: Policy, chain: ServerChain) -> None:
+    """The issuer's documents, and the use of old tokens."""
+    for path, handler in policy.identity.paths.items():
+        chain.core.route(path, handler)
+        chain.core.route(path + "/", handler, listed=False)
+        chain.core.route_below(path, nothing)
+    chain.aggregator.add_post_start_hook("start-legacy-token-tracking-controller", policy.identity.usage.record_start)
+
+
+def _install_informers(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:
+    authorization, client = config.authorization, storage.registry.client
+    services = client.resource("apiregistration.k8s.io", "apiservices").lister
+    config.metrics.add(lambda: unavailable_services(services))
+
+    async def follow() -> None:
+        authorization.index.follow(client)
+        authorization.graph.follow(client)
+        await authorization.index.loaded()
+
+    chain.core.add_post_start_hook("generic-apiserver-start-informers", follow, _INFORMERS)
+
+
+def install_routes(config: CompletedConfig, storage: Storage, server: GenericServer, hooks: Hooks) -> None:
+    """The fixed paths of the outermost server."""
+    options, reactor = config.options, config.reactor
+    endpoints = _health(config, storage, server, hooks)
+    install_index(server)
+    install_version(server)
+    if options.generic.features["ComponentStatusz"]:
+        install_statusz(server)
+    if options.generic.features["ComponentFlagz"]:
+        install_flagz(server, dict(options.settings()))
+    install_health(server, endpoints)
+    install_metrics(server, config.metrics)
+    if options.features.profiling:
+        install_profiling(server, reactor, options.logs)
+    install_slis(server, endpoints)
+
+
+def _health(config: CompletedConfig, storage: Storage, server: GenericServer, hooks: Hooks) -> list[HealthChecks]:
+    """/healthz, /livez and /readyz."""
+    reactor, store, caches, signals = config.reactor, config.given.store, storage.caches, config.signals
+    # so long /livez does not ask what runs at the start
+    patient_until = reactor.seconds() + config.options.generic.livez_grace_period
+
+    def patient(check: Check) -> Check:
+        return lambda: "" if reactor.seconds() < patient_until else check()
+
+    _, livez, readyz = endpoints = [HealthChecks("/healthz"), HealthChecks("/livez"), HealthChecks("/readyz")]
+    for checks in endpoints:
+        checks.add("ping", lambda: "")
+        checks.add("log", lambda: "")
+        checks.add("etcd", lambda: "" if store.available else "the store is not reachable")
+        if checks is readyz:
+            checks.add("etcd-readiness", lambda: "" if store.available else "the store is not reachable")
+            for name, check in store.checks().items():
+                checks.add(name, check)
+            checks.add("informer-sync", lambda: "" if caches.ready else "caches are not loaded")
+            checks.add("watch-cache", caches.failing)
+            checks.note("store-entries", caches.oddities)
+        if store.encryption is not None:
+            checks.add("kms-providers", store.encryption.problem)
+        for name in hooks.names:
+            check = _hook_check(hooks, name)
+            checks.add(f"poststarthook/{name}", patient(check) if checks is livez else check)
+        for name, check in server.health_checks().items():
+            checks.add(name, check)
+    readyz.add("shutdown", lambda: "process is shutting down" if signals.stopping else "")
+    return endpoints
+
+
+def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:
+    return lambda: hooks.check(name)

@@ -1,0 +1,96 @@
+"""Storage: the caches over the store, and the registry of everything built in (upstream: BuildGenericConfig, StorageFactory)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kapi.admission.interface import AdmissionChain
+from kapi.assembly.config import CompletedConfig
+from kapi.assembly.encryption import install_encryption
+from kapi.authorization.build import Authorization
+from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of
+from kapi.options.options import Options
+from kapi.registry.allocators.install import install as install_allocators
+from kapi.registry.allocators.ports import NodePorts
+from kapi.registry.claim_status import install_claim_checks
+from kapi.registry.environment import Environment
+from kapi.registry.escalation import install_escalation_checks
+from kapi.registry.registry import Registry
+from kapi.resources.definition import Resource
+from kapi.watchcache.caches import Caches
+from kapi.watchcache.metrics import families
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """What one server of the chain has."""
+
+    groups: frozenset[str]
+    rows: list[Resource]  # that the flags leave on
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Every built-in resource, ready to be served; nothing has been read yet."""
+
+    registry: Registry
+    extensions: BuiltIn
+    core: BuiltIn
+    aggregator: BuiltIn
+    node_ports: NodePorts
+
+    @property
+    def caches(self) -> Caches:
+        return self.registry.caches
+
+
+def open_storage(config: CompletedConfig) -> Storage:
+    """That of the process."""
+    options, store = config.options, config.given.store
+    age = options.storage.redis_compaction_interval or float("inf")
+    caches = Caches(store, config.reactor, history_age=age, call=config.slices.call)
+    config.metrics.add(families(caches, counts=options.storage.etcd_count_metric_poll_period > 0))
+    install_encryption(config, store)
+    environment = Environment(
+        features=options.generic.features,
+        options=settings(options),
+        authorizer=config.authorization.authorizer,
+        garbage_collection=options.storage.enable_garbage_collector,
+        event_ttl=options.storage.event_ttl,
+        min_request_timeout=options.generic.min_request_timeout,
+    )
+    registry = Registry(store, caches, AdmissionChain(), environment)
+    return build_storage(options, registry, config.authorization)
+
+
+def build_storage(options: Options, registry: Registry, authorization: Authorization) -> Storage:
+    """Registers what is built in; admission comes later, as its plugins read what is registered."""
+    extensions = _register(registry, options, rows_of(EXTENSIONS_GROUP))
+    core = _register(registry, options, core_rows())
+    aggregator = _register(registry, options, rows_of(AGGREGATOR_GROUP))
+    ranges = [str(network) for network in options.misc.service_ranges]
+    node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
+    install_escalation_checks(registry, authorization.escalation)
+    install_claim_checks(registry)
+    return Storage(registry, extensions, core, aggregator, node_ports)
+
+
+def _register(registry: Registry, options: Options, rows: list[Resource]) -> BuiltIn:
+    enabled = options.api_enablement.enabled
+    found = BuiltIn(
+        frozenset(row.group for row in rows), [row for row in rows if enabled(row.group, row.version, row.plural)]
+    )
+    register(registry, found.rows)
+    return found
+
+
+def settings(options: Options) -> dict[str, Any]:
+    """What strategies and admission plugins know of the flags."""
+    return {
+        "allow_privileged": options.misc.allow_privileged,
+        "service_cluster_ip_range": options.misc.service_cluster_ip_range,
+        "service_node_port_range": options.misc.service_node_port_range,
+        "default_not_ready_toleration_seconds": options.admission.default_not_ready_toleration_seconds,
+        "default_unreachable_toleration_seconds": options.admission.default_unreachable_toleration_seconds,
+    }

@@ -1,0 +1,200 @@
+"""Config, completed config, storage, policy, chain, prepared server: what each stage makes of the flags."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kapi.assembly.chain import answer_by
+from kapi.assembly.prepared import PreparedServer
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import NotFound
+from kapi.options.errors import ConfigError
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.testing.http import MemoryRequest
+from tests.assembly.assembled import assembled
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> PreparedServer:
+    return assembled(tmp_path_factory.mktemp("data"))
+
+
+def request(path: str = "/") -> RequestContext:
+    return RequestContext(MemoryRequest("GET", path), "GET", path, {})
+
+
+def test_what_a_stage_made_stays_as_it_is(plain: PreparedServer) -> None:
+    config = plain.config
+    for stage in (config.given, config, plain.storage, plain.policy, plain.chain, plain):
+        for field in dataclasses.fields(stage):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(stage, field.name, None)
+
+
+# completed config
+
+
+def test_turns_are_shared_fairly_only_with_priority_and_fairness(plain: PreparedServer, tmp_path: Path) -> None:
+    assert plain.config.rounds is not None and plain.config.slices.rounds is plain.config.rounds
+    without = assembled(tmp_path, "--enable-priority-and-fairness=false").config
+    assert without.rounds is None and without.slices.rounds is None
+
+
+def test_nothing_is_audited_without_a_policy(plain: PreparedServer, tmp_path: Path) -> None:
+    assert plain.config.auditor is None
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}')
+    log = f"--audit-log-path={tmp_path / 'audit.log'}"
+    assert assembled(tmp_path / "data", f"--audit-policy-file={policy}", log).config.auditor is not None
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--authorization-webhook-config-file=/nonexistent", "authorization"),
+        ("--audit-policy-file=/nonexistent", "audit"),
+        ("--token-auth-file=/nonexistent", "token-auth-file"),
+        ("--admission-control-config-file=/nonexistent", "admission"),
+        ("--proxy-client-cert-file=/nonexistent", "proxy-client"),
+        ("--kubelet-certificate-authority=/nonexistent", "kubelet"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_by_its_stage(tmp_path: Path, flag: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        assembled(tmp_path, flag)
+
+
+def test_clients_are_told_the_external_name(plain: PreparedServer, tmp_path: Path) -> None:
+    assert plain.config.external_address() == "192.0.2.1:6443"
+    assert assembled(tmp_path, "--external-hostname=api.example").config.external_address() == "api.example:6443"
+
+
+# storage
+
+
+def test_each_server_has_its_groups(plain: PreparedServer) -> None:
+    storage = plain.storage
+    assert storage.extensions.groups == {"apiextensions.k8s.io"}
+    assert storage.aggregator.groups == {"apiregistration.k8s.io"}
+    assert {"", "apps", "rbac.authorization.k8s.io"} <= storage.core.groups
+    assert not storage.core.groups & (storage.extensions.groups | storage.aggregator.groups)
+
+
+def test_what_is_turned_off_is_not_served_and_its_group_stays_the_servers(tmp_path: Path) -> None:
+    made = assembled(tmp_path, "--runtime-config=apps/v1=false")
+    assert not any(row.group == "apps" for row in made.storage.core.rows)
+    assert "apps" in made.chain.core.fixed_groups
+    assert GroupResource("apps", "deployments") not in made.storage.registry.stores
+    assert not made.chain.aggregator.serves_group_version("apps", "v1")
+
+
+def test_every_row_that_is_stored_has_a_store(plain: PreparedServer) -> None:
+    storage = plain.storage
+    rows = [*storage.extensions.rows, *storage.core.rows, *storage.aggregator.rows]
+    assert {row.storage_resource for row in rows if not row.handler} == set(storage.registry.stores)
+
+
+# policy
+
+
+def test_all_stores_are_admitted_by_the_same_chain(plain: PreparedServer) -> None:
+    registry, admission = plain.storage.registry, plain.policy.admission
+    assert {id(store.admission) for store in registry.stores.values()} == {id(admission)}
+    assert registry.admission is admission
+
+
+def test_strategies_and_authorizers_know_each_other(plain: PreparedServer) -> None:
+    authorization = plain.policy.authorization
+    assert plain.storage.registry.environment.authorizer is authorization.authorizer
+    assert authorization is plain.config.authorization
+
+
+# chain
+
+
+def test_requests_go_from_the_aggregator_to_the_core_to_the_extensions(plain: PreparedServer) -> None:
+    chain = plain.chain
+    assert chain.aggregator.delegate is chain.core and chain.core.delegate is chain.extensions
+    names = [server.name for server in (chain.aggregator, chain.core, chain.extensions, chain.extensions.delegate)]
+    assert names == ["kube-aggregator", "kube-apiserver", "apiextensions-apiserver", "not-found"]
+
+
+def test_each_server_serves_what_is_registered_for_it(plain: PreparedServer) -> None:
+    for server, built_in in (
+        (plain.chain.aggregator, plain.storage.aggregator),
+        (plain.chain.core, plain.storage.core),
+        (plain.chain.extensions, plain.storage.extensions),
+    ):
+        assert [scope.resource for scope in server.table.scopes()] == built_in.rows
+
+
+def test_every_special_endpoint_of_a_row_is_there(plain: PreparedServer) -> None:
+    for server in (plain.chain.aggregator, plain.chain.core, plain.chain.extensions):
+        for scope in server.table.scopes():
+            named = {scope.resource.handler, *(sub.handler for sub in scope.resource.subresources)} - {"", None}
+            assert named <= server.table.handlers.keys()
+
+
+def test_nobody_answers_is_an_error_of_the_api() -> None:
+    with pytest.raises(NotFound):
+        answer_by(lambda ctx: None)(request())
+
+
+# prepared server
+
+
+def test_hooks_of_all_servers_run_and_are_health_checks(plain: PreparedServer) -> None:
+    names = plain.hooks.names
+    for name in (
+        "start-apiextensions-controllers",
+        "bootstrap-controller",
+        "rbac/bootstrap-roles",
+        "apiservice-registration-controller",
+        "priority-and-fairness-config-consumer",
+        "generic-apiserver-start-informers",
+        "start-legacy-token-tracking-controller",
+    ):
+        assert name in names
+    assert {f"/readyz/poststarthook/{name}" for name in names} <= set(plain.chain.aggregator.listed_paths())
+
+
+@pytest.mark.parametrize(
+    ("flag", "path"),
+    [
+        ("--enable-fault-injection", "/kapi/faults"),
+        ("--enable-logical-clusters", "/clusters"),
+        ("--profiling", "/debug/pprof"),
+        ("--feature-gates=ComponentFlagz=true", "/flagz"),
+    ],
+)
+def test_flags_add_paths(tmp_path: Path, flag: str, path: str) -> None:
+    off = {
+        "--profiling": "--profiling=false",
+        "--feature-gates=ComponentFlagz=true": "--feature-gates=ComponentFlagz=false",
+    }
+    found = []
+    for number, given in enumerate((flag, off.get(flag, "--v=0"))):
+        chain = assembled(tmp_path / str(number), given).chain
+        found.append(path in {**chain.aggregator.exact, **chain.core.exact})
+    assert found == [True, False]
+
+
+def test_further_filters_come_before_all_and_behind_all(plain: PreparedServer) -> None:
+    seen: list[str] = []
+
+    def step(name: str) -> Any:
+        return lambda ctx: seen.append(name)
+
+    server = dataclasses.replace(plain, filters=(step("filter"),))
+
+    def way(ctx: RequestContext) -> Response:
+        seen.append("way")
+        return Response(200)
+
+    server.handler_chain(way, before=[step("before")], behind=[step("behind")]).handle(request())
+    assert seen == ["before", "filter", "behind", "way"]
