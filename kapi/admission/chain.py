@@ -105,7 +105,7 @@ def _keep_readable(attributes: Attributes, before: Any) -> None:
     except (InvalidManagedFields, AttributeError, TypeError) as error:
         assert attributes.obj is not None
         attributes.obj["metadata"]["managedFields"] = before
-        attributes.warnings.append(
+        attributes.warn(
             ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
             f"mutating admission controller; please fix your requests: {error}"
         )

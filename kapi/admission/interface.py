@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+from kapi.machinery import warnings as texts
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.names import qualified_name
 from kapi.machinery.status import StatusError
@@ -81,6 +82,10 @@ class Attributes:
         if not self.namespace and self.resource.resource == "namespaces" and not self.resource.group:
             return self.name
         return self.namespace
+
+    def warn(self, text: str) -> None:
+        """Adds a text for the client, once."""
+        texts.add(self.warnings, text)
 
     def annotate(self, key: str, value: str) -> None:
         """Adds an audit annotation.  The first value of a key stays; a key that is no ``domain/name`` is dropped."""

@@ -86,6 +86,11 @@ class TestValidating:
         assert asked.annotations["p/k"] == "name a"
         assert '"expressionIndex":0' in asked.annotations["validation.policy.admission.k8s.io/validation_failure"]
 
+    def test_what_several_validations_say_is_warned_of_once(self) -> None:
+        spec = {"validations": [{"expression": "false", "message": text} for text in ("m", "n", "m")]}
+        asked = self.check(spec, config_map(), binding={"validationActions": ["Warn"]})
+        assert [text.rpartition(": ")[2] for text in asked.warnings] == ["m", "n"]
+
     def test_variables_and_the_namespace(self) -> None:
         spec = {
             "variables": [

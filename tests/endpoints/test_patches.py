@@ -244,3 +244,14 @@ def test_other_kinds_of_meta_are_no_options_of_a_deletion(one: MemoryAPI) -> Non
         400,
         "converting (v1.Status) to (v1.DeleteOptions): unknown conversion",
     )
+
+
+def test_a_definition_without_a_schema_for_the_items_of_a_map(api: MemoryAPI) -> None:
+    items = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"], "items": 5}
+    schema = {"type": "object", "properties": {"c": items}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "things", "kind": "Thing"}
+    spec = {"group": "a.example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    body = {"kind": "CustomResourceDefinition", "metadata": {"name": "things.a.example.com"}, "spec": spec}
+    answer = api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+    assert 'items: Invalid value: {"Schema":null,"JSONSchemas":null}: must only have' in answer.json["message"]

@@ -190,7 +190,7 @@ class PodSecurity(Plugin):
             raise status.forbidden(attributes.resource.group_resource, attributes.name, why)
         if not result(policy.warn).allowed:
             self._count(attributes, policy.warn, "warn", False)
-            attributes.warnings.append(f'would violate PodSecurity "{policy.warn}": {result(policy.warn).details}')
+            attributes.warn(f'would violate PodSecurity "{policy.warn}": {result(policy.warn).details}')
 
     # -- namespaces -----------------------------------------------------------------------------------------------
 
@@ -214,9 +214,10 @@ class PodSecurity(Plugin):
         if name in self.configuration.namespaces:
             warning = self._exempt_warning(name, policy, labels)
             if warning:
-                attributes.warnings.append(warning)
+                attributes.warn(warning)
         elif attributes.operation == UPDATE:
-            attributes.warnings.extend(self._running_pods(name, policy.enforce))
+            for warning in self._running_pods(name, policy.enforce):
+                attributes.warn(warning)
 
     def _exempt_warning(self, name: str, policy: Policy, labels: Mapping[str, str]) -> str:
         if policy.privileged or policy.equivalent(self.configuration.defaults):

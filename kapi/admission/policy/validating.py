@@ -232,7 +232,7 @@ def _act(action: str, denial: _Denial, attributes: Attributes, denials: list[_De
     if action == "Deny":
         denials.append(denial)
     elif action == "Warn":
-        attributes.warnings.append(
+        attributes.warn(
             f"Validation failed for ValidatingAdmissionPolicy '{denial.policy.name}' with binding "
             f"'{binding.name}': {denial.message}"
         )

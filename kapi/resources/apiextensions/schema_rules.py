@@ -295,7 +295,7 @@ class SchemaValidator:
             add(
                 invalid(
                     path.child("items"),
-                    schema["items"],
+                    {"Schema": None, "JSONSchemas": None},
                     "must only have a single schema if x-kubernetes-list-type is map",
                 )
             )

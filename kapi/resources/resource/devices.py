@@ -35,15 +35,21 @@ def check_list(items: list[Any], limit: int, item: Item, path: Path, errors: Err
 
 
 def check_set(
-    items: list[Any], limit: int, item: Item, key: Callable[[Any], Hashable], path: Path, errors: Errors
+    items: list[Any],
+    limit: int,
+    item: Item,
+    key: Callable[[Any], Hashable],
+    path: Path,
+    errors: Errors,
+    show: Callable[[Any], Any] | None = None,
 ) -> None:
-    """A list whose items differ by their key."""
+    """A list whose items differ by their key; ``show`` gives what is quoted of one that does not, if not its key."""
     if not check_list(items, limit, item, path, errors):
         return
     seen: set[Hashable] = set()
     for i, value in enumerate(items):
         if key(value) in seen:
-            errors.append(duplicate(path.index(i), key(value)))
+            errors.append(duplicate(path.index(i), key(value) if show is None else show(value)))
         seen.add(key(value))
 
 

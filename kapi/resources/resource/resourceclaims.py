@@ -98,6 +98,7 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
             device_id,
             _STATUS.child("devices"),
             errors,
+            _shown_id,
         )
         allocation = status.get("allocation")
         if users and allocation is None:
@@ -130,6 +131,10 @@ def device_id(device: Object) -> DeviceID:
     """What tells a device, or a share of one, from all others."""
     driver, pool, name = (device.get(part, "") for part in ("driver", "pool", "device"))
     return driver, pool, name, device.get("shareID") or ""
+
+
+def _shown_id(device: Object) -> Object:
+    return dict(zip(("Driver", "Pool", "Device", "ShareID"), device_id(device), strict=True))
 
 
 def allocated(status: Object) -> set[DeviceID]:
@@ -185,8 +190,7 @@ def _device(device: Object, known: set[DeviceID], path: Path, errors: Errors) ->
     devices.check_label(device.get("device", ""), path.child("device"), errors)
     _share(device.get("shareID"), path.child("shareID"), errors)
     if device_id(device) not in known:
-        shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), device_id(device), strict=True))
-        errors.append(invalid(path, shown, "must be an allocated device in the claim"))
+        errors.append(invalid(path, _shown_id(device), "must be an allocated device in the claim"))
     conditions = device.get("conditions") or []
     if len(conditions) > _CONDITIONS:
         errors.append(too_many(path.child("conditions"), len(conditions), _CONDITIONS))

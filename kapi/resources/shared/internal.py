@@ -22,6 +22,7 @@ _METADATA = (
     "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
     "managedFields",
 )  # fmt: skip
+_RAW = "raw"  # the type of a value that messages show as it was sent
 _CONTEXT = 3  # lines around a change
 _MINIMAL = 1000  # lines of both values together of which the smallest change is found
 _encoder = json.JSONEncoder(indent=1, ensure_ascii=False)
@@ -41,6 +42,9 @@ def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
             shown.update({key: plain(metadata[key]) for key in _METADATA if metadata.get(key)})
             continue
         found = (parent or {}).get(name[1:]) if name.startswith("^") else value.get(name)
+        if inner == _RAW:
+            shown[go_name] = zero if found is None else found
+            continue
         if not inner:
             shown[go_name] = zero if found is None else plain(found)
             continue

@@ -2,7 +2,7 @@
 
 Upstream: ``pkg/apis/{core,apps,batch,policy,autoscaling}/types.go`` for names and order, ``k8s.io/api`` for the names on the wire.
 A data table.  A row is ``Go name``, ``name on the wire``, zero value, and the type of what is inside ("" for a plain
-value, "[]T" for a list).  An empty Go name stands for the metadata, whose fields are written inline; a name on the
+value, "[]T" for a list, "raw" for what stays in the order it was sent in).  An empty Go name stands for the metadata, whose fields are written inline; a name on the
 wire that starts with ^ is found one object further up.
 """  # noqa: E501
 
@@ -664,7 +664,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
     "OpaqueDeviceConfiguration": (
         ("Driver", "driver", "", ""),
-        ("Parameters", "parameters", None, ""),
+        ("Parameters", "parameters", None, "raw"),
     ),
     "PersistentVolumeClaim": (
         ("", "metadata", None, ""),

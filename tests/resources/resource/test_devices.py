@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.field import FieldError, Path
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
+from kapi.resources.resource.devices import check_set
 from kapi.resources.resource.expressions import check_expression
 
 Object = dict[str, Any]
@@ -163,3 +165,9 @@ def test_lists_of_values_are_dropped_unless_there_were_some() -> None:
     new["spec"]["devices"][0]["attributes"]["b"] = {"ints": [2]}
     resourceslices.RESOURCE.strategy.prepare_for_update(new, old, CTX)
     assert new["spec"]["devices"][0]["attributes"] == {"b": {"ints": [2]}}
+
+
+def test_what_is_given_twice_is_quoted_as_its_caller_says() -> None:
+    errors: list[FieldError] = []
+    check_set([1, 1], 9, lambda value, path: None, str, Path("x"), errors, lambda value: {"Number": value})
+    assert [str(error) for error in errors] == ['x[1]: Duplicate value: {"Number":1}']

@@ -9,8 +9,9 @@ import pytest
 from kapi.machinery.field import Path
 from kapi.resources.shared import quantities
 from kapi.resources.shared.images import pull_policy
-from kapi.resources.shared.internal import difference
+from kapi.resources.shared.internal import difference, internal, internal_form
 from kapi.resources.shared.selectors import format_selector, matches, validate_label_selector
+from kapi.schema.builtin import definition
 
 
 @pytest.mark.parametrize(
@@ -124,3 +125,20 @@ def test_differences_are_told_as_go_prints_them() -> None:
     lines = difference("PodSpec", old, old | {"restartPolicy": "Never"}).replace("\u00a0", " ").splitlines()
     changed = [" ".join(line.split()) for line in lines if line[:1] in "+-"]
     assert changed == ['- "RestartPolicy": "Always",', '+ "RestartPolicy": "Never",']
+
+
+def test_raw_parts_of_internal_values_stay_as_they_were_sent() -> None:
+    shown = internal("OpaqueDeviceConfiguration", {"driver": "d", "parameters": {"kind": "K", "apiVersion": "v1"}})
+    assert list(shown["Parameters"]) == ["kind", "apiVersion"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"key": "k", "effect": "e"}, ["Key", "Operator", "Value", "Effect", "TolerationSeconds"]),
+        ({"Key": "k"}, ["Key"]),  # in that form already
+        ({}, []),
+    ],
+)
+def test_values_of_the_wire_get_the_internal_form(value: Any, shown: list[str]) -> None:
+    assert list(internal_form(definition("io.k8s.api.core.v1.Toleration"), value)) == shown
