@@ -9,7 +9,7 @@ from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.encryption import install_encryption
 from kapi.authorization.build import Authorization
-from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of
+from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of, served
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.allocators.ports import NodePorts
@@ -77,9 +77,8 @@ def build_storage(options: Options, registry: Registry, authorization: Authoriza
 
 
 def _register(registry: Registry, options: Options, rows: list[Resource]) -> BuiltIn:
-    enabled = options.api_enablement.enabled
     found = BuiltIn(
-        frozenset(row.group for row in rows), [row for row in rows if enabled(row.group, row.version, row.plural)]
+        frozenset(row.group for row in rows), served(rows, options.api_enablement.enabled, options.generic.features)
     )
     register(registry, found.rows)
     return found

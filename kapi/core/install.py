@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.registry.registry import Registry
@@ -40,4 +40,14 @@ def _stored(row: Resource) -> Resource:
     """The row of the version that the objects are kept in, be that served or not."""
     if row.to_storage is None or row.schema is not None:
         return row
-    return next(one for one in BUILT_IN if one.to_storage is None and one.storage_resource == row.storage_resource)
+    rows = (*BUILT_IN, *PREVIEWS)
+    return next(one for one in rows if one.to_storage is None and one.storage_resource == row.storage_resource)
+
+
+def served(
+    rows: Iterable[Resource], enabled: Callable[[str, str, str], bool], features: Mapping[str, bool]
+) -> list[Resource]:
+    """Those whose version is on, and whose feature gates are."""
+    return [
+        row for row in rows if enabled(row.group, row.version, row.plural) and all(features[gate] for gate in row.gates)
+    ]

@@ -114,13 +114,15 @@ WITH_EFFECT = frozenset(
     AllowInsecureKubeletCertificateSigningRequests AllowUnsafeMalformedObjectDeletion APIServerIdentity
     ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
     ComponentStatusz ConstrainedImpersonation ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
+    DRADeviceTaintRules DRADeviceTaints
     DRAListTypeAttributes DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization EnvFiles
     GenericWorkload HostnameOverride HPAConfigurableTolerance HPAScaleToZero ImageVolumeWithDigest
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy PodCertificateRequest PodDeletionCost
     PodLevelResources PodTopologyLabelsAdmission RestartAllContainersOnContainerExits SELinuxMount
-    ServiceAccountNodeAudienceRestriction TaintTolerationComparisonOperators UserNamespacesHostNetworkSupport
+    ServiceAccountNodeAudienceRestriction StorageVersionAPI StorageVersionMigrator
+    TaintTolerationComparisonOperators UserNamespacesHostNetworkSupport
     VolumeLimitScaling WatchList
 """.split()
 )

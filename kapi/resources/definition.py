@@ -229,6 +229,7 @@ class Resource:
     guard: Guard | None = None  # what a user may write into these objects: RBAC escalation
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
     schema_digest: str = ""  # changes with what ``schema`` gives, so that nobody needs to make it to know
+    gates: tuple[str, ...] = ()  # feature gates that must be on for it to be served
     deprecated: str = ""  # warning text of a deprecated version
     removed_in: str = ""  # the release that serves it no more, as in "1.39"
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual

@@ -1,6 +1,8 @@
-"""Alpha and beta versions of kinds that have a stable one; ``--runtime-config`` turns them on.
+"""Alpha and beta versions; ``--runtime-config`` turns them on, for some kinds together with their feature gates.
 
-They are views of the same stored objects.  Upstream: ``pkg/controlplane`` (versions that are off by default),
+Those of kinds that have a stable version are views of the same stored objects.
+
+Upstream: ``pkg/controlplane`` (versions that are off by default),
 ``staging/src/k8s.io/api/*/zz_generated.prerelease-lifecycle.go`` (since when they are deprecated).
 """
 
@@ -11,10 +13,21 @@ from dataclasses import replace
 from typing import Any
 
 from kapi.resources.admissionregistration import mutatingadmissionpolicies, mutatingadmissionpolicybindings
+from kapi.resources.apiserverinternal import storageversions
+from kapi.resources.certificates import clustertrustbundles
+from kapi.resources.coordination import leasecandidates
 from kapi.resources.definition import Resource
 from kapi.resources.networking import ipaddresses, servicecidrs
-from kapi.resources.resource import deviceclasses, resourceclaims, resourceclaimtemplates, resourceslices, v1beta1
+from kapi.resources.resource import (
+    deviceclasses,
+    devicetaintrules,
+    resourceclaims,
+    resourceclaimtemplates,
+    resourceslices,
+    v1beta1,
+)
 from kapi.resources.storage import volumeattributesclasses
+from kapi.resources.storagemigration import storageversionmigrations
 
 Object = dict[str, Any]
 Convert = Callable[[Object], Object]
@@ -66,6 +79,14 @@ def _deny_without_parameters(binding: Object) -> Object:
 
 #: rows that are served only when asked for
 PREVIEWS: tuple[Resource, ...] = (
+    leasecandidates.RESOURCE,
+    _version_of(leasecandidates.RESOURCE, "v1alpha2", deprecated="1.35", gone="1.38"),
+    storageversions.RESOURCE,
+    storageversionmigrations.RESOURCE,
+    devicetaintrules.RESOURCE,
+    _version_of(devicetaintrules.RESOURCE, "v1alpha3", deprecated="1.36", gone="1.39"),
+    clustertrustbundles.RESOURCE,
+    _version_of(clustertrustbundles.RESOURCE, "v1alpha1", deprecated="1.34", gone="1.37"),
     _version_of(ipaddresses.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37"),
     _version_of(servicecidrs.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37"),
     _version_of(volumeattributesclasses.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37", use=True),

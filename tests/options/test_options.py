@@ -80,13 +80,13 @@ def test_runtime_config_prefers_the_most_specific_setting() -> None:
         ("apps/v1=", []),
         ("extensions/v1beta1=0,api/beta=true", []),
         ("resource.k8s.io/v1beta1=true,networking.k8s.io/v1beta1/servicecidrs=true", []),
-        ("storagemigration.k8s.io/v1beta1=false", []),
+        ("scheduling.k8s.io/v1alpha2=false", []),
         (
-            "storagemigration.k8s.io/v1beta1=true,resource.k8s.io/v1beta2/devicetaintrules=true",
+            "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1alpha3/resourcepoolstatusrequests=true",
             [
-                "cannot enable storagemigration.k8s.io/v1beta1: kapi has no kinds of storagemigration.k8s.io/v1beta1",
-                "cannot enable resource.k8s.io/v1beta2/devicetaintrules: kapi has no devicetaintrules in "
-                "resource.k8s.io/v1beta2",
+                "cannot enable scheduling.k8s.io/v1alpha2: kapi has no kinds of scheduling.k8s.io/v1alpha2",
+                "cannot enable resource.k8s.io/v1alpha3/resourcepoolstatusrequests: kapi has no resourcepoolstatusrequests in "
+                "resource.k8s.io/v1alpha3",
             ],
         ),
         ("api/all=false", ["invalid runtime-config with only api/all=false"]),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.core.install import core_rows
+from kapi.core.install import served as rows_served
 from kapi.options.options import Options
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
@@ -25,7 +26,8 @@ def api() -> MemoryAPI:
 
 def served(*flags: str) -> set[str]:
     enabled = Options.from_command_line(flags).api_enablement.enabled
-    return {f"{row.group_version}/{row.plural}" for row in core_rows() if enabled(row.group, row.version, row.plural)}
+    features = Options.from_command_line(flags).generic.features
+    return {f"{row.group_version}/{row.plural}" for row in rows_served(core_rows(), enabled, features)}
 
 
 def test_they_are_off_by_default() -> None:
@@ -165,7 +167,7 @@ def test_a_basic_device_is_a_device(api: MemoryAPI) -> None:
 
 @pytest.mark.parametrize("row", PREVIEWS, ids=lambda row: f"{row.group_version}/{row.plural}")
 def test_tables_are_those_of_the_stable_version(api: MemoryAPI, row: Resource) -> None:
-    stable = next(one for one in BUILT_IN if one.group_kind == row.group_kind and one.to_storage is None)
+    stable = next(one for one in (*BUILT_IN, *PREVIEWS) if one.group_kind == row.group_kind and one.to_storage is None)
     accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
     def columns(version: str) -> Any:

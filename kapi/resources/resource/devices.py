@@ -135,10 +135,13 @@ def check_raw(value: Any, path: Path, limit: int, errors: Errors) -> None:
         errors.append(invalid(path, "<value omitted>", "must be a valid JSON object"))
 
 
-def check_taint(taint: Object, path: Path, errors: Errors) -> None:
+def check_taint(taint: Object, path: Path, errors: Errors, known: str | None = None) -> None:
+    """``known`` is the effect it had before, which it may keep."""
     validate_label_name(taint.get("key", ""), path.child("key"), errors)
     value, effect = taint.get("value", ""), taint.get("effect", "")
     errors += [invalid(path.child("value"), value, problem) for problem in (is_label_value(value) if value else ())]
+    if effect == known:
+        return
     if not effect:
         errors.append(required(path.child("effect")))
     elif effect not in _EFFECTS:

@@ -507,6 +507,50 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
             priority=1,
         ),
     ),
+    "ClusterTrustBundle": (
+        NAME,
+        Column(
+            "SignerName",
+            "string",
+            "signerName indicates the associated signer, if any.\n\nIn order to create or update a ClusterTrustBundle that "
+            "sets signerName, you must have the following cluster-scoped permission: group=certificates.k8s.io "
+            "resource=signers resourceName=<the signer name> verb=attest.\n\nIf signerName is not empty, then the "
+            "ClusterTrustBundle object must be named with the signer name as a prefix (translating slashes to colons). "
+            "For example, for the signer name `example.com/foo`, valid ClusterTrustBundle object names include "
+            "`example.com:foo:abc` and `example.com:foo:v1`.\n\nIf signerName is empty, then the ClusterTrustBundle "
+            "object's name must not have such a prefix.\n\nList/watch requests for ClusterTrustBundles can filter on "
+            "this field using a `spec.signerName=NAME` field selector.",
+        ),
+    ),
+    "DeviceTaintRule": (NAME, AGE),
+    "LeaseCandidate": (
+        NAME,
+        Column(
+            "LeaseName",
+            "string",
+            "LeaseName is the name of the lease for which this candidate is contending. This field is immutable.",
+        ),
+        Column("BinaryVersion", "string", ""),
+        Column("EmulationVersion", "string", ""),
+        AGE,
+    ),
+    "StorageVersion": (
+        NAME,
+        Column(
+            "CommonEncodingVersion",
+            "string",
+            "commonEncodingVersion is set to an encoding storage version if all API server instances share that same "
+            "version. If they don't share one storage version, this field is left empty. API servers should finish "
+            "updating its storageVersionStatus entry before serving write operations, so that this field will be in "
+            "sync with the reality.",
+        ),
+        Column("StorageVersions", "string", "storageVersions lists the reported versions per API server instance."),
+        AGE,
+    ),
+    "StorageVersionMigration": (
+        Column("Name", "string", _NAME),
+        Column("Resource", "string", "Fully qualified resource to migrate"),
+    ),
     "Lease": (
         NAME,
         Column(

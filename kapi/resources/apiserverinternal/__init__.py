@@ -1,0 +1,1 @@
+"""Resources of the API group 'internal.apiserver.k8s.io'."""

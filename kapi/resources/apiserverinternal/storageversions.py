@@ -1,0 +1,156 @@
+"""StorageVersion (internal.apiserver.k8s.io/v1alpha1): how each server writes a resource (KEP-2339).
+
+Upstream: ``pkg/apis/apiserverinternal/validation``, ``pkg/registry/apiserverinternal/storageversion``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.names import regex_text
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
+
+Object = dict[str, Any]
+_STATUS = Path("status")
+_EMPTY = "must be non-empty"
+_LABEL_TEXT = (
+    "a DNS-1035 label, which must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character"
+)
+_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
+
+
+def _group_and_resource(name: str, prefix: bool = False) -> tuple[str, ...]:
+    group, dot, resource = name.rpartition(".")
+    if not dot:
+        return ("name must be in the form of <group>.<resource>",)
+    return (
+        *(f"the group segment {text}" for text in is_dns1123_subdomain(group)),
+        *(f"the resource segment {text}" for text in is_dns1035_label(resource)),
+    )
+
+
+def _api_version_texts(text: str) -> list[str]:
+    parts = text.split("/")
+    if len(parts) > 2:
+        form = regex_text(_LABEL_TEXT, _LABEL, "my-name", "abc-123")
+        return [f"an apiVersion is {form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyVersion')"]
+    found = []
+    if len(parts) == 2:
+        found += [f"group part: {one}" for one in (is_dns1123_subdomain(parts[0]) if parts[0] else (_EMPTY,))]
+    found += [f"version part: {one}" for one in (is_dns1035_label(parts[-1]) if parts[-1] else (_EMPTY,))]
+    return found
+
+
+def _check_status(obj: Object, errors: Errors) -> None:
+    status = obj.get("status") or {}
+    servers = status.get("storageVersions") or []
+    for i, server in enumerate(steps(servers)):
+        _check_server(server, _STATUS.child("storageVersions").index(i), errors)
+    versions = {server.get("encodingVersion", "") for server in servers}
+    common = next(iter(versions)) if len(versions) == 1 else None
+    given, here = status.get("commonEncodingVersion"), _STATUS.child("commonEncodingVersion")
+    if common is None and given is not None:
+        text = (
+            "should be nil if servers do not agree on the same encoding version, or if there is no server reporting the "
+            "supported versions yet"
+        )
+        errors.append(invalid(here, given, text))
+    elif common is not None and given is None:
+        errors.append(invalid(here, None, f"the common encoding version is {common}"))
+    elif common != given:
+        errors.append(invalid(here, given, f"the actual common encoding version is {common}"))
+    _check_conditions(status.get("conditions") or [], errors)
+
+
+def _check_server(server: Object, path: Path, errors: Errors) -> None:
+    name, encoding = server.get("apiServerID", ""), server.get("encodingVersion", "")
+    decodable = server.get("decodableVersions") or []
+    errors += [invalid(path.child("apiServerID"), name, text) for text in subdomain_name(name)]
+    if texts := _api_version_texts(encoding):
+        errors.append(invalid(path.child("encodingVersion"), encoding, ",".join(texts)))
+    for i, version in enumerate(steps(decodable)):
+        if texts := _api_version_texts(version):
+            errors.append(invalid(path.child("decodableVersions").index(i), version, ",".join(texts)))
+    if encoding not in decodable:
+        text = f"decodableVersions must include encodingVersion {encoding}"
+        errors.append(invalid(path.child("decodableVersions"), decodable, text))
+
+
+def _check_conditions(conditions: list[Object], errors: Errors) -> None:
+    """Upstream leaves the name of the list out of the paths, and shows the type where the status is wrong."""
+    seen: dict[str, int] = {}
+    for i, condition in enumerate(steps(conditions)):
+        here, kind = _STATUS.index(i), condition.get("type", "")
+        if kind in seen:
+            text = f"the type of the condition is not unique, it also appears in conditions[{seen[kind]}]"
+            errors.append(invalid(here.child("type"), kind, text))
+        seen[kind] = i
+        errors += [invalid(here.child("type"), kind, text) for text in is_label_key(kind)]
+        errors += [invalid(here.child("status"), kind, text) for text in is_label_key(condition.get("status", ""))]
+        for name in ("reason", "message"):
+            if not condition.get(name):
+                errors.append(required(here.child(name), f"{name} cannot be empty"))
+
+
+class StorageVersionStrategy(PlainStrategy):
+    namespaced = False
+    name_rule = staticmethod(_group_and_resource)
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+    update_rules = (UpdateRules.TYPE,)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        _check_status(obj, errors)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        """There is nothing in the spec."""
+
+
+class StorageVersionStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("metadata", "spec")
+    judges_metadata = False
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        _check_status(obj, errors)
+
+
+def _common(obj: Object, now: float) -> str:
+    return (obj.get("status") or {}).get("commonEncodingVersion") or printing.UNSET
+
+
+def _servers(obj: Object, now: float) -> str:
+    """The first three, and how many more there are."""
+    servers = (obj.get("status") or {}).get("storageVersions") or []
+    shown = [f"{one.get('apiServerID', '')}={one.get('encodingVersion', '')}" for one in servers[:3]]
+    more = f" + {len(servers) - 3} more..." if len(servers) > 3 else ""
+    return ",".join(shown) + more
+
+
+_STRATEGY = StorageVersionStrategy()
+
+RESOURCE = Resource(
+    group="internal.apiserver.k8s.io",
+    version="v1alpha1",
+    kind="StorageVersion",
+    plural="storageversions",
+    singular="storageversion",
+    namespaced=False,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    subresources=(
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="StorageVersion",
+            strategy=StorageVersionStatusStrategy(_STRATEGY),
+        ),
+    ),
+    strategy=_STRATEGY,
+    table=printing.table("StorageVersion", printing.name, _common, _servers, printing.age),
+    gates=("StorageVersionAPI", "APIServerIdentity"),
+)

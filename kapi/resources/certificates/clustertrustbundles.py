@@ -1,0 +1,117 @@
+"""ClusterTrustBundle (certificates.k8s.io/v1beta1): certificates that pods may trust (KEP-3257).
+
+Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/clustertrustbundle``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from cryptography import x509
+
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.field import Path, invalid, too_long
+from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.shared import printing
+from kapi.resources.shared.key_pairs import pem_blocks
+from kapi.resources.shared.metadata import validate_immutable, validate_metadata
+from kapi.resources.shared.names import subdomain_name
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.signers import validate_signer_name
+from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_BUNDLE = _SPEC.child("trustBundle")
+MAX_BUNDLE_BYTES = 1024 * 1024
+_OMITTED = "<value omitted>"
+
+
+def _bundle_name(signer: str, name: str, prefix: bool = False) -> tuple[str, ...]:
+    """A signer's bundles are named after it."""
+    if not signer:
+        if ":" in name:
+            return ('ClusterTrustBundle without signer name must not have ":" in its name',)
+        return tuple(subdomain_name(name, prefix))
+    wanted = signer.replace("/", ":") + ":"
+    if not name.startswith(wanted):
+        return (f"ClusterTrustBundle for signerName {signer} must be named with prefix {wanted}",)
+    return tuple(subdomain_name(name[len(wanted) :], prefix))
+
+
+class ClusterTrustBundleStrategy(PlainStrategy):
+    namespaced = False
+    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA)
+
+    def _new_metadata(self, obj: Object, errors: Errors) -> None:
+        signer = (obj.get("spec") or {}).get("signerName") or ""
+        validate_metadata(obj, errors, namespaced=False, name=partial(_bundle_name, signer))
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
+        if spec.get("signerName"):
+            validate_signer_name(spec["signerName"], _SPEC.child("signerName"), errors)
+        bundle = spec.get("trustBundle") or ""
+        if old is None or bundle != (before.get("trustBundle") or ""):
+            _check_bundle(bundle, errors)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        self.check(obj, old, errors, ctx)
+        new, before = ((one.get("spec") or {}).get("signerName") or "" for one in (obj, old))
+        validate_immutable(new, before, _SPEC.child("signerName"), errors)
+
+
+def _check_bundle(text: str, errors: Errors) -> None:
+    data = text.encode()
+    if len(data) > MAX_BUNDLE_BYTES:
+        errors.append(too_long(_BUNDLE, MAX_BUNDLE_BYTES))
+        return
+    anchors: dict[bytes, list[int]] = {}
+    problems = []
+    for i, block in enumerate(pem_blocks(data)):
+        checkpoint()
+        if block.kind != "CERTIFICATE":
+            problems.append(f"entry {i} has bad block type: {block.kind}")
+        elif block.headers:
+            problems.append(f"entry {i} has PEM block headers")
+        elif problem := _anchor_problem(block.der):
+            problems.append(f"entry {i} {problem}")
+        else:
+            anchors.setdefault(block.der, []).append(i)
+    if not problems:
+        if not anchors:
+            problems.append("at least one trust anchor must be provided")
+        for places in anchors.values():
+            if len(places) > 1:
+                problems.append(f"duplicate trust anchor (indices [{' '.join(map(str, places))}])")
+    errors += [invalid(_BUNDLE, _OMITTED, problem) for problem in problems]
+
+
+def _anchor_problem(der: bytes) -> str:
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return "does not have the CA bit set"
+    except ValueError:
+        return "does not parse as X.509"
+    return "" if constraints.ca else "does not have the CA bit set"
+
+
+RESOURCE = Resource(
+    group="certificates.k8s.io",
+    version="v1beta1",
+    kind="ClusterTrustBundle",
+    plural="clustertrustbundles",
+    singular="clustertrustbundle",
+    namespaced=False,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    strategy=ClusterTrustBundleStrategy(),
+    selectable_fields={"spec.signerName": selectable("spec.signerName")},
+    table=printing.table(
+        "ClusterTrustBundle",
+        printing.name,
+        lambda obj, now: (obj.get("spec") or {}).get("signerName") or printing.NONE,
+    ),
+    gates=("ClusterTrustBundle",),
+)

@@ -1,0 +1,80 @@
+"""DeviceTaintRule (resource.k8s.io/v1beta2): a taint on devices that somebody else publishes (KEP-5055).
+
+Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/devicetaintrule``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kapi.machinery.field import Path, too_many
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.resource import devices
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_conditions
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC, _CONDITIONS = Path("spec"), Path("status").child("conditions")
+_MAX_CONDITIONS = 8
+
+
+class DeviceTaintRuleStrategy(PlainStrategy):
+    namespaced = False
+    empty_status: ClassVar[Object | None] = {}
+    reset_fields = ("status",)
+    generation_parts = ("spec",)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        taint = (obj.get("spec") or {}).get("taint")
+        if taint is not None and not taint.get("timeAdded"):
+            taint["timeAdded"] = ctx.now
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
+        selector, here = spec.get("deviceSelector") or {}, _SPEC.child("deviceSelector")
+        for name, rule in (
+            ("driver", devices.check_driver),
+            ("pool", devices.check_pool),
+            ("device", devices.check_label),
+        ):
+            if selector.get(name) is not None:
+                rule(selector[name], here.child(name), errors)
+        known = (before.get("taint") or {}).get("effect")
+        devices.check_taint(spec.get("taint") or {}, _SPEC.child("taint"), errors, known)
+
+
+class DeviceTaintRuleStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("metadata", "spec")
+    keeps_metadata = True
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        validate_conditions(conditions, _CONDITIONS, errors)
+        if len(conditions) > _MAX_CONDITIONS:
+            errors.append(too_many(_CONDITIONS, len(conditions), _MAX_CONDITIONS))
+
+
+_STRATEGY = DeviceTaintRuleStrategy()
+
+RESOURCE = Resource(
+    group="resource.k8s.io",
+    version="v1beta2",
+    kind="DeviceTaintRule",
+    plural="devicetaintrules",
+    singular="devicetaintrule",
+    namespaced=False,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    subresources=(
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="DeviceTaintRule",
+            strategy=DeviceTaintRuleStatusStrategy(_STRATEGY),
+        ),
+    ),
+    returns_deleted=True,
+    strategy=_STRATEGY,
+    table=printing.table("DeviceTaintRule", printing.name, printing.age),
+    gates=("DRADeviceTaints", "DRADeviceTaintRules"),
+)

@@ -1,0 +1,1 @@
+"""Resources of the API group 'storagemigration.k8s.io'."""
