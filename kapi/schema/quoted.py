@@ -24,7 +24,9 @@ def complete(
 ) -> None:
     """Gives the values that errors quote the form that Go writes; ``sent`` returns the object as the client sent it."""
     tree: Any = None
-    for error in steps(errors):
+    #: (value, type) by identity -> the value, so that it stays itself, and its form: many errors may quote one long list
+    shown: dict[tuple[int, int], tuple[Any, Any]] = {}
+    for error in steps({id(error): error for error in steps(errors)}.values()):  # one may be reported many times
         if error.value is OMIT or not (error.value is None or isinstance(error.value, dict | list)):
             continue
         found = _place(type_, error.field)
@@ -32,7 +34,10 @@ def complete(
             continue
         kind, field, path = found
         if error.value is not None:
-            error.value = _shown(error.value, kind, internal)
+            key = id(error.value), id(kind)
+            if key not in shown:
+                shown[key] = error.value, _shown(error.value, kind, internal)
+            error.value = shown[key][1]
         elif field is not None and not field.pointer:
             if kind.kind in (Kind.LIST, Kind.MAP) and sent is not None:
                 tree = sent() if tree is None else tree
