@@ -36,7 +36,11 @@ def complete(
         if error.value is not None:
             key = id(error.value), id(kind)
             if key not in shown:
-                shown[key] = error.value, _shown(error.value, kind, internal)
+                value = _shown(error.value, kind, internal)
+                if sent is not None and path:
+                    tree = sent() if tree is None else tree
+                    value = _with_empties(value, _at(tree, path))
+                shown[key] = error.value, value
             error.value = shown[key][1]
         elif field is not None and not field.pointer:
             if kind.kind in (Kind.LIST, Kind.MAP) and sent is not None:
@@ -51,6 +55,18 @@ def _shown(value: Any, type_: Type, internal: Internal | None) -> Any:
     if internal is not None:
         value = internal(type_, value)
     return go_order(value, type_)
+
+
+def _with_empties(shown: Any, sent: Any) -> Any:
+    """A value with the empty lists and maps that were sent for what it shows as null: only internal types show what is nil."""
+    if shown is None:
+        return sent if sent in _EMPTY else None
+    if isinstance(shown, list) and isinstance(sent, list) and len(shown) == len(sent):
+        return [_with_empties(item, given) for item, given in steps(zip(shown, sent, strict=True))]
+    if isinstance(shown, dict) and isinstance(sent, dict):
+        given = {name.lower(): value for name, value in sent.items()}
+        return {name: _with_empties(value, given.get(name.lower())) for name, value in steps(shown.items())}
+    return shown
 
 
 def go_order(tree: Any, type_: Type) -> Any:

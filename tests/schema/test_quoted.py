@@ -55,6 +55,18 @@ def test_fields_come_in_the_order_of_the_type_and_maps_by_key() -> None:
     assert shown("metadata.ownerReferences", [owner], type_=CLASS) == f"Invalid value: {text}"
 
 
+def test_a_value_in_the_internal_form_has_the_empty_lists_that_were_sent() -> None:
+    value = {
+        "Template": {
+            "Spec": {"Volumes": None, "Containers": [{"Name": "c", "Args": None, "Env": None}], "NodeSelector": None}
+        }
+    }
+    container = {"name": "c", "args": []}
+    sent = {"spec": {"template": {"spec": {"volumes": [], "containers": [container], "nodeSelector": {}}}}}
+    text = '{"Template":{"Spec":{"Volumes":[],"Containers":[{"Name":"c","Args":[],"Env":null}],"NodeSelector":{}}}}'
+    assert shown("spec", value, sent) == f"Invalid value: {text}"
+
+
 def test_errors_without_a_value_stay_as_they_are() -> None:
     errors: list[FieldError] = [required(Path("metadata").child("name")), too_many(Path("spec"), -1, 3)]
     before = [str(error) for error in errors]
