@@ -12,7 +12,8 @@ import sys
 
 #: of the client; with anything else the server starts
 COMMANDS = (
-    "get", "create", "apply", "delete", "wait", "explain", "api-resources", "api-versions", "config", "completion",
+    "get", "create", "apply", "delete", "logs", "exec", "port-forward", "wait", "explain", "api-resources",
+    "api-versions", "config", "completion",
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ class Flags:
         self._short = {flag.short: flag for flag in self._known.values() if flag.short}
         self._values: dict[str, Any] = {}
         self.arguments: list[str] = []
+        self.dash: int | None = None  # how many arguments come before "--"
 
     def __getitem__(self, name: str) -> Any:
         if name in self._values:
@@ -54,6 +55,7 @@ class Flags:
         while rest:
             argument = rest.pop(0)
             if argument == "--":
+                self.dash = len(self.arguments)
                 self.arguments += rest
                 break
             if argument.startswith("--"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from socket import MSG_DONTWAIT, MSG_PEEK
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
@@ -21,6 +21,9 @@ from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length
 from kapi.client.head import header_line, request_line
 from kapi.client.keeping import KeptConnections
 from kapi.client.transport import Header, Response, Stream
+
+if TYPE_CHECKING:
+    from kapi.client.websocket import WebSocket
 
 MAX_HEAD = 256 * 1024  # bytes
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes of a whole answer
@@ -208,6 +211,18 @@ class Connections(KeptConnections[Connection]):
 
     def _connected(self) -> Deferred[Any]:
         return self._connect(self._factory)
+
+    async def websocket(self, target: str, headers: Sequence[Header], protocols: Sequence[str]) -> WebSocket | Response:
+        """A WebSocket, or the server's answer when it does not want one.  Cancelling ends the connection."""
+        from kapi.client.websocket import WebSocket
+
+        named = [(b"Host", self._host.partition(b": ")[2]), *headers]
+        made = WebSocket(self._reactor, "GET", self._base + target, named, protocols)
+        factory: Any = Factory.forProtocol(lambda: made)
+        factory.noisy = False
+        await self._connect(factory)
+        found: WebSocket | Response = await made.opened
+        return found
 
     def forget(self) -> None:
         """Closes idle connections: their credentials no longer count."""

@@ -10,25 +10,27 @@ Every answer of 400 and above is raised as the StatusError of its reason; no ans
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.error import ConnectionClosed
 from twisted.internet.task import deferLater
-from twisted.logger import Logger
 
 from kapi.client.answer import BadAnswer
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
 from kapi.client.errors import ConnectionFailed, RequestTimeout, UnexpectedAnswer, from_response, retry_after
 from kapi.client.limiter import TokenBucket
+from kapi.client.server_warnings import WarningHandler, log_warning, parse_warnings
 from kapi.client.transport import Response, Stream, Transport
 from kapi.client.watching import Watch
 from kapi.machinery.gvk import GroupVersion
+
+if TYPE_CHECKING:
+    from kapi.client.websocket import WebSocket
 
 MAX_RETRIES = 10
 JSON = "application/json"
@@ -42,14 +44,6 @@ PATCH_TYPES: Mapping[str, str] = {
 }
 _BROKEN = (ConnectionClosed, BadAnswer)  # a server that went away; a GET is asked again
 _UNSAFE = ("/", "%")
-_WARNING = re.compile(r'\s*(\d{3})\s+(\S+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"[^"]*")?\s*,?')
-#: called with what a server warns of: code, agent, text
-WarningHandler = Callable[[int, str, str], None]
-log = Logger()
-
-
-def log_warning(code: int, agent: str, text: str) -> None:
-    log.warn("the server warns: {text}", text=text)
 
 
 def connect(config: Config, reactor: Any) -> Transport:
@@ -214,6 +208,11 @@ class Request:
         self._params.append((name, "true" if value is True else str(value)))
         return self
 
+    def word(self, name: str, value: str) -> Request:
+        """A query option that may come several times, and be empty."""
+        self._params.append((name, value))
+        return self
+
     def params(self, given: Mapping[str, object]) -> Request:
         for name, value in given.items():
             self.param(name, value)
@@ -294,6 +293,25 @@ class Request:
         self.param("watch", True)
         return Watch(await self.stream())
 
+    async def websocket(self, *protocols: str) -> WebSocket:
+        """A WebSocket that speaks one of the protocols.  Raises StatusError, ClientError, ConfigError."""
+        session = self._session
+        connect = getattr(session.transport, "websocket", None)
+        if connect is None:
+            raise UnexpectedAnswer("this transport has no WebSockets")
+        if session.limiter is not None and self._limited:
+            await session.limiter.wait()
+        for _ in range(2):
+            answer = await self._sent(connect(self.target, await self._all_headers(), protocols))
+            if not isinstance(answer, Response):
+                found: WebSocket = answer
+                return found
+            if answer.code != 401 or not session.rejected():
+                break
+        if answer.code < 400:
+            raise UnexpectedAnswer(f"unexpected answer {answer.code} to a request for a WebSocket")
+        raise from_response(answer, self._method, self._resource, self._name)
+
     async def _timed(self, coroutine: Any) -> Response:
         if not self._timeout:
             result: Response = await coroutine
@@ -335,28 +353,30 @@ class Request:
                 await deferLater(session.reactor, wait)
         raise AssertionError("unreachable")
 
-    async def _send(self, streaming: bool) -> Response:
+    async def _all_headers(self) -> list[Header]:
         session = self._session
         headers = [(b"Accept", self._headers.get("Accept", self._client.accept).encode()), *session.headers]
         headers += await session.credentials.headers()
-        headers += [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "Accept"]
+        return headers + [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "Accept"]
+
+    async def _sent(self, answer: Awaitable[Any]) -> Any:
+        """What it fails with becomes one of the errors that a caller knows."""
         try:
-            response = await session.transport.request(
-                self._method, self.target, headers, self._body, streaming=streaming
-            )
+            return await answer
         except (CancelledError, ConfigError, *_BROKEN):
             raise
         except Exception as problem:  # sockets, resolvers and OpenSSL have dozens of them
             raise ConnectionFailed(_reason(problem)) from problem
+
+    async def _send(self, streaming: bool) -> Response:
+        session = self._session
+        headers = await self._all_headers()
+        request = session.transport.request(self._method, self.target, headers, self._body, streaming=streaming)
+        response: Response = await self._sent(request)
         for value in response.headers.getRawHeaders(b"Warning", ()):
             for code, agent, text in parse_warnings(value.decode("utf-8", "replace")):
                 session.warnings(code, agent, text)
         return response
-
-
-def parse_warnings(value: str) -> list[tuple[int, str, str]]:
-    """Code, agent and text of a Warning header; what is malformed is left out."""
-    return [(int(match[1]), match[2], re.sub(r"\\(.)", r"\1", match[3])) for match in _WARNING.finditer(value)]
 
 
 def _segment(what: str, text: str) -> str:

@@ -14,7 +14,8 @@ from twisted.trial.unittest import TestCase
 from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.errors import ConnectionFailed, RequestTimeout, UnexpectedAnswer
 from kapi.client.limiter import TokenBucket
-from kapi.client.rest import RESTClient, Session, connect, parse_warnings
+from kapi.client.rest import RESTClient, Session, connect
+from kapi.client.server_warnings import parse_warnings
 from kapi.machinery import status
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + b'{"a": 1}'

@@ -1,0 +1,139 @@
+"""``kapi logs`` (upstream: kubectl ``cmd/logs``)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from twisted.internet.defer import Deferred, FirstError, gatherResults
+
+from kapi.cli.factory import Factory
+from kapi.cli.flags import Flag
+from kapi.cli.info import Object
+from kapi.cli.messages import CommandError
+from kapi.cli.pods_of import container_of, containers_of, named, pods_of, selected, write_bytes
+from kapi.client.errors import StatusError
+from kapi.machinery.status import NotFound
+
+FLAGS = (
+    Flag("follow", "bool", short="f"),
+    Flag("previous", "bool", short="p"),
+    Flag("container", short="c"),
+    Flag("all-containers", "bool"),
+    Flag("timestamps", "bool"),
+    Flag("since", "duration", default=0.0),
+    Flag("since-time"),
+    Flag("tail", "int", default=-1),
+    Flag("limit-bytes", "int"),
+    Flag("selector", short="l"),
+    Flag("prefix", "bool"),
+    Flag("ignore-errors", "bool"),
+    Flag("max-log-requests", "int", default=5),
+    Flag("insecure-skip-tls-verify-backend", "bool"),
+)
+_USAGE = (
+    "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
+    "POD or TYPE/NAME is a required argument for the logs command"
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    usage = f"{program} logs"
+    if flags["selector"] and flags.arguments:
+        raise CommandError("only a selector (-l) or a POD name is allowed", usage=usage)
+    if not flags["selector"] and len(flags.arguments) not in (1, 2):
+        raise CommandError(_USAGE, usage=usage)
+    container = flags["container"]
+    if len(flags.arguments) == 2:
+        if container:
+            raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed", usage=usage)
+        container = flags.arguments[1]
+    options = _options(factory)
+    pods = await _pods(factory, program)
+    if not pods:
+        factory.err.write(f"No resources found in {factory.namespace} namespace.\n")
+        return 0
+    wanted = [(pod, name) for pod in pods for name in _containers(factory, pod, container)]
+    if flags["follow"] and len(wanted) > 1:
+        if len(wanted) > flags["max-log-requests"]:
+            raise CommandError(
+                f"you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is "
+                f"{flags['max-log-requests']}, use --max-log-requests to increase the limit"
+            )
+        all_of_them = [Deferred.fromCoroutine(_print(factory, pod, name, options)) for pod, name in wanted]
+        try:
+            await gatherResults(all_of_them, consumeErrors=True)
+        except FirstError as first:
+            first.subFailure.raiseException()
+        return 0
+    for pod, name in wanted:
+        await _print(factory, pod, name, options)
+    return 0
+
+
+def _options(factory: Factory) -> dict[str, Any]:
+    """Those of the request.  Raises CommandError."""
+    flags = factory.flags
+    if flags["since"] and flags["since-time"]:
+        raise CommandError("at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if flags["tail"] < -1:
+        raise CommandError("--tail must be greater than or equal to -1")
+    if flags["limit-bytes"] < 0:
+        raise CommandError("--limit-bytes must be greater than 0")
+    tail = flags["tail"]
+    if flags["selector"] and not flags.given("tail") and not flags["follow"]:
+        tail = 10
+    return {
+        "follow": flags["follow"],
+        "previous": flags["previous"],
+        "timestamps": flags["timestamps"],
+        "sinceSeconds": math.ceil(flags["since"]) or None,
+        "sinceTime": flags["since-time"],
+        "tailLines": tail if tail >= 0 else None,
+        "limitBytes": flags["limit-bytes"] or None,
+        "insecureSkipTLSVerifyBackend": flags["insecure-skip-tls-verify-backend"],
+    }
+
+
+async def _pods(factory: Factory, program: str) -> list[Object]:
+    if factory.flags["selector"]:
+        return await selected(factory, factory.flags["selector"])
+    try:
+        info = await named(factory, program, factory.flags.arguments[0])
+    except NotFound as error:
+        raise CommandError(
+            f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"',
+        ) from None
+    return (await pods_of(factory, info, "get the logs from"))[:1]
+
+
+def _containers(factory: Factory, pod: Object, name: str) -> list[str]:
+    if factory.flags["all-containers"]:
+        return [one for one, _ in containers_of(pod)]
+    return [container_of(factory, pod, name)]
+
+
+async def _print(factory: Factory, pod: Object, container: str, options: dict[str, Any]) -> None:
+    metadata = pod["metadata"]
+    request = factory.client("v1").get().namespace(metadata["namespace"]).resource("pods").name(metadata["name"])
+    request.subresource("log").params({"container": container, **options})
+    prefix = f"[pod/{metadata['name']}/{container}] ".encode() if factory.flags["prefix"] else b""
+    try:
+        stream = await request.stream()
+    except StatusError as error:
+        if not factory.flags["ignore-errors"]:
+            raise
+        factory.err.write(f"error: {error.message}\n")
+        return
+    rest = b""
+    try:
+        while data := await stream.read():
+            if prefix:
+                *lines, rest = (rest + data).split(b"\n")
+                data = b"".join(prefix + line + b"\n" for line in lines)
+            write_bytes(factory.out, data)
+        if rest:
+            write_bytes(factory.out, prefix + rest)
+    finally:
+        stream.close()

@@ -1,0 +1,138 @@
+"""Ports of a Pod on this machine (upstream: client-go ``tools/portforward``).
+
+Each local connection is one WebSocket of the protocol v4.channel.k8s.io: channel 0 is the data, channel 1 what went wrong,
+and the first message of each repeats the port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from kapi.client.errors import ClientError, StatusError
+from kapi.client.remotecommand import V4
+from kapi.client.rest import RESTClient
+from kapi.client.websocket import WebSocket, WebSocketClosed
+
+DATA, ERROR = 0, 1
+_PORT = 2  # bytes of the port at the begin of a channel
+log = Logger()
+
+
+@implementer(IPushProducer)
+class _Local(Protocol):
+    """A connection to the local port."""
+
+    def __init__(self, forward: PortForward) -> None:
+        self._forward = forward
+        self._running: Deferred[None] | None = None
+        self._socket: WebSocket | None = None
+        self._resumed: Deferred[None] | None = None
+        self._full = self._gone = False
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        transport.registerProducer(self, True)
+        transport.pauseProducing()  # until there is somebody to send it to
+        self._running = Deferred.fromCoroutine(self._run())
+        self._running.addErrback(self._forward.failed)
+        self._running.addBoth(lambda _: transport.loseConnection())
+
+    def pauseProducing(self) -> None:
+        self._full = True
+
+    def resumeProducing(self) -> None:
+        self._full = False
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.callback(None)
+
+    def stopProducing(self) -> None:
+        self.resumeProducing()
+
+    async def _run(self) -> None:
+        socket = self._socket = await self._forward.connect()
+        transport: Any = self.transport
+        if self._gone:
+            socket.close()
+            return
+        transport.resumeProducing()
+        begun: set[int] = set()
+        try:
+            while (message := await socket.read()) is not None and message:
+                channel, data = message[0], message[1:]
+                if channel not in begun:
+                    begun.add(channel)
+                    data = data[_PORT:]
+                if channel == ERROR and data:
+                    raise ClientError(data.decode("utf-8", "replace"))
+                if channel == DATA and data:
+                    transport.write(data)
+                    while self._full and not self._gone:
+                        self._resumed = Deferred()
+                        await self._resumed
+        finally:
+            socket.close()
+
+    def dataReceived(self, data: bytes) -> None:
+        transport: Any = self.transport
+        transport.pauseProducing()
+        sending = Deferred.fromCoroutine(self._send(data))
+        sending.addCallbacks(lambda _: None if self._gone else transport.resumeProducing(), self._forward.failed)
+
+    async def _send(self, data: bytes) -> None:
+        assert self._socket is not None
+        await self._socket.send(bytes((DATA,)) + data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._gone = True
+        self.resumeProducing()
+        if self._socket is not None:
+            self._socket.close()
+        elif self._running is not None:
+            self._running.cancel()
+
+
+class PortForward:
+    """``client`` is for ``v1``.  ``report`` is called with what went wrong with a connection; others go on."""
+
+    def __init__(
+        self, client: RESTClient, namespace: str, pod: str, port: int, report: Callable[[str], Any] | None = None
+    ) -> None:
+        self._client, self._namespace, self._pod, self.port = client, namespace, pod, port
+        self._report = report or (lambda text: log.warn("port forwarding: {text}", text=text))
+        self._listening: Any = None
+
+    async def connect(self) -> WebSocket:
+        """One connection to the Pod's port.  Raises StatusError and ClientError."""
+        request = (
+            self._client.get().namespace(self._namespace).resource("pods").name(self._pod).subresource("portforward")
+        )
+        return await request.param("ports", self.port).websocket(V4)
+
+    async def listen(self, reactor: Any, local_port: int = 0, address: str = "127.0.0.1") -> int:
+        """The local port; 0 is any.  Raises Twisted's CannotListenError."""
+        endpoint: Any = TCP6ServerEndpoint if ":" in address else TCP4ServerEndpoint
+        factory: Any = Factory.forProtocol(lambda: _Local(self))
+        factory.noisy = False
+        self._listening = await endpoint(reactor, local_port, interface=address).listen(factory)
+        return int(self._listening.getHost().port)
+
+    async def close(self) -> None:
+        """No more connections; those that are open go on."""
+        if self._listening is not None:
+            await self._listening.stopListening()
+
+    def failed(self, why: Failure) -> None:
+        if why.check(CancelledError, WebSocketClosed):
+            return
+        known = why.check(StatusError, ClientError)
+        self._report(str(getattr(why.value, "message", "") or why.value) if known else why.getErrorMessage())

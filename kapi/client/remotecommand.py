@@ -1,0 +1,123 @@
+"""Commands in a Pod's containers: exec and attach (upstream: client-go ``tools/remotecommand``, KEP-4006).
+
+::
+
+    running = await start(client, "default", "pod", ["ls", "-l"])
+    async for channel, data in running:
+        ...
+    code = running.exit_code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from kapi.client.errors import UnexpectedAnswer, from_status
+from kapi.client.rest import RESTClient
+from kapi.client.websocket import WebSocket
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+MAX_WRITE = 32 * 1024  # bytes of input in a message
+
+
+class RemoteCommand:
+    """``async for channel, data in command`` gives what it writes to STDOUT and STDERR until it ends."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        #: None while it runs
+        self.exit_code: int | None = None
+
+    def __aiter__(self) -> RemoteCommand:
+        return self
+
+    async def __anext__(self) -> tuple[int, bytes]:
+        found = await self.read()
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    async def read(self) -> tuple[int, bytes] | None:
+        """None at the end.  Raises the StatusError of a command that could not run, and WebSocketClosed."""
+        while self.exit_code is None:
+            message = await self._socket.read()
+            if message is None:
+                raise UnexpectedAnswer("the connection ended before the command's status")
+            if not message:
+                continue
+            channel, data = message[0], message[1:]
+            if channel == ERROR:
+                self._socket.close()
+                self.exit_code = _exit_code(data)
+            elif channel in (STDOUT, STDERR) and data:
+                return channel, data
+        return None
+
+    async def write(self, data: bytes) -> None:
+        """To its input."""
+        for start in range(0, len(data), MAX_WRITE):
+            await self._socket.send(bytes((STDIN,)) + data[start : start + MAX_WRITE])
+
+    async def end_input(self) -> None:
+        """Its input ends here, where the server knows of that (v5)."""
+        if self._socket.protocol == V5:
+            await self._socket.send(bytes((CLOSE, STDIN)))
+
+    async def resize(self, width: int, height: int) -> None:
+        """Of its terminal, in characters."""
+        await self._socket.send(bytes((RESIZE,)) + orjson.dumps({"Width": width, "Height": height}))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _exit_code(data: bytes) -> int:
+    """Of the Status that ends a command.  Raises it when it is no exit code."""
+    try:
+        status = orjson.loads(data)
+    except ValueError:
+        raise UnexpectedAnswer(f"the command's status is no JSON: {data[:200].decode('utf-8', 'replace')}") from None
+    if status.get("status") == "Success":
+        return 0
+    if status.get("reason") == "NonZeroExitCode":
+        for cause in (status.get("details") or {}).get("causes") or ():
+            if cause.get("reason") == "ExitCode":
+                return int(cause.get("message") or 1)
+    raise from_status(status)
+
+
+async def start(
+    client: RESTClient, namespace: str, pod: str, command: Sequence[str], *, container: str = "", **options: Any
+) -> RemoteCommand:
+    """Runs a command.  ``client`` is for ``v1``; ``options``: ``stdin``, ``tty``.
+
+    Raises StatusError and ClientError.
+    """
+    return await _streams(client, namespace, pod, "exec", command, container, **options)
+
+
+async def attach(client: RESTClient, namespace: str, pod: str, *, container: str = "", **options: Any) -> RemoteCommand:
+    """To what a container runs; as ``start``."""
+    return await _streams(client, namespace, pod, "attach", (), container, **options)
+
+
+async def _streams(
+    client: RESTClient,
+    namespace: str,
+    pod: str,
+    what: str,
+    command: Sequence[str],
+    container: str,
+    *,
+    stdin: bool = False,
+    tty: bool = False,
+) -> RemoteCommand:
+    request = client.get().namespace(namespace).resource("pods").name(pod).subresource(what)
+    for word in command:
+        request.word("command", word)
+    request.params({"container": container, "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty})
+    return RemoteCommand(await request.websocket(V5, V4))

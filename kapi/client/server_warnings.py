@@ -1,0 +1,22 @@
+"""What a server warns of in the headers of its answers (upstream: client-go ``rest/warnings.go``, RFC 7234)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+_WARNING = re.compile(r'\s*(\d{3})\s+(\S+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"[^"]*")?\s*,?')
+#: called with what a server warns of: code, agent, text
+WarningHandler = Callable[[int, str, str], None]
+log = Logger()
+
+
+def log_warning(code: int, agent: str, text: str) -> None:
+    log.warn("the server warns: {text}", text=text)
+
+
+def parse_warnings(value: str) -> list[tuple[int, str, str]]:
+    """Code, agent and text of a Warning header; what is malformed is left out."""
+    return [(int(match[1]), match[2], re.sub(r"\\(.)", r"\1", match[3])) for match in _WARNING.finditer(value)]

@@ -1,0 +1,245 @@
+"""A WebSocket to an API server: messages out and in (upstream: client-go ``transport/websocket``, RFC 6455)."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
+from wsproto.utilities import generate_accept_token
+from zope.interface import implementer
+
+from kapi.client.answer import Answer, BadAnswer, content_length, read_head
+from kapi.client.head import request_head
+from kapi.client.transport import Header, Response
+
+MAX_HEAD = 256 * 1024  # bytes
+MAX_REFUSAL = 64 * 1024  # bytes of an answer that is no upgrade
+MAX_MESSAGE = 16 * 1024 * 1024  # bytes
+MAX_BUFFERED = 1024 * 1024  # bytes of messages that wait for their reader before the sender is made to wait
+CLOSE_TIME = 5.0  # seconds for the other end to answer a close
+
+
+class WebSocketClosed(Exception):
+    """The other end closed the connection without saying goodbye, or for the reason it gave."""
+
+
+@implementer(IPushProducer)
+class WebSocket(Protocol):
+    """``opened`` fires with this once the server has agreed, or with its Response when it has not.
+
+    ``protocol`` is the subprotocol that the server has chosen.
+    """
+
+    def __init__(
+        self, reactor: Any, method: str, target: str, headers: Sequence[Header], protocols: Sequence[str]
+    ) -> None:
+        self._reactor = reactor
+        self._key = b64encode(os.urandom(16))
+        self._protocols = list(protocols)
+        more: list[Header] = [
+            (b"Connection", b"Upgrade"),
+            (b"Upgrade", b"websocket"),
+            (b"Sec-WebSocket-Version", b"13"),
+            (b"Sec-WebSocket-Key", self._key),
+            (b"Sec-WebSocket-Protocol", ", ".join(protocols).encode("ascii")),
+        ]
+        self._request = request_head(method.encode("ascii"), target.encode("ascii"), [*headers, *more])
+        self.opened: Deferred[Any] = Deferred(lambda _: self.abort())
+        self.protocol = ""
+        self._raw = b""
+        self._answer: Answer | None = None  # while it is no upgrade
+        self._frames: FrameProtocol | None = None
+        self._part: list[bytes] = []
+        self._size = 0
+        self._messages: deque[bytes] = deque()
+        self._buffered = 0
+        self._paused = False
+        self._reader: Deferred[None] | None = None
+        self._drained: Deferred[None] | None = None
+        self._full = False
+        self._end: Exception | None = None
+        self._ended = False
+        self._closing: Any = None  # the call that ends the connection when the other end does not
+
+    # the transport
+
+    def connectionMade(self) -> None:
+        self.transport.registerProducer(self, True)  # type: ignore[union-attr]
+        self.transport.write(self._request)  # type: ignore[union-attr]
+
+    def pauseProducing(self) -> None:
+        self._full = True
+
+    def resumeProducing(self) -> None:
+        self._full = False
+        drained, self._drained = self._drained, None
+        if drained is not None:
+            drained.callback(None)
+
+    def stopProducing(self) -> None:
+        self.resumeProducing()
+
+    def dataReceived(self, data: bytes) -> None:
+        try:
+            if self._frames is None:
+                self._handshake(data)
+            else:
+                self._receive(data)
+        except (BadAnswer, ParseFailed) as problem:
+            self._finish(problem if isinstance(problem, BadAnswer) else BadAnswer(str(problem)))
+            self.abort()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self._closing is not None and self._closing.active():
+            self._closing.cancel()
+        answer = self._answer
+        if answer is not None and not self.opened.called:
+            self.opened.callback(Response(answer.code, answer.headers, self._raw))
+        self.resumeProducing()
+        self._finish(WebSocketClosed("the connection was lost"))
+
+    # the handshake
+
+    def _handshake(self, data: bytes) -> None:
+        self._raw += data
+        if self._answer is None:
+            end = self._raw.find(b"\r\n\r\n")
+            if end < 0:
+                if len(self._raw) > MAX_HEAD:
+                    raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
+                return
+            answer = read_head(self._raw[:end])
+            self._raw = self._raw[end + 4 :]
+            if answer.code == 101:
+                self._agree(answer)
+                return
+            self._answer = answer
+        length = content_length(self._answer.headers.getRawHeaders(b"content-length"))
+        if len(self._raw) >= min(MAX_REFUSAL if length is None else length, MAX_REFUSAL):
+            self._raw = self._raw[:MAX_REFUSAL]
+            self.transport.loseConnection()  # type: ignore[union-attr]
+
+    def _agree(self, answer: Answer) -> None:
+        def header(name: bytes) -> bytes:
+            return (answer.headers.getRawHeaders(name) or [b""])[0]
+
+        if header(b"upgrade").lower() != b"websocket" or header(b"sec-websocket-accept") != generate_accept_token(
+            self._key
+        ):
+            raise BadAnswer("the answer to the request for a WebSocket is none")
+        self.protocol = header(b"sec-websocket-protocol").decode("ascii", "replace")
+        if self.protocol not in self._protocols:
+            raise BadAnswer(f"the server has chosen the protocol {self.protocol!r}, which nobody asked for")
+        rest, self._raw = self._raw, b""
+        self._frames = FrameProtocol(client=True, extensions=[])
+        self.opened.callback(self)
+        if rest:
+            self._receive(rest)
+
+    # messages
+
+    def _receive(self, data: bytes) -> None:
+        assert self._frames is not None
+        self._frames.receive_bytes(data)
+        for frame in self._frames.received_frames():
+            if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONTINUATION):
+                self._add(frame.payload, frame.message_finished)
+            elif frame.opcode is Opcode.PING and frame.frame_finished:
+                payload: Any = frame.payload
+                self._write(self._frames.pong(bytes(payload)))
+            elif frame.opcode is Opcode.CLOSE:
+                self._closed(*frame.payload)
+                return
+
+    def _add(self, payload: Any, finished: bool) -> None:
+        data = payload.encode() if isinstance(payload, str) else bytes(payload)
+        self._part.append(data)
+        self._size += len(data)
+        if self._size > MAX_MESSAGE:
+            raise BadAnswer(f"a message is larger than {MAX_MESSAGE} bytes")
+        if not finished:
+            return
+        self._messages.append(b"".join(self._part))
+        self._buffered += self._size
+        self._part, self._size = [], 0
+        if self._buffered > MAX_BUFFERED and not self._paused:
+            self._paused = True
+            self.transport.pauseProducing()  # type: ignore[union-attr]
+        self._wake()
+
+    def _closed(self, code: int, reason: str | None) -> None:
+        """The other end says goodbye."""
+        assert self._frames is not None
+        if self._closing is None:
+            self._write(self._frames.close(CloseReason.NORMAL_CLOSURE))
+        fine = code in (CloseReason.NORMAL_CLOSURE, CloseReason.GOING_AWAY, CloseReason.NO_STATUS_RCVD)
+        self._finish(None if fine else WebSocketClosed(reason or f"closed with code {int(code)}"))
+        self.transport.loseConnection()  # type: ignore[union-attr]
+
+    def _finish(self, why: Exception | None) -> None:
+        if self._ended:
+            return
+        self._ended, self._end = True, why
+        if not self.opened.called:
+            self.opened.errback(Failure(why or WebSocketClosed("closed")))
+        self._wake()
+
+    def _wake(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.callback(None)
+
+    def _write(self, data: bytes | bytearray) -> None:
+        if self.transport is not None and not self._ended:
+            self.transport.write(bytes(data))
+
+    def _forget(self, reader: Deferred[None]) -> None:
+        self._reader = None
+
+    async def read(self) -> bytes | None:
+        """The next message, None after a proper end.  One reader at a time.  Raises WebSocketClosed and BadAnswer."""
+        while not self._messages:
+            if self._ended:
+                if self._end is not None:
+                    raise self._end
+                return None
+            assert self._reader is None, "one reader at a time"
+            self._reader = Deferred(self._forget)
+            await self._reader
+        message = self._messages.popleft()
+        self._buffered -= len(message)
+        if self._paused and self._buffered < MAX_BUFFERED // 2:
+            self._paused = False
+            if not self._ended:
+                self.transport.resumeProducing()  # type: ignore[union-attr]
+        return message
+
+    async def send(self, message: bytes) -> None:
+        """Waits while the other end does not take more.  Raises WebSocketClosed."""
+        if self._ended or self._frames is None:
+            raise WebSocketClosed("the connection is closed")
+        self._write(self._frames.send_data(message, fin=True))
+        while self._full and not self._ended:
+            if self._drained is None:
+                self._drained = Deferred()
+            await self._drained
+
+    def close(self) -> None:
+        """Says goodbye; the connection ends when the other end has, too, or after ``CLOSE_TIME``."""
+        if self._closing is not None or self._ended or self._frames is None:
+            return
+        self._write(self._frames.close(CloseReason.NORMAL_CLOSURE))
+        self._closing = self._reactor.callLater(CLOSE_TIME, self.abort)
+
+    def abort(self) -> None:
+        transport: Any = self.transport
+        if transport is not None:
+            transport.abortConnection()

@@ -1,0 +1,162 @@
+"""A kubelet as far as a client sees one: logs, exec over v5.channel.k8s.io, ports over v4.channel.k8s.io, in threads.
+
+Commands: ``echo WORDS``, ``cat`` (until its input ends), ``fail CODE`` (says "oops" and ends with the code), ``bytes COUNT``.
+A forwarded port sends back what it gets, in upper case; port 9 refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
+from wsproto.utilities import generate_accept_token
+
+STDOUT, STDERR, ERROR, CLOSE = 1, 2, 3, 255
+
+
+class Kubelet:
+    """``follow`` is what a followed log goes on with, and then ends."""
+
+    def __init__(self, certificate: bytes, key: bytes) -> None:
+        self.follow = threading.Event()
+        self.asked: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.daemon_threads = True
+        self._server.kubelet = self  # type: ignore[attr-defined]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in (("cert", certificate), ("key", key)):
+                Path(folder, name).write_bytes(data)
+            context.load_cert_chain(Path(folder, "cert"), Path(folder, "key"))
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self.follow.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Any
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.server.kubelet.asked.append(self.path)
+        parsed = urlsplit(self.path)
+        query = parse_qs(parsed.query, keep_blank_values=True)
+        what = parsed.path.split("/")[1]
+        if what == "containerLogs":
+            self._logs(query)
+        elif what == "exec":
+            self._exec(query["command"])
+        elif what == "portForward":
+            self._forward(int(query["port"][0]))
+        self.close_connection = True
+
+    def _logs(self, query: dict[str, list[str]]) -> None:
+        lines = [b"one\n", b"two\n", b"three"]
+        tail = int(query.get("tailLines", ["99"])[0])
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self._chunk(b"".join(lines[-tail:] if tail else []))
+        if query.get("follow") == ["true"]:
+            self.server.kubelet.follow.wait(20)
+            self._chunk(b"\nfour\n")
+        self._chunk(b"")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def _upgrade(self, protocol: str) -> None:
+        offered = (self.headers["Sec-WebSocket-Protocol"] or "").replace(" ", "").split(",")
+        assert protocol in offered, offered
+        self.frames = FrameProtocol(client=False, extensions=[])
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        token = generate_accept_token(self.headers["Sec-WebSocket-Key"].encode())
+        self.send_header("Sec-WebSocket-Accept", token.decode())
+        self.send_header("Sec-WebSocket-Protocol", protocol)
+        self.end_headers()
+        self.wfile.flush()
+
+    def _send(self, channel: int, data: bytes) -> None:
+        self.wfile.write(self.frames.send_data(bytes((channel,)) + data, fin=True))
+        self.wfile.flush()
+
+    def _messages(self) -> Iterator[bytes]:
+        parts = b""
+        while data := self.connection.recv(65536):
+            self.frames.receive_bytes(data)
+            for frame in self.frames.received_frames():
+                if frame.opcode is Opcode.CLOSE:
+                    return
+                if frame.opcode is Opcode.PING:
+                    payload: Any = frame.payload
+                    self.wfile.write(self.frames.pong(bytes(payload)))
+                elif frame.opcode in (Opcode.BINARY, Opcode.CONTINUATION):
+                    payload = frame.payload
+                    parts += bytes(payload)
+                    if frame.message_finished:
+                        yield parts
+                        parts = b""
+
+    def _goodbye(self) -> None:
+        self.wfile.write(self.frames.close(CloseReason.NORMAL_CLOSURE))
+        self.wfile.flush()
+        for _ in self._messages():
+            pass
+
+    def _exec(self, command: list[str]) -> None:
+        self._upgrade("v5.channel.k8s.io")
+        status: dict[str, Any] = {"metadata": {}, "status": "Success"}
+        name, *words = command
+        if name == "echo":
+            self._send(STDOUT, (" ".join(words) + "\n").encode())
+        elif name == "bytes":
+            for start in range(0, int(words[0]), 30000):
+                self._send(STDOUT, b"x" * min(30000, int(words[0]) - start))
+        elif name == "cat":
+            for message in self._messages():
+                if message == bytes((CLOSE, 0)):
+                    break
+                self._send(STDOUT, message[1:])
+        elif name == "fail":
+            self._send(STDERR, b"oops\n")
+            text = f"command terminated with non-zero exit code: exit status {words[0]}"
+            causes = [{"reason": "ExitCode", "message": words[0]}]
+            status |= {"status": "Failure", "message": text, "reason": "NonZeroExitCode", "details": {"causes": causes}}
+        else:
+            text = f'exec: "{name}": executable file not found in $PATH'
+            status |= {"status": "Failure", "message": text, "reason": "InternalError", "code": 500}
+        self._send(ERROR, json.dumps(status).encode())
+        self._goodbye()
+
+    def _forward(self, port: int) -> None:
+        self._upgrade("v4.channel.k8s.io")
+        for channel in (0, 1):
+            self._send(channel, port.to_bytes(2, "little"))
+        if port == 9:
+            self._send(1, b"an error occurred forwarding 9: connection refused")
+            return
+        for message in self._messages():
+            if message[0] == 0:
+                self._send(0, message[1:].upper())
