@@ -19,6 +19,7 @@ from kapi.audit.build import Auditor
 from kapi.audit.build import build as build_auditor
 from kapi.authorization.build import Authorization, AuthorizationSettings, build_authorization
 from kapi.client.work import run_by
+from kapi.console.pages import PATHS as CONSOLE_PATHS
 from kapi.filters.metrics import IdentityMeter
 from kapi.filters.shutdown import RequestWaitGroup
 from kapi.flowcontrol.rounds import Rounds
@@ -148,8 +149,9 @@ def _authorization(
     options: Options, reactor: Any, metrics: Metrics, slices: Slices, reloaders: Reloaders
 ) -> Authorization:
     external = ExternalPolicy(options.authorization, reactor, metrics.registry)
+    public = CONSOLE_PATHS if options.features.enable_console else ()
     try:
-        built = build_authorization(AuthorizationSettings(external.modes, external.others, external.meter))
+        built = build_authorization(AuthorizationSettings(external.modes, external.others, external.meter, public))
     except ValueError as error:
         raise ConfigError(f"--authorization-mode: {error}") from None
     built.index.call = slices.call

@@ -13,6 +13,7 @@ from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
 from kapi.assembly.policy import Policy
 from kapi.assembly.storage import Storage
+from kapi.console.pages import install_console
 from kapi.filters.chain import Filter, FilterChain
 from kapi.server.clusters import Clusters
 from kapi.server.delegation import Handler
@@ -120,6 +121,8 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
         install_flagz(server, dict(options.settings()))
     install_health(server, endpoints)
     install_metrics(server, config.metrics)
+    if options.features.enable_console:
+        install_console(server)
     if options.features.profiling:
         install_profiling(server, reactor, options.logs)
     install_slis(server, endpoints)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny, PrivilegedGroups
+from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny, PathsForEverybody, PrivilegedGroups
 from kapi.authorization.interface import Authorizer
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.node.authorizer import NodeAuthorizer
@@ -33,11 +33,15 @@ def modes_of(types: Iterable[str]) -> list[Mode]:
 
 @dataclass(slots=True)
 class AuthorizationSettings:
-    """``modes`` in the order they are asked; ``others`` holds the authorizers of ABAC and Webhook by type."""
+    """``modes`` in the order they are asked; ``others`` holds the authorizers of ABAC and Webhook by type.
+
+    ``public``: paths that everybody may read.
+    """
 
     modes: Sequence[Mode] = tuple(modes_of(("Node", "RBAC")))
     others: Mapping[str, Authorizer] = field(default_factory=dict)
     meter: AuthorizationMeter = field(default_factory=AuthorizationMeter)
+    public: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,13 @@ class Authorization:
 
     def replace(self, modes: Sequence[Mode]) -> None:
         """Another chain from now on, in one step; what is being decided ends under the old one."""
-        self.authorizer.links = _chain(modes, self.known)
+        self.authorizer.links = _chain(modes, self.known, self.settings.public)
 
 
-def _chain(modes: Sequence[Mode], known: Mapping[str, Authorizer]) -> tuple[Link, ...]:
+def _chain(modes: Sequence[Mode], known: Mapping[str, Authorizer], public: Collection[str]) -> tuple[Link, ...]:
     chain = [Link(PrivilegedGroups())]
+    if public:
+        chain.append(Link(PathsForEverybody(public)))
     for mode in modes:
         authorizer = mode.authorizer or known.get(mode.type)
         if authorizer is None:
@@ -78,5 +84,5 @@ def build_authorization(settings: AuthorizationSettings, index: PolicyIndex | No
         "Node": NodeAuthorizer(graph, node_rules()),
         **settings.others,
     }
-    authorizer = UnionAuthorizer(_chain(settings.modes, known), settings.meter)
+    authorizer = UnionAuthorizer(_chain(settings.modes, known, settings.public), settings.meter)
     return Authorization(authorizer, rbac, index, graph, EscalationCheck(rbac, authorizer), known, settings)

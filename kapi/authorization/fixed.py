@@ -1,6 +1,6 @@
-"""Authorizers without policy: AlwaysAllow, AlwaysDeny, privileged groups.
+"""Authorizers without policy: AlwaysAllow, AlwaysDeny, privileged groups, paths.
 
-Upstream: apiserver ``authorization/authorizerfactory``.
+Upstream: apiserver ``authorization/authorizerfactory`` and ``authorization/path``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kapi.request.user import SYSTEM_MASTERS, UserInfo
 
 _ALLOW = Verdict(Decision.ALLOW)
 _NO_OPINION = Verdict(Decision.NO_OPINION)
+_READS = ("get", "head")
 
 
 class AlwaysAllow:
@@ -44,3 +45,15 @@ class PrivilegedGroups:
 
     def authorize(self, attributes: Attributes) -> Verdict:
         return _NO_OPINION if self.groups.isdisjoint(attributes.user.groups) else _ALLOW
+
+
+class PathsForEverybody:
+    """Paths that anybody may read, whoever they are."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = frozenset(paths)
+
+    def authorize(self, attributes: Attributes) -> Verdict:
+        if attributes.is_resource or attributes.verb not in _READS or attributes.path not in self.paths:
+            return _NO_OPINION
+        return _ALLOW

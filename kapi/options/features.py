@@ -19,6 +19,7 @@ class FeatureOptions(FlagSet):
             "Serve /clusters: clusters of their own in this process, in memory, for tests.",
             group="Kapi",
         )
+        self.switch("enable-console", False, "Serve /kapi/console: a page to look at, for browsers.", group="Kapi")
         self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.")
         self.switch(
             "contention-profiling",

