@@ -77,7 +77,7 @@ class Browser:
 
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete'")
+        self.wait(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
         """The value of an expression; promises are waited for."""

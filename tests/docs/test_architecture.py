@@ -36,7 +36,7 @@ def test_rooms_say_what_they_are(room: Path) -> None:
     assert "(upstream: " in text.split("\n\n")[0].replace("\n", " ")
     assert "Here belong" in text
     assert re.search(r"Not\s+here", text)
-    first = re.findall(r"``([\w/]+\.py)``", text.partition("Start reading with ")[2])
+    first = re.findall(r"``([\w/]+\.(?:py|js))``", text.partition("Start reading with ")[2])
     assert len(first) == 2
     assert [name for name in first if not (room / name).exists()] == []
 

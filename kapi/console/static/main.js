@@ -9,6 +9,7 @@ import * as resources from "./resources.js";
 
 const VIEWS = { resources, changes, requests, queues };
 let shown = new AbortController();
+let greetings = 0;
 
 async function show() {
   shown.abort(); // ends the watches of the view before
@@ -27,13 +28,14 @@ async function show() {
 }
 
 async function greet() {
+  const number = ++greetings;
   let user = "nobody is logged in";
   try {
     user = await whoAmI();
   } catch {
     // an anonymous user may not even ask
   }
-  document.getElementById("user").textContent = user;
+  if (number === greetings) document.getElementById("user").textContent = user; // not of who asked before
 }
 
 document.getElementById("login").addEventListener("submit", (event) => {
