@@ -36,6 +36,7 @@ from kapi.server.moved_clock import ClockEndpoint, MovedClock
 from kapi.server.not_found import NotFound
 from kapi.server.routes import install_index
 from kapi.server.settled import Settled
+from kapi.server.time_travel import TimeTravel
 from kapi.store.memory import MemoryStore, Snapshot, Value
 from kapi.store.sweeper import Sweeper
 from kapi.watchcache.caches import Caches
@@ -94,6 +95,8 @@ class ClusterServer:
 
         install_index(chain.aggregator)
         Settled(self.caches, config.signals.requests, clock).install(chain.core)
+        past = TimeTravel(chain.tables, store)
+        past.install(chain.core)
         DumpEndpoint(chain.tables, clock, environment.now).install(chain.core)
         ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep).install(chain.core)
         self._server = chain.aggregator
@@ -106,7 +109,7 @@ class ClusterServer:
         )
         serves = chain.aggregator.serves_resource
         filters = build_handler_chain(shared.config, identity, authorizer, shared.flow, serves)
-        handler = answer_by(chain.aggregator.handle)
+        handler = past.around(answer_by(chain.aggregator.handle))
         if options.features.enable_fault_injection:
             faults = FaultInjection(reactor)
             faults.install(chain.core)

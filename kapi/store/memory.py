@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kapi.store.entries import Skipped
-from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict
+from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Follower, StoredObject
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.sweeper import Due, Sweeper
@@ -83,6 +83,13 @@ class MemoryStore:
         self._follower = None
         if self._sweeper is not None:
             self._sweeper.stop()
+
+    def changes(self, since: int, until: int) -> list[Change]:
+        """After ``since``, up to ``until``, oldest first.  Raises Compacted when some of them are forgotten."""
+        oldest = self._changes[0].revision if self._changes else self._revision + 1
+        if since + 1 < oldest:
+            raise Compacted(since, oldest)
+        return [change for change in self._changes if since < change.revision <= until]
 
     @property
     def newest(self) -> int:

@@ -283,6 +283,12 @@ class LogicalCluster(Cluster):
             if answer["refused"]:
                 raise ValueError("; ".join(answer["refused"]))
 
+    def changes(self, since: int, until: int = 0) -> list[Object]:
+        """What was created, updated or deleted after a revision, up to another or to now."""
+        query = f"from={since}" + (f"&to={until}" if until else "")
+        found: list[Object] = self.request("GET", f"/kapi/changes?{query}")["changes"]
+        return found
+
     def snapshot(self, name: str) -> Object:
         """Names the state there is now; a former one of this name is forgotten."""
         made: Object = self._server.request("PUT", f"/snapshots/{name}", {"cluster": self.name})
