@@ -31,6 +31,7 @@ from kapi.schema.structural.metrics import RATCHETING
 from kapi.server.build_metrics import build_families
 from kapi.server.metrics import Metrics, store_requests
 from kapi.server.metrics_shape import Shape
+from kapi.store.encryption import kms_metrics
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import StorageSize
 
@@ -45,6 +46,9 @@ _OF_THE_PROCESS: tuple[Collector, ...] = (
     WITHOUT_PEERS,
     SELF_REQUESTS,
     FAILURES,
+    kms_metrics.DATA_KEY_SECONDS,
+    kms_metrics.DATA_KEY_FAILURES,
+    kms_metrics.CACHE_MISSES,
     *allocators.COLLECTORS,
     *client.COLLECTORS,
     *tls_faults.COLLECTORS,

@@ -14,7 +14,7 @@ from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.claim_status import install_claim_checks
-from kapi.registry.environment import Environment
+from kapi.registry.environment import DELETE_WORKERS, Environment
 from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
@@ -59,6 +59,7 @@ def open_storage(config: CompletedConfig) -> Storage:
         garbage_collection=options.storage.enable_garbage_collector,
         event_ttl=options.storage.event_ttl,
         min_request_timeout=options.generic.min_request_timeout,
+        delete_workers=options.storage.delete_workers or DELETE_WORKERS,
     )
     registry = Registry(store, caches, AdmissionChain(), environment)
     return build_storage(options, registry, config.authorization)

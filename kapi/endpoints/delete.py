@@ -100,5 +100,5 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
         op.namespace, op.collection = entry.namespace, True
         return delete(scope.store, op)
 
-    await delete_all(page.entries, delete_one)
+    await delete_all(page.entries, delete_one, scope.store.environment.delete_workers)
     return list_response(ctx, scope, page, media)

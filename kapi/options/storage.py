@@ -67,13 +67,11 @@ class StorageOptions(FlagSet):
         def value(name: str, parse: Callable[[str], Any], default: Any, text: str, **more: str) -> None:
             self.value(name, parse, default, text, group="Etcd", **more)
 
-        together = "64 deletions of a collection are on their way to the store at a time"
         value(
             "delete-collection-workers",
             integer,
             1,
-            "How many objects of a collection are deleted at once.",
-            inert=together,
+            "How many objects of a collection are deleted at once; 64 when nothing is said.",
         )
         value("etcd-compaction-interval", duration, 300.0, "The same as --redis-compaction-interval, which wins.")
         value("etcd-healthcheck-timeout", duration, 2.0, "How long a health check may take.", inert=_WATCHED)
@@ -119,6 +117,8 @@ class StorageOptions(FlagSet):
                 value(name, parse, parsed, "Of etcd.", refused=use)
 
     def complete(self, options: Any) -> None:
+        #: None: as many as is best here
+        self.delete_workers = self.delete_collection_workers if self.is_set("delete-collection-workers") else None
         if self.is_set("etcd-compaction-interval") and not self.is_set("redis-compaction-interval"):
             self.redis_compaction_interval = self.etcd_compaction_interval
         self.redis_servers = whole_urls(self.redis_servers)

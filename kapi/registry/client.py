@@ -182,7 +182,7 @@ class StoreClient:
             op.collection = True
             return self._converting(lambda: delete(self._store, op))
 
-        await delete_all(page.entries, delete_one)
+        await delete_all(page.entries, delete_one, self._store.environment.delete_workers)
 
     def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
         keys = self._store.cache.unreadable_in(namespace)

@@ -11,18 +11,19 @@ from kapi.machinery import status
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
-_AT_ONCE = 64  # deletions on their way to the store: one after the other, each would wait for its disk
 
+async def delete_collection(
+    entries: Iterable[Entry], delete_one: Callable[[Entry], Awaitable[object]], at_once: int
+) -> None:
+    """Deletes what a consistent list has just given, ``at_once`` at a time.
 
-async def delete_collection(entries: Iterable[Entry], delete_one: Callable[[Entry], Awaitable[object]]) -> None:
-    """Deletes what a consistent list has just given.  What somebody else was quicker to delete is passed over.
-
+    What somebody else was quicker to delete is passed over.
     Raises StatusError, the first that is met; what was begun before that is done nevertheless.
     """
     running: deque[Deferred[None]] = deque()
     try:
         for entry in entries:
-            if len(running) >= _AT_ONCE:
+            if len(running) >= at_once:
                 await running.popleft()
             # all but the store's answer is worked out here and now, in the slices of who asked
             running.append(Deferred.fromCoroutine(_unless_gone(delete_one(entry))))

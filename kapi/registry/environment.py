@@ -12,6 +12,8 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp
 from kapi.resources.definition import Lister
 
+DELETE_WORKERS = 64  # one after the other, each deletion would wait for the store's disk
+
 
 @dataclass(slots=True)
 class Environment:
@@ -25,6 +27,7 @@ class Environment:
     garbage_collection: bool = True
     event_ttl: float = 3600.0  # seconds
     min_request_timeout: int = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it, 0: never
+    delete_workers: int = DELETE_WORKERS  # deletions of a collection that are under way at once
     _second: int = 0
     _stamp: str = ""
 

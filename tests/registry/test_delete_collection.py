@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.machinery import status
+from kapi.options.options import Options
 from kapi.registry.delete_collection import delete_collection
 
 
@@ -34,9 +35,9 @@ class Collections(SynchronousTestCase):
     def setUp(self) -> None:
         self.deletions = Deletions()
 
-    def start(self, count: int) -> Deferred[None]:
+    def start(self, count: int, at_once: int = 64) -> Deferred[None]:
         entries: Any = range(count)
-        return Deferred.fromCoroutine(delete_collection(entries, self.deletions.begin))
+        return Deferred.fromCoroutine(delete_collection(entries, self.deletions.begin, at_once))
 
     def test_many_are_under_way_but_not_all(self) -> None:
         done = self.start(1000)
@@ -44,6 +45,15 @@ class Collections(SynchronousTestCase):
             self.deletions.end(entry)
         self.successResultOf(done)
         self.assertEqual(self.deletions.most, 64)
+
+    def test_so_many_as_a_flag_says(self) -> None:
+        done = self.start(10, at_once=1)
+        for entry in range(10):
+            self.assertEqual(list(self.deletions.running), [entry])
+            self.deletions.end(entry)
+        self.successResultOf(done)
+        for flags, workers in ((["--delete-collection-workers=3"], 3), ([], None)):
+            self.assertEqual(Options.from_command_line(flags).storage.delete_workers, workers)
 
     def test_what_is_gone_already_is_passed_over(self) -> None:
         done = self.start(3)

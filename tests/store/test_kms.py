@@ -16,6 +16,7 @@ from twisted.trial.unittest import TestCase
 from kapi.store.encryption.configuration import load_encryption
 from kapi.store.encryption.envelope import Source, seal, split, tail_of, unseal
 from kapi.store.encryption.kms import Kms
+from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_SECONDS
 from kapi.store.encryption.providers import Undecryptable
 from kapi.store.encryption.transformer import Encryption
 from kapi.store.encryption.wire import WireError, decode, decode_map, encode, encode_map
@@ -92,7 +93,9 @@ class KmsCase(TestCase):
 
     async def test_a_start_asks_for_each_seed_once(self) -> None:
         self.plugin.start()
+        keys, misses = sum(DATA_KEY_SECONDS.rows[()][:-1]), CACHE_MISSES.rows[()]
         first = await self.begun()
+        self.assertEqual(sum(DATA_KEY_SECONDS.rows[()][:-1]), keys + 1)
         values = [StoredObject(f"{KEY}{n}", 12, stored(first, key=f"{KEY}{n}")) for n in range(20)]
         second = await self.begun()
         await second.prepare(values)
@@ -100,6 +103,7 @@ class KmsCase(TestCase):
         self.assertEqual(self.plugin.calls["Decrypt"], 1)
         await second.prepare(values)
         self.assertEqual(self.plugin.calls["Decrypt"], 1)
+        self.assertEqual(CACHE_MISSES.rows[()], misses + 1)
 
     async def test_another_key_id_is_another_seed_and_makes_old_values_stale(self) -> None:
         self.plugin.start()

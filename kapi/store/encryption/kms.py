@@ -21,7 +21,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.store.encryption.envelope import SEED, Source, hashed, key_id_problem, seal, split, tail_of, unseal
-from kapi.store.encryption.kms_metrics import KmsMeter
+from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
 from kapi.store.encryption.plugin import Plugin, PluginError
 from kapi.store.encryption.providers import PREFIX, Undecryptable
 from kapi.store.encryption.wire import WireError
@@ -149,7 +149,7 @@ class Kms:
         if write is not None and write.source.key_id == key_id:
             self._write = _Write(write.source, write.seed, write.tail, write.mark, until)
             return ""
-        seed, uid = os.urandom(SEED), str(uuid.uuid4())
+        seed, uid = _new_seed(), str(uuid.uuid4())
         try:
             ciphertext, given, annotations = await self._plugin.encrypt(seed, uid)
             source = Source.make(given, ciphertext, annotations)
@@ -233,6 +233,7 @@ class Kms:
         return done
 
     async def _decrypted(self, source: Source) -> bool:
+        CACHE_MISSES.add()
         try:
             secret = await self._plugin.decrypt(
                 source.ciphertext, str(uuid.uuid4()), source.key_id, dict(source.annotations)
@@ -248,6 +249,17 @@ class Kms:
         for source in sources:
             if len(self._missing) < _MAX_MISSING:
                 self._missing.add(source)
+
+
+def _new_seed() -> bytes:
+    began = time.perf_counter()
+    try:
+        return os.urandom(SEED)
+    except OSError:
+        DATA_KEY_FAILURES.add()
+        raise
+    finally:
+        DATA_KEY_SECONDS.observe(time.perf_counter() - began)
 
 
 def _without_revision(data: bytes, begin: int) -> bytes:

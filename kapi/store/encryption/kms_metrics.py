@@ -10,6 +10,21 @@ from prometheus_client.registry import CollectorRegistry
 
 from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
 
+#: of the process, as they are upstream (apiserver ``storage/value/metrics.go``)
+DATA_KEY_SECONDS = Histogram(
+    "apiserver_storage_data_key_generation_duration_seconds",
+    "[ALPHA] Latencies in seconds of data encryption key(DEK) generation operations.",
+    (),
+    exponential(5e-6, 2, 14),
+)
+DATA_KEY_FAILURES = Counter(
+    "apiserver_storage_data_key_generation_failures_total",
+    "[ALPHA] Total number of failed data encryption key(DEK) generation operations.",
+)
+CACHE_MISSES = Counter(
+    "apiserver_storage_envelope_transformation_cache_misses_total",
+    "[ALPHA] Total number of cache misses while accessing key decryption key(KEK).",
+)
 _PREFIX = "apiserver_envelope_encryption_"
 _MAX_ROWS = 100
 _USED = ("transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash")
