@@ -156,10 +156,7 @@ class CustomResources:
         registry, row = self.registry, rows.stored
         cache = registry.caches.cache(resource, _fields(rows), rows.namespaced)
         store = ResourceStore(row, cache, registry.store, registry.admission, registry.environment)
-        registry.stores[resource] = store
-        listers = registry.environment.listers
-        if resource in listers:
-            del listers[resource]  # type: ignore[attr-defined]
+        registry.put(resource, store)
         return store
 
     def _unserve(self, name: str) -> None:

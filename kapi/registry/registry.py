@@ -35,7 +35,7 @@ class Registry:
         self.environment = environment
         self._late = late
         self.stores: dict[GroupResource, ResourceStore] = {}
-        environment.listers = Listers(self.stores)
+        environment.listers = self._listers = Listers(self.stores)
         self.client = RegistryClient(self.stores)
 
     def add(self, row: Resource) -> ResourceStore:
@@ -48,6 +48,11 @@ class Registry:
             found = self.stores[key] = ResourceStore(row, cache, self.store, self.admission, self.environment)
         return found
 
+    def put(self, resource: GroupResource, store: ResourceStore) -> None:
+        """Serves a resource from another store than before: that of a definition that has changed."""
+        self.stores[resource] = store
+        self._listers.pop(resource, None)
+
     def admit_by(self, chain: AdmissionChain) -> None:
         """From now on this chain admits what is written.  Its plugins read from this registry: it comes after the resources."""
         self.admission = chain
@@ -58,4 +63,4 @@ class Registry:
         """Forgets a resource; its objects stay in the store."""
         if self.stores.pop(resource, None) is not None:
             self.caches.remove(resource)
-            self.environment.listers.pop(resource, None)  # type: ignore[attr-defined]
+            self._listers.pop(resource, None)
