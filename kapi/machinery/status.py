@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource
 
@@ -212,6 +213,7 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
             break
     if causes:
         details["causes"] = causes
+    checkpoint()  # joining and writing what may be megabytes are a piece each
     texts = list(distinct)
     if not texts:
         summary = ""
@@ -220,6 +222,7 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
     else:
         summary = "[" + ", ".join(texts) + "]"
     message = f"{kind} {quote(name)} is invalid"
+    checkpoint()
     return Invalid(f"{message}: {summary}" if summary else message, details=details)
 
 

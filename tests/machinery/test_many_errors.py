@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kapi.machinery import field, status
-from kapi.machinery.field import FieldError
+from kapi.machinery import checkpoint, field, status
+from kapi.machinery.field import ErrorType, FieldError
 from kapi.machinery.gvk import GroupKind
 from kapi.resources.shared.internal import difference
 
@@ -67,3 +69,33 @@ def test_a_difference_of_many_lines_is_shown_as_one_change() -> None:
         ('  "k00010": "a",', '  "k00010": "b",'), ('  "k01990": "a",', '  "k01990": "b",'),
     ]  # fmt: skip
     assert difference("PodSpec", spec(2000), spec(2000)) == ""
+
+
+def test_joining_and_writing_the_causes_are_pieces_of_their_own() -> None:
+    """Each may be a call on megabytes."""
+    seen: list[str] = []
+
+    class Slice:
+        until = float("-inf")
+
+        def pause(self) -> None:
+            seen.append("others")
+
+        def commit(self) -> None: ...
+
+        def engage(self) -> bool:
+            return True
+
+    class Cause(FieldError):
+        def cause(self) -> dict[str, Any]:
+            seen.append("cause")
+            return {"message": "x"}
+
+    before = checkpoint.running
+    checkpoint.running = Slice()
+    try:
+        errors = [Cause(ErrorType.INVALID, "f", n, "") for n in range(2)]
+        status.invalid(KIND, "x", errors)
+    finally:
+        checkpoint.running = before
+    assert seen[seen.index("cause") :] == ["cause", "cause", "others", "others"]
