@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from twisted.python.failure import Failure
-from twisted.web.client import ResponseDone
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 from zope.interface import implementer
@@ -56,10 +56,15 @@ class Answer:
             if delivery.stopped:
                 break
             protocol.dataReceived(body[start : start + _SLICE] if len(body) > _SLICE else body)
-        protocol.connectionLost(_DONE)
+        protocol.connectionLost(_done())
 
 
-_DONE = Failure(ResponseDone())
+@cache
+def _done() -> Failure:
+    """The end of a body.  Commands have no use for it, and its module takes long to load."""
+    from twisted.web.client import ResponseDone
+
+    return Failure(ResponseDone())
 
 
 def read_head(data: bytes) -> Answer:

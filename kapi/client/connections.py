@@ -15,7 +15,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http import _ChunkedTransferDecoder
 
 from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length, read_head
 from kapi.client.head import header_line, request_line
@@ -102,6 +101,8 @@ class Connection(Protocol):
             elif coding is not None:
                 if len(coding) != 1 or coding[0].lower() != b"chunked":
                     raise BadAnswer("unsupported transfer encoding")
+                from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed by a command
+
                 self._chunks = _ChunkedTransferDecoder(self._add, self._end)
             else:
                 self._left = content_length(answer.headers.getRawHeaders(b"content-length"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from OpenSSL import SSL
 from twisted.internet import main, tcp
@@ -18,8 +18,10 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
-from kapi.client.tls_faults import CertificateFaults
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
+
+if TYPE_CHECKING:  # a command has no metrics, and little time to load them
+    from kapi.client.tls_faults import CertificateFaults
 
 
 class TLSClient(TLSWriting, tcp.Client):

@@ -25,6 +25,18 @@ def test_commands_load_nothing_of_the_server() -> None:
     assert run("-c", CODE).stdout == "[]\n"
 
 
+def test_get_loads_nothing_that_takes_long() -> None:
+    """All that `kapi get` imports until its first request is on the way."""
+    code = """
+import sys
+import kapi.cli.builder, kapi.cli.factory, kapi.cli.get, kapi.cli.main, kapi.cli.printers.table
+import kapi.client.connections, kapi.client.dialing, kapi.client.discovery_cache, kapi.client.tls_client, kapi.client.tls_trust
+slow = ("prometheus_client", "treq", "twisted.web.client", "twisted.web.http", "wsproto")
+print([name for name in slow if name in sys.modules])
+"""
+    assert run("-c", code).stdout == "[]\n"
+
+
 def test_commands_are_known_before_anything_is_loaded() -> None:
     from kapi import __main__
     from kapi.cli.main import COMMANDS
