@@ -16,6 +16,7 @@ from zope.interface import implementer
 
 from kapi.aggregator.availability import Target
 from kapi.client.dialer import Dialer
+from kapi.client.egress import CLUSTER
 from kapi.client.tls_client import counted
 from kapi.client.tls_faults import AGGREGATOR
 from kapi.client.tls_trust import NoCertificates, authorities, unverified_options, verified_options
@@ -31,7 +32,7 @@ class Backend:
         self._creator = _creator(target.name, spec, identity)
 
     def endpoint(self, reactor: Any) -> IStreamClientEndpoint:
-        plain = Dialer(reactor).endpoint(self.target.host, self.target.port)
+        plain = Dialer(reactor, network=CLUSTER).endpoint(self.target.host, self.target.port)
         wrapped: IStreamClientEndpoint = wrapClientTLS(self._creator, plain)
         return wrapped
 

@@ -13,6 +13,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from kapi.admission.metrics import Meter as AdmissionMeter
+from kapi.assembly.egress import select_egress
 from kapi.assembly.metrics import build_metrics
 from kapi.assembly.tracing import Tracing, build_tracing
 from kapi.audit.build import Auditor
@@ -76,6 +77,7 @@ class Config:
         """Adds what every later stage has in common.  Raises ConfigError."""
         options, reactor = self.options, self.reactor
         metrics = build_metrics(options, self.store, reactor)
+        select_egress(options, reactor, metrics.registry)
         slices = Slices(reactor)
         rounds = slices.rounds = Rounds(reactor) if is_fair(options) else None
         self.store.call = slices.call

@@ -19,6 +19,8 @@ from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver, IStreamClientEndpoint
 from zope.interface import directlyProvides, implementer, providedBy
 
+from kapi.client.egress import HTTPConnect, way
+
 CONNECT_TIMEOUT = 10.0  # seconds
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
 _BROADCAST = IPv4Address("255.255.255.255")
@@ -62,11 +64,15 @@ def _embedded(address: IPv6Address) -> Iterable[str]:
 
 
 class Dialer:
-    """Connections to hosts.  ``timeout``: seconds for finding a host, and again for reaching it."""
+    """Connections to hosts.  ``timeout``: seconds for finding a host, and again for reaching it.
 
-    def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> None:
+    ``network`` is that of egress selections; one without a name is always reached directly.
+    """
+
+    def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT, network: str = "") -> None:
         self._reactor = reactor
         self._timeout = timeout
+        self._network = network
 
     async def resolve(self, host: str) -> list[str]:
         """The addresses of a host, at least one.  Raises DNSLookupError."""
@@ -93,6 +99,10 @@ class Dialer:
         self, host: str, port: int, *, proxied: bool = False, addresses: Sequence[str] = ()
     ) -> IStreamClientEndpoint:
         """``addresses`` if they were resolved (and judged) already; ``proxied`` ones are judged."""
+        if self._network:
+            found = way(getattr(self._reactor, "plain", self._reactor), self._network)
+            if found is not None:
+                return _Behind(self, found, self._reactor, host, port, self._timeout, proxied, addresses)
         return _Host(self, self._reactor, host, port, self._timeout, proxied, addresses)
 
 
@@ -121,6 +131,40 @@ class _Host:
             addresses = await (self._dialer.proxyable if self._proxied else self._dialer.resolve)(self._host)
         known: Any = _Known(self._reactor, addresses)
         return await HostnameEndpoint(known, self._host.encode(), self._port, timeout=self._timeout).connect(factory)
+
+
+@implementer(IStreamClientEndpoint)
+class _Behind:
+    """A host behind a proxy, which finds it by its name; one that has to be judged is found and judged here."""
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        chosen: HTTPConnect,
+        reactor: Any,
+        host: str,
+        port: int,
+        timeout: float,
+        proxied: bool,
+        addresses: Sequence[str],
+    ) -> None:
+        self._dialer, self._way, self._reactor = dialer, chosen, reactor
+        self._host, self._port, self._timeout = host, port, timeout
+        self._proxied, self._addresses = proxied, addresses
+
+    def connect(self, protocolFactory: Any) -> Deferred[Any]:
+        return Deferred.fromCoroutine(self._connect(protocolFactory))
+
+    async def _connect(self, factory: Any) -> Any:
+        addresses, host = self._addresses, self._host
+        if not addresses and self._proxied:
+            addresses = await self._dialer.proxyable(host)
+        if addresses:
+            host = addresses[0]
+        target = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
+        plain = getattr(self._reactor, "plain", self._reactor)
+        options = getattr(self._reactor, "tls_options", None)
+        return await self._way.connect(plain, target, factory, options, self._timeout)
 
 
 @implementer(IResolutionReceiver)

@@ -23,6 +23,7 @@ from kapi.client import metrics
 from kapi.client.answer import AnswerTooLarge as AnswerTooLarge
 from kapi.client.collected import Collected
 from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
+from kapi.client.egress import CONTROL_PLANE
 from kapi.client.head import checked
 from kapi.client.kubeconfig import Endpoint
 from kapi.client.tls_client import counted
@@ -81,7 +82,7 @@ class HTTPSClient:
         self._reactor: IReactorTCP = reactor
         self._timeout = timeout
         self._pool: Any = HTTPConnectionPool(reactor, persistent=True)
-        dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT))
+        dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), CONTROL_PLANE)
         agent = Agent.usingEndpointFactory(reactor, _Endpoints(_Policy(endpoint), dialer), self._pool)
         self._http = HTTPClient(agent)
 

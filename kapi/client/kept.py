@@ -186,11 +186,12 @@ class ServerAgent(KeptConnections[_Connection]):
         limit: int,
         headers: Sequence[tuple[bytes, bytes]] = (),
         faults: CertificateFaults | None = None,
+        network: str = "",
     ) -> None:
         super().__init__(reactor)
         self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._headers = b"".join(b"\r\n" + header_line(*pair) for pair in headers)
-        self._endpoint = Dialer(TLSReactor(reactor, options, faults)).endpoint(host, port)
+        self._endpoint = Dialer(TLSReactor(reactor, options, faults), network=network).endpoint(host, port)
         self._factory = Factory.forProtocol(lambda: _Connection(self))
         self.limit = limit
 

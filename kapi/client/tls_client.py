@@ -126,6 +126,9 @@ class TLSReactor:
 
     def __init__(self, reactor: Any, options: Any, faults: CertificateFaults | None = None) -> None:
         self._reactor = reactor
+        self.plain = reactor
+        #: for connections whose TLS is inside of something else
+        self.tls_options = options if faults is None else counted(options, faults)
         self._options = _on_sockets(options, faults)
         directlyProvides(self, providedBy(reactor))
 

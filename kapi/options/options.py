@@ -12,6 +12,7 @@ from kapi.options.audit import AuditOptions
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.controllers import ControllerOptions
+from kapi.options.egress import EgressOptions
 from kapi.options.errors import ConfigError
 from kapi.options.features import FeatureOptions
 from kapi.options.flags import FlagSet, parse
@@ -21,7 +22,7 @@ from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
 from kapi.options.metrics import MetricsOptions
 from kapi.options.misc import MiscOptions
-from kapi.options.outside import EgressOptions, GlobalOptions
+from kapi.options.outside import GlobalOptions
 from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
 from kapi.options.storage import StorageOptions

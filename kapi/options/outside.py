@@ -1,24 +1,8 @@
-"""Flags of what kapi does not do: shown in the help text, refused with a reason.
-
-Upstream: apiserver ``server/options/egress_selector.go``.
-"""
+"""Flags that are answered or replaced before the others are read."""
 
 from __future__ import annotations
 
 from kapi.options.flags import FlagSet, string
-
-
-class EgressOptions(FlagSet):
-    title = "Egress selector"
-
-    def add(self) -> None:
-        self.value(
-            "egress-selector-config-file",
-            string,
-            "",
-            "EgressSelectorConfiguration file.",
-            refused="kapi connects to nodes, webhooks and the store directly",
-        )
 
 
 class GlobalOptions(FlagSet):

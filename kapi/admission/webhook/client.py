@@ -26,6 +26,7 @@ from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client import metrics, tls_faults
 from kapi.client.answer import AnswerTooLarge, BadAnswer
+from kapi.client.egress import CLUSTER, CONTROL_PLANE
 from kapi.client.kept import ServerAgent
 from kapi.client.kubeconfig import Credentials
 from kapi.client.prepared import Body, no_cookies, prepared_url
@@ -108,7 +109,8 @@ class WebhookClient:
             if service is not None:
                 host, number = self._resolver.resolve(namespace, name, port)
             credentials = self._credentials.for_host(target.name, target.port)
-            server = self._server(target.name, host, number, client_config.get("caBundle") or "", credentials)
+            network = CONTROL_PLANE if service is None else CLUSTER
+            server = self._server(target.name, host, number, client_config.get("caBundle") or "", credentials, network)
             data = orjson.dumps(body)
             began = self._reactor.seconds()
             sent = server.http.request(
@@ -149,14 +151,14 @@ class WebhookClient:
             raise CallError("couldn't get version/kind; json parse error: not an object")
         return answer
 
-    def _server(self, name: str, host: str, port: int, bundle: str, credentials: Credentials) -> _Server:
-        key = (name, host, port, bundle, credentials)
+    def _server(self, name: str, host: str, port: int, bundle: str, credentials: Credentials, network: str) -> _Server:
+        key = (name, host, port, bundle, credentials, network)
         found = self._servers.get(key)
         metrics.TRANSPORTS.add("miss" if found is None else "hit")
         if found is None:
             options = _tls_options(name, bundle, credentials)
             headers = (*_HEADERS, *credentials.headers)
-            agent = ServerAgent(self._reactor, host, port, options, MAX_ANSWER, headers, tls_faults.WEBHOOKS)
+            agent = ServerAgent(self._reactor, host, port, options, MAX_ANSWER, headers, tls_faults.WEBHOOKS, network)
             found = self._servers[key] = _Server(agent)
             if len(self._servers) > _MAX_TARGETS:
                 self._servers.popitem(last=False)[1].agent.close()

@@ -31,6 +31,7 @@ from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from kapi.client.dialer import Dialer
+from kapi.client.egress import CLUSTER
 from kapi.client.head import BadHead, checked, request_head
 from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
 from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
@@ -154,7 +155,7 @@ class Transport:
 
     def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> None:
         self._reactor = reactor
-        self.dialer = Dialer(reactor, timeout)
+        self.dialer = Dialer(reactor, timeout, CLUSTER)
 
     async def upgrade(self, ctx: RequestContext, target: Target) -> Response:
         """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""

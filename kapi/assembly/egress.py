@@ -1,0 +1,100 @@
+"""Egress selections as they are configured: the proxies, and what is counted of them.
+
+Upstream: apiserver ``server/egressselector/egress_selector.go`` and its ``metrics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from prometheus_client.registry import CollectorRegistry
+from twisted.internet.endpoints import UNIXClientEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IStreamClientEndpoint
+
+from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
+from kapi.client.egress import HTTPConnect, select
+from kapi.client.tls_trust import authorities, identity, verified_options
+from kapi.machinery.meters import Counter, Histogram
+from kapi.options.egress import Selection
+from kapi.options.errors import ConfigError, read_file
+from kapi.options.options import Options
+
+_FLAG = "egress-selector-config-file"
+_PROTOCOL = "http_connect"
+_LABELS = ("protocol", "transport")
+
+
+def select_egress(options: Options, reactor: Any, registry: CollectorRegistry) -> None:
+    """Nothing without ``--egress-selector-config-file``; before anything is made that connects.  Raises ConfigError."""
+    selections = options.egress.selections()
+    if selections:
+        meter = EgressMeter(registry)
+        select(reactor, {each.name: HTTPConnect(*_endpoint(each), meter) for each in selections})
+
+
+def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoint], str, str]:
+    """How to reach the proxy, its name in errors, and the transport.  Raises ConfigError."""
+    if selection.socket:
+
+        def local(reactor: Any) -> IStreamClientEndpoint:
+            found: IStreamClientEndpoint = UNIXClientEndpoint(reactor, selection.socket, timeout=CONNECT_TIMEOUT)
+            return found
+
+        return local, selection.socket, "uds"
+    parts = urlsplit(selection.url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+    def plain(reactor: Any) -> IStreamClientEndpoint:
+        return Dialer(reactor).endpoint(host, port)
+
+    if parts.scheme == "http":
+        return plain, parts.netloc, "tcp"
+    try:
+        trust = authorities(read_file(selection.ca, _FLAG)) if selection.ca else None
+        own = identity(read_file(selection.certificate, _FLAG), read_file(selection.key, _FLAG))
+        creator = verified_options(selection.server_name or host, trust, own)
+    except ValueError as error:
+        raise ConfigError(f"--{_FLAG}: {selection.name}: TLS files cannot be used: {error}") from None
+
+    def secure(reactor: Any) -> IStreamClientEndpoint:
+        wrapped: IStreamClientEndpoint = wrapClientTLS(creator, plain(reactor))
+        return wrapped
+
+    return secure, parts.netloc, "tcp"
+
+
+class EgressMeter:
+    """Figures of dials through proxies."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        prefix = "apiserver_egress_dialer_dial_"
+        self._starts = Counter(
+            f"{prefix}start_total",
+            "[ALPHA] Dial starts, labeled by the protocol (http-connect or grpc) and transport (tcp or uds).",
+            _LABELS,
+        )
+        self._seconds = Histogram(
+            f"{prefix}duration_seconds",
+            "[ALPHA] Dial latency histogram in seconds, labeled by the protocol (http-connect or grpc), transport (tcp or uds)",
+            _LABELS,
+            [0.005, 0.025, 0.1, 0.5, 2.5, 12.5],
+        )
+        self._failures = Counter(
+            f"{prefix}failure_count",
+            "[ALPHA] Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage "
+            "(connect or proxy). The stage indicates at which stage the dial failed",
+            (*_LABELS, "stage"),
+        )
+        for collector in (self._starts, self._seconds, self._failures):
+            registry.register(collector)
+
+    def begin(self, transport: str) -> None:
+        self._starts.add(_PROTOCOL, transport)
+
+    def connected(self, transport: str, seconds: float) -> None:
+        self._seconds.observe(seconds, _PROTOCOL, transport)
+
+    def failed(self, transport: str, stage: str) -> None:
+        self._failures.add(_PROTOCOL, transport, stage)
