@@ -255,7 +255,8 @@ def test_nothing_of_it_is_there_unless_asked_for(tmp_path: Path) -> None:
         "from twisted.internet import reactor\n"
         "from kapi.tap import make_service_from_flags\n"
         "app = make_service_from_flags(sys.argv[1:], reactor)\n"
-        "steps = [step.__module__ for step in app.assembly.chain.filters] + [app.assembly.chain.handler.__module__]\n"
+        "chain = app.prepared.handler_chain()\n"
+        "steps = [step.__module__ for step in chain.filters] + [chain.handler.__module__]\n"
         "print([name for name in steps if 'tracing' in name])\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'grpc', 'kapi.filters.tracing'))])\n"
     )
