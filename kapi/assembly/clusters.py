@@ -23,6 +23,7 @@ from kapi.client import work
 from kapi.codecs.split import encode_halves
 from kapi.controllers.identity.controller import IdentityController
 from kapi.filters.chain import Filter, FilterChain, Handler
+from kapi.machinery import status
 from kapi.machinery.uid import new_uid
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
@@ -171,7 +172,8 @@ class Template:
     def fresh(self) -> MemoryStore:
         """The store of a new cluster, whose namespaces and ServiceAccounts are its own."""
         snapshot = self._snapshot
-        assert snapshot is not None  # nothing is served before
+        if snapshot is None:
+            raise status.service_unavailable("the first logical cluster is still being made", 1)
         environment = self._shared.storage.registry.environment
         objects = dict(snapshot.objects)
         now = environment.now()

@@ -104,14 +104,17 @@ class Clusters:
         cluster = self._clusters.pop(name, None)
         if cluster is None:
             return False
-        await cluster.stop()
+        await cluster.remove()
         return True
 
     def _tick(self) -> Any:
         self._ticks += 1
         for cluster in list(self._clusters.values()):
             if cluster.served is not None:
-                cluster.served.tick()
+                try:
+                    cluster.served.tick()
+                except Exception:  # of this one; the next second comes nevertheless
+                    log.failure("bookmarks of the logical cluster {name} failed", name=cluster.name)
         self._make_room()
         if self._ticks % INTERVAL == 0:
             return Deferred.fromCoroutine(self._sweep())
@@ -132,7 +135,10 @@ class Clusters:
     async def _sweep(self) -> None:
         for cluster in list(self._clusters.values()):
             if cluster.store.expiring:
-                await Sweeper(cluster.store, None, cluster.clock.time).sweep()
+                try:
+                    await Sweeper(cluster.store, None, cluster.clock.time).sweep()
+                except Exception:
+                    log.failure("sweeping the logical cluster {name} failed", name=cluster.name)
 
     # -- requests
 
@@ -217,8 +223,9 @@ class Clusters:
     async def _remove(self, clusters: list[LogicalCluster]) -> Response:
         for cluster in clusters:
             if self._clusters.get(cluster.name) is cluster:
+                awake = cluster.served is not None
                 await self.remove(cluster.name)
-                if cluster.served is not None:
+                if awake:
                     await deferLater(self._reactor, 0)  # others have their turn
         return _json(200, {"clusters": [cluster.record() for cluster in clusters]})
 

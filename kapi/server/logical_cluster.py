@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from kapi.filters.chain import Handler
 from kapi.machinery import status
+from kapi.machinery.field import quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.moved_clock import MovedClock
@@ -67,6 +68,7 @@ class LogicalCluster:
         self._seconds: Callable[[], float] = clock.reactor.seconds
         self._begins = begins
         self._begun = False
+        self._removed = False
         self._waiting: Deferred[None] | None = None  # until it is started, or what served before has stopped
 
     def handle(self, ctx: RequestContext) -> Response | Awaitable[Response]:
@@ -81,18 +83,24 @@ class LogicalCluster:
             return self._later(ctx)
         if not self._begun and (self._begins or ctx.method not in _READS):
             self._begun = True
-            served.begin()
+            self.clock.reactor.callLater(0, self._begin, served)  # the answer need not wait for it
         return served.handle(ctx)
+
+    def _begin(self, served: Served) -> None:
+        if self.served is served:
+            served.begin()
 
     def _finished(self, ctx: RequestContext, code: int) -> None:
         self.requests -= 1
         self.asked = self._seconds()
 
     def _start(self) -> None:
+        if self._removed:
+            raise status.NotFound(f"there is no logical cluster {quote(self.name)} any more")
         served = self.served = self._make(self.store, self.clock)
-        self._wait_for(served.start())
+        self._wait_for(served, served.start())
 
-    def _wait_for(self, running: Awaitable[None]) -> None:
+    def _wait_for(self, served: Served, running: Awaitable[None]) -> None:
         """Requests go on when it has ended.  What cannot be started is made anew for the next request."""
 
         async def run() -> None:
@@ -101,7 +109,8 @@ class LogicalCluster:
             except CancelledError:
                 raise
             except Exception:
-                self.served = None
+                if self.served is served:
+                    self.served = None
                 log.failure("a logical cluster could not be started or stopped")
             self._waiting = None
 
@@ -130,11 +139,14 @@ class LogicalCluster:
         served, self.served = self.served, None
         self._begins, self._begun = self._begins or self._begun, False
         if served is not None:
-            self._wait_for(served.stop())
+            self._wait_for(served, served.stop())
 
-    async def stop(self) -> None:
-        if self.served is not None:
-            await self.served.stop()
+    async def remove(self) -> None:
+        """Nothing is answered any more."""
+        self._removed = True
+        served, self.served = self.served, None
+        if served is not None:
+            await served.stop()
 
     async def reset(self, snapshot: Snapshot) -> None:
         """It holds what the snapshot does, at a new revision; watches end with 410."""

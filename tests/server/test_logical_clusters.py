@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial import unittest
 
-from kapi.machinery.status import ServiceUnavailable
+from kapi.machinery.status import NotFound, ServiceUnavailable
 from kapi.request.response import Response
 from kapi.server import clusters as module
 from kapi.server.clusters import Clusters
@@ -23,6 +23,7 @@ class Parts:
     def __init__(self, store: MemoryStore, starting: Deferred[None] | None) -> None:
         self.store, self.told = store, ["made"]
         self._starting = starting
+        self.broken = False
 
     async def start(self) -> None:
         if self._starting is not None:
@@ -37,6 +38,8 @@ class Parts:
 
     def tick(self) -> None:
         self.told.append("tick")
+        if self.broken:
+            raise ValueError("broken")
 
     def handle(self, ctx: Any) -> Response:
         self.told.append(ctx.path)
@@ -78,7 +81,8 @@ class TestLogicalClusters(unittest.TestCase):
         self.assertEqual(ctx.http.uri, b"/api/v1/pods?a=/clusters/x/")
         self.assertEqual(ctx.annotations, {"kapi/cluster": "x"})
         self.ask("/clusters/x/api", "POST")
-        self.assertEqual(self.made[0].told, ["made", "started", "/api/v1/pods?a=/clusters/x/", "begun", "/api"])
+        self.clock.advance(0)
+        self.assertEqual(self.made[0].told, ["made", "started", "/api/v1/pods?a=/clusters/x/", "/api", "begun"])
 
     def test_other_paths_are_the_servers(self) -> None:
         self.clusters.create("x")
@@ -136,7 +140,8 @@ class TestLogicalClusters(unittest.TestCase):
         self.assertIn("stopped", self.made[0].told)
         self.ask("/clusters/x/api")
         self.assertIs(self.made[1].store, self.made[0].store)
-        self.assertEqual(self.made[1].told, ["made", "started", "begun", "/api"])  # work may have been left
+        self.clock.advance(0)
+        self.assertEqual(self.made[1].told, ["made", "started", "/api", "begun"])  # work may have been left
 
     def test_when_many_are_awake_those_sleep_that_were_not_asked_for_longest(self) -> None:
         self.patch(module, "MAX_AWAKE", 2)
@@ -158,6 +163,24 @@ class TestLogicalClusters(unittest.TestCase):
         self.assertEqual(self.made[0].told[-1], "Compacted")
         self.ask("/clusters/x/api")
         self.assertEqual((self.made[1].store.newest, self.made[1].store.snapshot().objects), (2, {}))
+
+    def test_a_fault_of_one_is_not_the_others(self) -> None:
+        for name in ("one", "other"):
+            self.clusters.create(name)
+            self.ask(f"/clusters/{name}/api")
+        self.made[0].broken = True
+        self.advance(2)
+        self.assertEqual([parts.told.count("tick") for parts in self.made], [2, 2])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
+
+    def test_a_request_that_waits_for_what_is_removed_is_told_so(self) -> None:
+        self.clusters.create("x")
+        self.starting = Deferred()
+        waiting = Deferred.fromCoroutine(self.ask("/clusters/x/api")[1])
+        self.successResultOf(Deferred.fromCoroutine(self.clusters.remove("x")))
+        self.starting.callback(None)
+        self.failureResultOf(waiting, NotFound)
+        self.assertEqual(len(self.made), 1)
 
     def test_what_expires_is_swept_though_it_sleeps(self) -> None:
         store = self.clusters.create("x").store
