@@ -6,25 +6,21 @@ Names are kept as Go writes them (``net/textproto``, CanonicalMIMEHeaderKey); wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
-_MAX_NAMES = 1000
 _MAX_NAME = 64  # bytes of a name that is remembered
-_names: dict[bytes | str, bytes] = {}
 
 
+@lru_cache(1000)
 def canonical(name: bytes | str) -> bytes:
-    """As Go writes it."""
-    found = _names.get(name)
-    if found is None:
-        raw = name.encode("latin-1") if isinstance(name, str) else name
-        found = b"-".join([word.capitalize() for word in raw.split(b"-")])
-        if len(raw) <= _MAX_NAME:
-            if len(_names) >= _MAX_NAMES:
-                _names.clear()
-            _names[name] = found
-    return found
+    """As Go writes it.  For names that are not long: it is remembered."""
+    return _written(name.encode("latin-1") if isinstance(name, str) else name)
+
+
+def _written(name: bytes) -> bytes:
+    return b"-".join([word.capitalize() for word in name.split(b"-")])
 
 
 class RequestHeaders:
@@ -39,31 +35,31 @@ class RequestHeaders:
         """All of a request."""
         found = self.fields
         for name, value in fields:
-            key = _names.get(name) or canonical(name)
+            key = canonical(name) if len(name) <= _MAX_NAME else _written(name)
             if key in found:
                 found[key].append(value)
             else:
                 found[key] = [value]
 
     def addRawHeader(self, name: bytes, value: bytes) -> None:
-        self.fields.setdefault(canonical(name), []).append(value)
+        self.add(((name, value),))
 
     def setRawHeaders(self, name: bytes, values: Sequence[bytes]) -> None:
         self.fields[canonical(name)] = list(values)
 
     def removeHeader(self, name: bytes) -> None:
-        self.fields.pop(_names.get(name) or canonical(name), None)
+        self.fields.pop(canonical(name) if len(name) <= _MAX_NAME else _written(name), None)
 
     def hasHeader(self, name: bytes) -> bool:
         return canonical(name) in self.fields
 
     def getRawHeaders(self, name: bytes, default: T | None = None) -> list[bytes] | T | None:
-        return self.fields.get(_names.get(name) or canonical(name)) or default
+        return self.fields.get(canonical(name)) or default
 
     def getAllRawHeaders(self) -> Iterator[tuple[bytes, list[bytes]]]:
         return iter(self.fields.items())
 
     def last(self, name: bytes | str) -> bytes | None:
         """The last value."""
-        values = self.fields.get(_names.get(name) or canonical(name))
+        values = self.fields.get(canonical(name))
         return values[-1] if values else None
