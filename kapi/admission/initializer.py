@@ -23,29 +23,34 @@ def _stable(group: str, version: str, plural: str) -> bool:
     return "alpha" not in version and "beta" not in version
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What flags say to plugins."""
+
+    not_ready_toleration: int = 300  # seconds
+    unreachable_toleration: int = 300  # seconds
+    service_addresses: Mapping[str, str] = field(default_factory=dict)  # where webhooks' services are really
+    routes_to_endpoints: bool = False  # past the services' own addresses
+
+
 @dataclass(slots=True)
 class Initializer:
     """Made once by the composition root.
 
-    ``clock`` gives unix seconds, ``monotonic`` measures how long; ``settings`` are those of flags.
+    ``clock`` gives unix seconds, ``monotonic`` measures how long; ``meter`` counts, if there is one.
     """
 
     client: Client
     authorizer: Authorizer | None = None
     features: Mapping[str, bool] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    meter: Meter | None = None
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
     reactor: Any = None
     resolver: Any = None  # service -> address, for webhooks (kapi.admission.webhook.resolver)
     _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)
-
-    @property
-    def meter(self) -> Meter | None:
-        """What counts; nothing in tests."""
-        found: Meter | None = self.settings.get("meter")
-        return found
 
     def resource(self, group: str, plural: str) -> ResourceClient:
         found = self._clients.get((group, plural))

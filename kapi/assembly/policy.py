@@ -9,13 +9,13 @@ from typing import Any
 
 from kapi.admission.chain import build_chain
 from kapi.admission.configuration import load_configurations
-from kapi.admission.initializer import Initializer
+from kapi.admission.initializer import Initializer, Settings
 from kapi.admission.interface import AdmissionChain
 from kapi.admission.webhook.calls import shared_client
 from kapi.admission.webhook.client import WebhookClient
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import Identity, build_identity
-from kapi.assembly.storage import Storage, settings
+from kapi.assembly.storage import Storage
 from kapi.authorization.build import Authorization
 from kapi.options.errors import ConfigError
 
@@ -45,12 +45,13 @@ def complete_policy(
         registry.client.named("kube-apiserver"),
         authorizer=authorization.authorizer,
         features=options.generic.features,
-        settings={
-            **settings(options),
-            "meter": config.admission_meter,
-            "service_addresses": options.admission.service_addresses,
-            "routes_to_endpoints": options.misc.enable_aggregator_routing,
-        },
+        settings=Settings(
+            not_ready_toleration=options.admission.default_not_ready_toleration_seconds,
+            unreachable_toleration=options.admission.default_unreachable_toleration_seconds,
+            service_addresses=options.admission.service_addresses,
+            routes_to_endpoints=options.misc.enable_aggregator_routing,
+        ),
+        meter=config.admission_meter,
         reactor=config.reactor,
         serves=functools.cache(options.api_enablement.enabled),
     )

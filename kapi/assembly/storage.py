@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import CompletedConfig
@@ -54,7 +53,7 @@ def open_storage(config: CompletedConfig) -> Storage:
     install_encryption(config, store)
     environment = Environment(
         features=options.generic.features,
-        options=settings(options),
+        allow_privileged=options.misc.allow_privileged,
         authorizer=config.authorization.authorizer,
         garbage_collection=options.storage.enable_garbage_collector,
         event_ttl=options.storage.event_ttl,
@@ -83,14 +82,3 @@ def _register(registry: Registry, options: Options, rows: list[Resource]) -> Bui
     )
     register(registry, found.rows)
     return found
-
-
-def settings(options: Options) -> dict[str, Any]:
-    """What strategies and admission plugins know of the flags."""
-    return {
-        "allow_privileged": options.misc.allow_privileged,
-        "service_cluster_ip_range": options.misc.service_cluster_ip_range,
-        "service_node_port_range": options.misc.service_node_port_range,
-        "default_not_ready_toleration_seconds": options.admission.default_not_ready_toleration_seconds,
-        "default_unreachable_toleration_seconds": options.admission.default_unreachable_toleration_seconds,
-    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.authorization.interface import Authorizer
 from kapi.machinery.gvk import GroupResource
@@ -21,7 +20,7 @@ class Environment:
 
     clock: Callable[[], float] = time.time
     features: Mapping[str, bool] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    allow_privileged: bool = False  # containers
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
     authorizer: Authorizer | None = None
     garbage_collection: bool = True

@@ -100,7 +100,7 @@ class ResourceStore:
             refused=op.refused,
             now=env.now(),
             features=env.features,
-            options=env.options,
+            allow_privileged=env.allow_privileged,
             listers=env.listers,
             authorize=env.authorizer.authorize if env.authorizer is not None else None,
             verb=_VERBS.get(op.options.get("kind", ""), ""),

@@ -37,9 +37,7 @@ class StrategyContext:
     dry_run: bool = False
     now: str = ""  # RFC 3339, whole seconds, UTC
     features: Mapping[str, bool] = field(default_factory=dict)  # feature gates
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # server settings a strategy needs, e.g. "service_cluster_ip_range"
+    allow_privileged: bool = False  # containers (--allow-privileged)
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
     authorize: Callable[..., Any] | None = None  # set by the registry for escalation checks
     #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes

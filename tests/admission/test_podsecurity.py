@@ -314,7 +314,7 @@ class Cluster:
         self.namespace = {"metadata": {"name": "n", "labels": named}}
         self.client.put("", "namespaces", self.namespace)
         self.meter = Meter(CollectorRegistry())
-        self.plugin: Plugin = podsecurity.make(initializer(self.client, settings={"meter": self.meter}), configuration)
+        self.plugin: Plugin = podsecurity.make(initializer(self.client, meter=self.meter), configuration)
 
     def ask(self, request: Attributes) -> Attributes:
         finish(self.plugin.validate(request))

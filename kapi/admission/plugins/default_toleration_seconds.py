@@ -38,7 +38,4 @@ class DefaultTolerationSeconds(Plugin):
 
 def make(initializer: Initializer, configuration: Any) -> Plugin:
     settings = initializer.settings
-    return DefaultTolerationSeconds(
-        settings.get("default_not_ready_toleration_seconds", 300),
-        settings.get("default_unreachable_toleration_seconds", 300),
-    )
+    return DefaultTolerationSeconds(settings.not_ready_toleration, settings.unreachable_toleration)

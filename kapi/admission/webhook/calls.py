@@ -206,9 +206,9 @@ def shared_client(initializer: Initializer, configuration: Any) -> WebhookClient
     credentials = CredentialStore.load(path) if path else CredentialStore()
     resolver = initializer.resolver
     if resolver is None:
-        addresses = initializer.settings.get("service_addresses") or {}
+        addresses = initializer.settings.service_addresses
         slices = None
-        if initializer.settings.get("routes_to_endpoints"):
+        if initializer.settings.routes_to_endpoints:
             slices = initializer.lister("discovery.k8s.io", "endpointslices")
         resolver = ServiceResolver(initializer.lister("", "services"), addresses, slices)
     return WebhookClient(initializer.reactor, resolver, credentials)

@@ -29,8 +29,7 @@ class PodOptions:
         self.features = ctx
         self.is_pod = is_pod
         self.metadata: Mapping[str, Any] | None = None
-        options = getattr(ctx, "options", None) or {}
-        self.allow_privileged = bool(options.get("allow_privileged", False))
+        self.allow_privileged = bool(getattr(ctx, "allow_privileged", False))
         self.allow_invalid_deletion_cost = not gate(ctx, "PodDeletionCost")
         self.allow_invalid_selector_values = False
         self.allow_invalid_node_affinity_values = False
