@@ -104,6 +104,8 @@ class Response:
 
 
 class Transport(Protocol):
+    """Requests out, answers back; a test may bring its own."""
+
     def request(
         self, method: str, target: str, headers: Sequence[Header], body: bytes | None, *, streaming: bool = False
     ) -> Deferred[Response]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -41,3 +42,11 @@ def test_data_files_of_the_package_exist() -> None:
     files = re.findall(r'"(etc/[^"]+)"', text)
     assert "etc/kapi.8" in files
     assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+def test_the_clients_reference_names_what_there_is() -> None:
+    text = (ROOT / "docs" / "client.rst").read_text()
+    names = re.findall(r"``(kapi\.client\.\w+)\.(\w+)``", text)
+    assert len(names) > 15
+    for module, name in names:
+        assert getattr(importlib.import_module(module), name).__doc__, f"{module}.{name}"
