@@ -35,7 +35,7 @@ def read(
     if matches is None and limit:
         found = list(islice(_all(entries, place, former), limit))
         return Stretch(found, len(found), _count(entries, place, former) - len(found))
-    everything = entries.in_order() if former is None and place.is_everything else list(_all(entries, place, former))
+    everything = entries.all_within(place) if former is None else list(_all(entries, place, former))
     return Stretch(everything, len(everything)) if matches is None else _select(everything, matches, limit)
 
 

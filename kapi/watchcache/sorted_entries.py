@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from operator import attrgetter
@@ -75,6 +76,16 @@ class SortedEntries:
         if self._all is None:
             self._all = list(map(self.by_key.__getitem__, self._keys))
         return self._all
+
+    def all_within(self, place: Range) -> list[Entry]:
+        """Those of a range as they are now: never change the list."""
+        if self._all is None and 2 * self.count(place) < len(self.by_key):
+            return list(self.within(place))
+        entries = self.in_order()
+        if place.is_everything:
+            return entries
+        start = bisect_left(entries, place.start, key=_key)
+        return entries[start : bisect_left(entries, place.end, lo=start, key=_key)]
 
     def within(self, place: Range) -> Iterator[Entry]:
         """Those of a range in order; nothing may change meanwhile."""
