@@ -65,6 +65,10 @@ class Factory:
             self._config = self._load(overrides).but(qps=QPS, burst=BURST, user_agent="kapi-cli")
         return self._config
 
+    def use(self, config: Config) -> None:
+        """Instead of what the flags say, before the first request."""
+        self._config = config
+
     def _load(self, overrides: Overrides) -> Config:
         files = self.kubeconfig()
         if files.is_empty and os.environ.get("KUBERNETES_SERVICE_HOST") and not overrides.server:

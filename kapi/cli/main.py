@@ -23,6 +23,8 @@ COMMANDS = {
     "api-resources": ("kapi.cli.api_resources", "run", "FLAGS"),
     "api-versions": ("kapi.cli.api_resources", "run_versions", "FLAGS"),
     "config": ("kapi.cli.config", "run", "FLAGS"),
+    "snapshot": ("kapi.cli.snapshot", "run", "FLAGS"),
+    "diff": ("kapi.cli.diff", "run", "FLAGS"),
     "completion": ("kapi.cli.completion", "run", "FLAGS"),
 }
 PROGRAM = "kapi"

@@ -1,0 +1,45 @@
+"""Which logical cluster a command is about, and requests to it or to the server it is in; upstream has none."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from kapi.cli.factory import Factory
+from kapi.cli.flags import Flag
+from kapi.cli.messages import CommandError
+from kapi.client.rest import RESTClient
+
+FLAG = Flag("logical-cluster")
+_PATH = "clusters"
+
+
+class LogicalClusters:
+    """``name`` is what ``--logical-cluster`` says, else the one that the kubeconfig's server names; "" is none."""
+
+    def __init__(self, factory: Factory) -> None:
+        config = factory.config
+        host, self.name = _split(config.host)
+        self.name = factory.flags[FLAG.name] or self.name
+        factory.use(config.but(host=host))
+        self.server: RESTClient = factory.client()
+
+    def path(self, rest: str = "") -> str:
+        """Of the logical cluster, or of what is below it.  Raises CommandError when none is named."""
+        if not self.name:
+            raise CommandError("the kubeconfig's server names no logical cluster (https://.../clusters/NAME); "
+                               "--logical-cluster does")  # fmt: skip
+        return f"/{_PATH}/{segment(self.name)}{rest}"
+
+
+def segment(name: str) -> str:
+    """A name as a segment of a path."""
+    return quote(name, safe="")
+
+
+def _split(host: str) -> tuple[str, str]:
+    """The server's own URL, and the name of the logical cluster that ``host`` goes on with."""
+    parsed = urlsplit(host)
+    parts = parsed.path.rstrip("/").rsplit("/", 2)
+    if len(parts) == 3 and parts[1] == _PATH and parts[2]:
+        return urlunsplit(parsed._replace(path=parts[0])), parts[2]
+    return host, ""
