@@ -5,6 +5,7 @@ What costs much or is the process's is the server's: sockets, TLS, keys, priorit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import orjson
@@ -43,7 +44,8 @@ from kapi.store.sweeper import Sweeper
 from kapi.watchcache.caches import Caches
 
 log = Logger()
-_OWN_PATHS = ("/api", "/openapi", "/kapi", "/clusters")  # under which the process's server is not asked
+#: what the process's server answers, by a cluster's policy: nothing that tells of other clusters or changes the process
+_SHARED_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/metrics", "/.well-known", "/openid")
 _IDENTIFIED = ("core/namespaces/", "core/serviceaccounts/")  # what is known by its uid outside of its cluster
 _PATIENCE = 30.0  # seconds for the controllers to make what a new cluster has
 
@@ -61,22 +63,28 @@ class Shared:
 
 
 class ProcessPaths(NotFound):
-    """The end of a cluster's chain: health, version, metrics and the issuer's keys are those of the process."""
+    """The end of a cluster's chain: health, version, metrics and the issuer's keys are those of the process.
+
+    Nothing else is: a cluster says itself who is a member of system:masters, which counts nowhere outside of it.
+    """
 
     def __init__(self, server: GenericServer) -> None:
         self._server = server
 
     def handle(self, ctx: RequestContext) -> Answer:
         assert ctx.info is not None
-        if ctx.info.is_resource or ctx.path.startswith(_OWN_PATHS):
-            return super().handle(ctx)
-        return self._server.handle(ctx)
+        if ctx.path.startswith(_SHARED_PATHS) and not ctx.info.is_resource:
+            return self._server.handle(ctx)
+        return super().handle(ctx)
 
 
 class ClusterServer:
-    """What serves one store, until it is stopped.  Controllers and expiry go by ``clock``, requests by the process's."""
+    """What serves one store, until it is stopped.  Controllers and expiry go by ``clock``, requests by the process's.
 
-    def __init__(self, shared: Shared, store: MemoryStore, clock: MovedClock) -> None:
+    ``behind``: filters that requests pass last, as those of the process's server do.
+    """
+
+    def __init__(self, shared: Shared, store: MemoryStore, clock: MovedClock, behind: Sequence[Filter] = ()) -> None:
         given = replace(shared.config.given, reactor=clock)
         config = replace(shared.config, given=given, reloaders=Reloaders())
         options, reactor = config.options, shared.config.reactor
@@ -115,7 +123,7 @@ class ClusterServer:
             faults = FaultInjection(reactor)
             faults.install(chain.core)
             handler = faults.around(handler)
-        self.handle: Handler = FilterChain(filters, handler).handle
+        self.handle: Handler = FilterChain([*filters, *behind], handler).handle
 
     async def start(self) -> None:
         await self.caches.start()
@@ -191,7 +199,7 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
     template = Template(shared)
 
     def make(store: MemoryStore, clock: MovedClock) -> ClusterServer:
-        return ClusterServer(shared, store, clock)
+        return ClusterServer(shared, store, clock, clusters.behind)
 
     clusters = Clusters(shared.config.reactor, environment.clock, template.fresh, make, environment.now)
     clusters.install(core)

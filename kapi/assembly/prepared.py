@@ -56,8 +56,10 @@ class PreparedServer:
             handler = self.faults.around(handler)
         if self.config.tracing is not None:
             handler = self.config.tracing.requests.around(handler)
-        whole = FilterChain([*before, *self.filters, *behind], handler)
-        return whole if self.clusters is None else FilterChain((), self.clusters.before(whole.handle))
+        if self.clusters is None:
+            return FilterChain([*before, *self.filters, *behind], handler)
+        own = FilterChain([*self.filters, *behind], handler)
+        return FilterChain(before, self.clusters.before(own.handle, behind))
 
 
 def prepare_run(

@@ -7,7 +7,7 @@ Upstream has nothing like it; kcp's logical clusters gave the paths their form. 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -17,7 +17,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from kapi.endpoints.body import raw_body
-from kapi.filters.chain import Handler
+from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
 from kapi.machinery.field import quote
 from kapi.request.context import RequestContext
@@ -60,6 +60,7 @@ class Clusters:
         self._reactor = reactor
         self._fresh, self._make, self._now = fresh, make, now
         self._clock = clock
+        self.behind: Sequence[Filter] = ()
         self._clusters: dict[str, LogicalCluster] = {}
         self._snapshots = Snapshots(self.snapshot)
         self._ticker = LoopingCall(self._tick)
@@ -142,8 +143,9 @@ class Clusters:
 
     # -- requests
 
-    def before(self, handler: Handler) -> Handler:
-        """What answers requests, those of logical clusters among them."""
+    def before(self, handler: Handler, behind: Sequence[Filter] = ()) -> Handler:
+        """What answers requests, those of logical clusters among them, which pass the filters ``behind`` last."""
+        self.behind = behind
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
             if ctx.path.startswith(_PREFIX):

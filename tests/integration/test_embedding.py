@@ -141,6 +141,17 @@ def test_upgrades_are_refused(site: EmbeddedSite) -> None:
         stream.close()
 
 
+def test_logical_clusters_have_the_same_limits() -> None:
+    with EmbeddedSite("--authorization-mode=RBAC", ADMISSION, "--enable-logical-clusters") as site:
+        assert site.ask("PUT", "/clusters/one")[0] == 201
+        cluster = "/clusters/one"
+        assert site.ask("POST", cluster + MAPS, config_map("one"))[0] == 201
+        assert site.ask("GET", f"{cluster}{MAPS}/one")[0] == 200
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13", "Origin": "http://x"}
+        code, refusal, _ = site.ask("GET", f"{cluster}{MAPS}?watch=1", Sec_WebSocket_Key="a", **upgrade)
+        assert code == 400 and "the connection cannot be upgraded" in refusal["message"]
+
+
 def test_below_a_path_of_the_site() -> None:
     with EmbeddedSite(ADMISSION, mount="cluster") as site:
         assert site.ask("POST", f"/cluster{MAPS}?fieldManager=a%20b", config_map("one", a="1"))[0] == 201
