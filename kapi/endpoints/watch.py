@@ -223,7 +223,7 @@ class WatchStream:
 
     __slots__ = (
         "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
-        "arguments", "done", "_paused", "_converting",
+        "arguments", "done", "_paused", "_converting", "_held",
     )  # fmt: skip
 
     def __init__(
@@ -240,6 +240,7 @@ class WatchStream:
         self._call: Any = None
         self._headers_sent = not form.table
         self._paused = False  # by the client
+        self._held = False  # by a fault on command
         self._converting = False  # a batch waits for a webhook; those behind it wait in the watch
         self.error: status.StatusError | None = None
         self.arguments: dict[str, Any] = {}
@@ -321,8 +322,7 @@ class WatchStream:
         if self.done.called:
             return
         self._write(data)
-        if self._watch is not None and not self._paused:
-            self._watch.resume()
+        self._resume()
 
     def _not_converted(self, failure: Failure) -> None:
         if not self.done.called:
@@ -368,7 +368,20 @@ class WatchStream:
 
     def resumeProducing(self) -> None:
         self._paused = False
-        if self._watch is not None and not self._converting:
+        self._resume()
+
+    def hold(self) -> None:
+        """Nothing is written until ``release``; what comes queues up as for a client that does not read."""
+        self._held = True
+        if self._watch is not None:
+            self._watch.pause()
+
+    def release(self) -> None:
+        self._held = False
+        self._resume()
+
+    def _resume(self) -> None:
+        if self._watch is not None and not (self._paused or self._converting or self._held):
             self._watch.resume()
 
     def stopProducing(self) -> None:

@@ -1,4 +1,4 @@
-"""Faults on command, for tests: refusals, latency, lost answers, watches that end, lists that are old.
+"""Faults on command, for tests: refusals, latency, lost answers, watches that end or are held back, lists that are old.
 
 Only with ``--enable-fault-injection``; ``/kapi/faults`` is for members of system:masters.
 """
@@ -19,6 +19,7 @@ from kapi.request.response import Response, StreamResponse
 from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.fault_rules import Rule, Rules, decoded
 from kapi.server.generic import GenericServer
+from kapi.server.held_watches import HOLD, HeldWatches
 
 PATH = "/kapi/faults"
 _REASONS = {
@@ -34,6 +35,7 @@ class FaultInjection:
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
         self.rules = Rules()
+        self._held = HeldWatches(reactor, self.rules)
 
     def install(self, server: GenericServer) -> None:
         server.route(PATH, self.answer, methods=("GET", "POST", "DELETE"), listed=False)
@@ -44,25 +46,41 @@ class FaultInjection:
             raise status.Forbidden("faults are for members of system:masters")
         if ctx.method == "POST":
             try:
-                name = self.rules.add(decoded(raw_body(ctx)))
+                name = self.add(raw_body(ctx))
             except ValueError as error:
                 raise status.bad_request(f"no rule: {error}") from None
             return Response(201, orjson.dumps({"name": name}))
-        if ctx.method == "DELETE" and not self.rules.remove(ctx.first("name")):
+        if ctx.method == "DELETE" and not self.remove(ctx.first("name")):
             raise status.NotFound("there is no such rule")
         return Response(200, orjson.dumps({"rules": self.rules.all()}))
+
+    def add(self, data: bytes) -> str:
+        """A rule as JSON; its name.  Raises ValueError, which says what is wrong."""
+        rule = decoded(data)
+        name = self.rules.add(rule)
+        if rule.watch == HOLD:
+            self._held.hold(rule)
+        return name
+
+    def remove(self, name: str = "") -> bool:
+        """One rule, or all.  False when there is none of this name."""
+        removed = self.rules.remove(name)
+        for rule in removed:
+            self._held.release(rule)
+        return bool(removed) or not name
 
     def around(self, handler: Handler) -> Handler:
         """What answers requests, with faults."""
         rules = self.rules
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
+            rule = None
             if rules and ctx.info is not None:
                 user = "" if ctx.user is None else ctx.user.name
                 rule = rules.find(ctx.info, user, ctx.header("user-agent") or "")
-                if rule is not None:
-                    return self._fault(rule, ctx, handler)
-            return handler(ctx)
+            if ctx.info is not None and ctx.info.verb == "watch":
+                self._held.follow(ctx, rule if rule is not None and rule.watch == HOLD else None)
+            return handler(ctx) if rule is None else self._fault(rule, ctx, handler)
 
         return handle
 

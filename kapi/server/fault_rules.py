@@ -13,7 +13,7 @@ from kapi.request.info import RequestInfo
 MAX_RULES = 100
 MAX_DELAY = 300.0  # seconds
 _TIMES = ("before", "after")
-_ENDS = ("", "cut", "expired")
+_WATCH = ("", "cut", "expired", "hold")
 
 
 class Match(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -52,8 +52,9 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     message: str = "a fault on command"
     retry_after_seconds: int = 0
     close: bool = False  # the connection instead of an answer
-    watch: str = ""  # "cut" ends watches, "expired" begins them with 410
-    watch_after: str = "0s"  # after which they are cut
+    watch: str = ""  # "cut" ends watches, "expired" begins them with 410, "hold" holds their events back
+    watch_after: str = "0s"  # after which they are cut or held back
+    watch_for: str = ""  # how long they are held back; "": until the rule is removed
     list_revision: int = 0  # lists without a resourceVersion are of this one
     seen: int = 0  # requests that matched; counted here
     hits: int = 0  # requests that were hit
@@ -65,6 +66,10 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     @property
     def watch_seconds(self) -> float:
         return parse_duration(self.watch_after)
+
+    @property
+    def held_seconds(self) -> float:
+        return parse_duration(self.watch_for) if self.watch_for else 0.0
 
     def hit(self) -> bool:
         """Whether a request that matches is hit; counts it."""
@@ -79,11 +84,11 @@ def decoded(data: bytes) -> Rule:
     """Raises ValueError, which says what is wrong."""
     rule = msgspec.json.decode(data, type=Rule)  # its errors are ValueErrors
     rule.seen = rule.hits = 0
-    for text in (rule.delay or "0s", rule.watch_after):
+    for text in (rule.delay or "0s", rule.watch_after, rule.watch_for or "0s"):
         if not 0 <= parse_duration(text) <= MAX_DELAY:
             raise ValueError(f"durations are from 0 to {MAX_DELAY:.0f}s: {text}")
-    if rule.when not in _TIMES or rule.watch not in _ENDS:
-        raise ValueError(f"when is one of {_TIMES}, watch one of {_ENDS}")
+    if rule.when not in _TIMES or rule.watch not in _WATCH:
+        raise ValueError(f"when is one of {_TIMES}, watch one of {_WATCH}")
     if rule.status and not 400 <= rule.status <= 599:
         raise ValueError("status is from 400 to 599")
     if min(rule.skip, rule.times, rule.retry_after_seconds, rule.list_revision) < 0:
@@ -111,12 +116,13 @@ class Rules:
         self._rules[str(self._last)] = rule
         return str(self._last)
 
-    def remove(self, name: str = "") -> bool:
-        """One, or all; whether there was such a one."""
-        if not name:
-            self._rules.clear()
-            return True
-        return self._rules.pop(name, None) is not None
+    def remove(self, name: str = "") -> list[Rule]:
+        """One, or all: those that were there."""
+        names = [name] if name else list(self._rules)
+        return [self._rules.pop(one) for one in names if one in self._rules]
+
+    def has(self, rule: Rule) -> bool:
+        return any(one is rule for one in self._rules.values())
 
     def all(self) -> dict[str, Any]:
         return {name: msgspec.to_builtins(rule) for name, rule in self._rules.items()}

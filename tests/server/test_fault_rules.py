@@ -53,7 +53,7 @@ def test_the_first_rule_that_hits_counts() -> None:
     [
         {}, {"status": 200}, {"status": 409, "when": "during"}, {"watch": "stop"}, {"delay": "5"}, {"delay": "1h"},
         {"delay": "-1s"}, {"status": 409, "skip": -1}, {"status": "409"}, {"match": {"kind": "Pod"}, "close": True},
-        {"statsu": 409}, [], None,
+        {"statsu": 409}, [], None, {"watch": "hold", "watchFor": "2h"}, {"watch": "hold", "watchFor": "long"},
     ],
 )  # fmt: skip
 def test_what_is_no_rule(body: Any) -> None:

@@ -93,6 +93,17 @@ def test_a_watch_that_is_cut(cluster: Cluster) -> None:
         cluster.request("GET", f"{maps(cluster)}?watch=1&timeoutSeconds=30")
 
 
+def test_a_watch_that_is_held_back(cluster: Cluster) -> None:
+    revision = make(cluster, "first")["metadata"]["resourceVersion"]
+    make(cluster, "second")
+    uri = f"{maps(cluster)}?watch=1&timeoutSeconds=1&resourceVersion={revision}"
+    with cluster.fault({"verb": "watch"}, watch="hold", watchFor="300ms"):
+        event = cluster.request("GET", uri)
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "second")
+    with cluster.fault({"verb": "watch"}, watch="hold"), pytest.raises(ValueError, match="char 0"):  # nothing came
+        cluster.request("GET", uri)
+
+
 def test_a_list_of_an_older_revision(cluster: Cluster) -> None:
     revision = int(make(cluster, "old")["metadata"]["resourceVersion"])
     make(cluster, "new")

@@ -1,0 +1,121 @@
+"""Watches whose events are held back on command, those that are under way among them.
+
+A watch that is held behaves as that of a client that does not read: its events queue up in their order, to the bound that
+all watches have.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kapi.request.context import RequestContext
+from kapi.request.info import RequestInfo
+from kapi.server.fault_rules import Rule, Rules
+
+HOLD = "hold"
+
+
+class Stream(Protocol):
+    """A watch's way to its client."""
+
+    def hold(self) -> None:
+        """Nothing is written from now on."""
+
+    def release(self) -> None:
+        """What has come meanwhile is written, then what comes."""
+
+
+class HeldWatches:
+    """All watches of a server that are under way; each is held back while one rule or several say so."""
+
+    def __init__(self, reactor: Any, rules: Rules) -> None:
+        self._reactor = reactor
+        self._rules = rules
+        self._running: dict[Stream, _Running] = {}
+
+    def follow(self, ctx: RequestContext, rule: Rule | None) -> None:
+        """A watch is asked for; ``rule`` holds it back when it begins."""
+        assert ctx.info is not None
+        user, agent = "" if ctx.user is None else ctx.user.name, ctx.header("user-agent") or ""
+        who = (ctx.info, user, agent)
+        ctx.extra["watches"] = _Following(self, ctx.extra.get("watches"), who, rule)
+
+    def hold(self, rule: Rule) -> None:
+        """Holds back those that match and are under way."""
+        for running in list(self._running.values()):
+            if rule.match.matches(*running.who) and rule.hit():
+                running.hold(rule)
+
+    def release(self, rule: Rule) -> None:
+        """The rule is no more."""
+        for running in list(self._running.values()):
+            running.release(rule)
+
+    def begun(self, stream: Stream, who: tuple[RequestInfo, str, str], rule: Rule | None) -> None:
+        running = self._running[stream] = _Running(self._reactor, stream, who)
+        if rule is not None and self._rules.has(rule):  # it may have been removed meanwhile
+            running.hold(rule)
+
+    def ended(self, stream: Stream) -> None:
+        running = self._running.pop(stream, None)
+        if running is not None:
+            running.end()
+
+
+class _Following:
+    """Stands for the server's set of watches in one request, and so learns when the watch begins and ends."""
+
+    __slots__ = ("_held", "_all", "_who", "_rule")
+
+    def __init__(
+        self, held: HeldWatches, streams: set[Any] | None, who: tuple[RequestInfo, str, str], rule: Rule | None
+    ) -> None:
+        self._held, self._all, self._who, self._rule = held, streams, who, rule
+
+    def add(self, stream: Stream) -> None:
+        if self._all is not None:
+            self._all.add(stream)
+        self._held.begun(stream, self._who, self._rule)
+
+    def discard(self, stream: Stream) -> None:
+        if self._all is not None:
+            self._all.discard(stream)
+        self._held.ended(stream)
+
+
+class _Running:
+    """One watch.  ``who``: what rules are matched with."""
+
+    __slots__ = ("who", "_reactor", "_stream", "_rules", "_calls")
+
+    def __init__(self, reactor: Any, stream: Stream, who: tuple[RequestInfo, str, str]) -> None:
+        self.who = who
+        self._reactor = reactor
+        self._stream = stream
+        self._rules: dict[int, Rule] = {}  # that hold it now, by their identity
+        self._calls: dict[int, Any] = {}  # the begin or the end of what a rule does
+
+    def hold(self, rule: Rule) -> None:
+        if rule.watch_seconds:
+            self._calls[id(rule)] = self._reactor.callLater(rule.watch_seconds, self._begin, rule)
+        else:
+            self._begin(rule)
+
+    def _begin(self, rule: Rule) -> None:
+        self._calls.pop(id(rule), None)
+        self._rules[id(rule)] = rule
+        self._stream.hold()
+        if rule.held_seconds:
+            self._calls[id(rule)] = self._reactor.callLater(rule.held_seconds, self.release, rule)
+
+    def release(self, rule: Rule) -> None:
+        call = self._calls.pop(id(rule), None)
+        if call is not None and call.active():
+            call.cancel()
+        if self._rules.pop(id(rule), None) is not None and not self._rules:
+            self._stream.release()
+
+    def end(self) -> None:
+        for call in self._calls.values():
+            call.cancel()
+        self._calls.clear()
