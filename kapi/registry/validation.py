@@ -20,6 +20,7 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.internal import internal_form
 from kapi.schema import quoted
+from kapi.schema.types import Type
 
 _PATIENCE = 0.02  # seconds on the reactor
 _LIMIT = 20.0  # seconds in a thread
@@ -46,10 +47,17 @@ async def validated(
 
 def refusal(store: ResourceStore, op: Operation, obj: dict[str, Any], errors: list[FieldError]) -> status.Invalid:
     """The answer to an object with these errors."""
-    type_ = store.type_of(store.row)
+    sent = op.sent if op.resource.to_storage is None else None
+    return invalid_answer(store.row, store.type_of(store.row), obj, errors, sent)
+
+
+def invalid_answer(
+    row: Resource, type_: Type, obj: dict[str, Any], errors: list[FieldError], sent: Callable[[], Any] | None
+) -> status.Invalid:
+    """The answer, of a row and its type; ``sent`` returns the object as the client sent it, None when nobody knows it."""
     if type_.schema is None:  # else a map to Go, too
-        quoted.complete(errors, type_, op.sent if op.resource.to_storage is None else None, internal_form)
-    return status.invalid(_given_kind(store.row, obj), obj["metadata"].get("name", ""), errors)
+        quoted.complete(errors, type_, sent, internal_form)
+    return status.invalid(_given_kind(row, obj), obj["metadata"].get("name", ""), errors)
 
 
 def _given_kind(resource: Resource, obj: dict[str, Any]) -> GroupKind:

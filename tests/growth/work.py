@@ -9,10 +9,12 @@ from unittest.mock import patch
 import orjson
 
 from kapi.codecs.reading import read_body
-from kapi.machinery import status, tree
-from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery import tree
+from kapi.machinery.field import FieldError
+from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError
 from kapi.registry.metadata import dedup_owner_references
+from kapi.registry.validation import invalid_answer
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.schema import jsonpatch, managedfields, mergepatch, strategicmerge
 from kapi.schema.builtin import type_of
@@ -52,7 +54,7 @@ class Work:
             dedup_owner_references(obj, False)
             strategy.default(obj)
             strategy.prepare_for_create(obj, ctx)
-            self._answer(strategy.validate(obj, ctx))
+            self._answer(strategy.validate(obj, ctx), obj, body)
             strategy.warnings_on_create(obj, ctx)
             strategy.canonicalize(obj)
 
@@ -71,7 +73,7 @@ class Work:
                 new, ctx = tree.copy(old), self.context()
                 strategy.default(new)
                 strategy.prepare_for_update(new, old, ctx)
-                self._answer(strategy.validate_update(new, old, ctx))
+                self._answer(strategy.validate_update(new, old, ctx), new, body)
                 strategy.warnings_on_update(new, old, ctx)
 
         return work
@@ -129,9 +131,12 @@ class Work:
 
         return work
 
-    def _answer(self, errors: list[Any]) -> None:
+    def _answer(self, errors: list[FieldError], obj: Object, sent: Object) -> None:
+        """What the registry answers to an object with errors, whose values it quotes."""
         if errors:
-            orjson.dumps(status.invalid(GroupKind(self.row.group, self.row.kind), "x", errors).status)
+            given = texts(sent) if self.row.to_storage is None else None
+            refused = invalid_answer(self.row, self.type, obj, errors, None if given is None else lambda: given)
+            orjson.dumps(refused.status)
 
 
 def _quietly(work: Callable[[], Any]) -> None:
