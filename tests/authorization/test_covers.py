@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
-from kapi.authorization.rbac.covers import missing_compacted
+from kapi.authorization.rbac.covers import HeldRules, missing_compacted
 from kapi.authorization.rbac.escalation import MAX_MISSING, EscalationCheck
-from kapi.authorization.rbac.policy import PolicyRule
+from kapi.authorization.rbac.policy import PolicyRule, any_allows
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Forbidden
+from kapi.request.user import UserInfo
 from tests.authorization.policies import authorizer, binding, role, user
 from tests.authorization.test_escalation import ALICE, GROUP
 from tests.growth.counting import effort
@@ -79,6 +81,27 @@ def test_the_missing_rules_are_those_of_comparing_one_by_one(held: list[PolicyRu
     missing, complete = missing_compacted(held, wanted, MAX_MISSING)
     assert complete
     assert sorted(rule.compact() for rule in missing) == one_by_one(held, wanted)
+
+
+@given(st.lists(RULES, max_size=5), st.sampled_from(("get", "watch")), st.data())
+def test_an_index_allows_what_one_of_its_rules_allows(held: list[PolicyRule], verb: str, data: Any) -> None:
+    resource, subresource = (
+        data.draw(st.sampled_from(words)) for words in (("pods", "pods/log", "x"), ("", "log", "a/b"))
+    )
+    question = Attributes(
+        UserInfo("alice"),
+        verb,
+        group=data.draw(st.sampled_from(("", "apps", "x"))),
+        resource=resource,
+        subresource=subresource,
+        name=data.draw(st.sampled_from(("", "a", "x"))),
+    )
+    path = Attributes(
+        UserInfo("alice"), verb, is_resource=False, path=data.draw(st.sampled_from(("/a", "/a/", "/a/b/c", "/b")))
+    )
+    index = HeldRules(held)
+    assert index.allows(question) == any_allows(held, question)
+    assert index.allows(path) == any_allows(held, path)
 
 
 def words(what: str, count: int) -> list[str]:

@@ -10,10 +10,11 @@ from twisted.internet.task import Clock
 from kapi.authorization.interface import Attributes, Decision
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.index import PolicyIndex
+from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.request.user import UserInfo
 from kapi.server.slices import Slices
 from tests.authorization.policies import account, ask, authorizer, binding, group, role, rule, user
-from tests.growth.counting import effort
+from tests.growth.counting import effort, stretches
 
 ALICE = UserInfo("alice", groups=("dev",))
 
@@ -141,6 +142,65 @@ def test_the_rules_of_a_large_role_are_read_in_slices() -> None:
         index.on_role(last, small)
         clock.pump([0] * 3)
         assert (allowed(rbac, gets), allowed(rbac, lists)) == found
+
+
+def test_a_request_of_whoever_has_a_large_role_does_not_walk_its_rules() -> None:
+    """Whether they differ in one list or another, and whether one of them allows it or none does."""
+    count = 5000
+    kinds: list[Any] = [
+        lambda number: rule("get", f"r{number}"),
+        lambda number: rule("get", "pods", names=f"n{number}"),
+        lambda number: rule("get", "pods" if number % 2 else "secrets", names=f"n{number % 2} m{number}"),
+        lambda number: rule(f"v{number} get", "pods", f"g{number}"),
+        lambda number: {"verbs": ["get"], "nonResourceURLs": [f"/x{number}/*"]},
+    ]
+    last = count - 1
+    questions = [
+        ask(ALICE, "get", f"r{last}", "x"),
+        ask(ALICE, "get", f"r{last}/log", "x"),
+        ask(ALICE, "get", "pods", "x", name=f"n{last}"),
+        ask(ALICE, "get", "pods", "x", name="n0"),
+        ask(ALICE, "get", "pods", "x", group=f"g{last}"),
+        Attributes(ALICE, "get", is_resource=False, path=f"/x{last}/y"),
+        Attributes(ALICE, "get", is_resource=False, path=f"/y{last}/y"),
+    ]
+    found = []
+    for kind in kinds:
+        rbac = authorizer(role("r", *map(kind, range(count))), binding("b", "r", user("alice")))
+        found.append([allowed(rbac, question) for question in questions])
+        assert effort(lambda rbac=rbac: [RBACAuthorizer(rbac.index).authorize(each) for each in questions]) < 200 * len(
+            questions
+        )
+    assert found == [
+        [True, False, False, False, False, False, False],
+        [False, False, True, True, False, False, False],
+        [False, False, False, False, False, False, False],
+        [False, False, False, False, True, False, False],
+        [False, False, False, False, False, True, False],
+    ]
+
+
+def test_taking_up_a_large_role_holds_the_thread_for_a_bounded_time() -> None:
+    """Rules whose values differ, one rule with many values, and many rules with the same."""
+    for large in (
+        [rule("get", f"r{number}", names=f"n{number}") for number in range(2000)],
+        [rule("get", f"r{part} " + " ".join(f"r{number}" for number in range(2000))) for part in range(70)],
+        [{"verbs": ["get"], "nonResourceURLs": [f"/x{number}/*"]} for number in range(2000)],
+    ):
+        found = stretches(lambda large=large: RoleRules.of(role("r", *large)))
+        assert found.longest < 1600, found.where
+
+
+def test_a_rule_with_many_values_is_read_in_slices_too() -> None:
+    clock, index = Clock(), PolicyIndex()
+    index.call = Slices(clock, length=-1).call  # every checkpoint suspends
+    rbac = RBACAuthorizer(index)
+    index.on_binding("ADDED", binding("b", "r", user("alice")))
+    index.on_role("ADDED", role("r", rule("get", " ".join(f"r{number}" for number in range(2000)))))
+    question = ask(ALICE, "get", "r7", "x")
+    assert not allowed(rbac, question)
+    clock.pump([0] * 3)
+    assert allowed(rbac, question)
 
 
 def test_a_large_role_that_cannot_be_read_allows_nothing() -> None:

@@ -58,13 +58,12 @@ class RBACAuthorizer:
         namespace = attributes.namespace if attributes.is_resource else ""
         for grant, scope in self.index.grants_for(attributes.user, namespace):
             try:
-                rules = self.index.role_rules(grant.binding["roleRef"], scope)
+                role = self.index.role_rules(grant.binding["roleRef"], scope)
             except RoleMissing as error:
                 errors.append(str(error))
                 continue
-            for rule in rules:
-                if rule.allows(attributes):
-                    return Verdict(Decision.ALLOW, f"RBAC: allowed by {grant.source}")
+            if role.allows(attributes):
+                return Verdict(Decision.ALLOW, f"RBAC: allowed by {grant.source}")
         if errors:
             return Verdict(Decision.NO_OPINION, f"RBAC: {aggregate(errors)}")
         return _NO_OPINION
@@ -75,7 +74,7 @@ class RBACAuthorizer:
         errors: list[RoleMissing] = []
         for grant, scope in self.index.grants_for(user, namespace):
             try:
-                rules.extend(self.index.role_rules(grant.binding["roleRef"], scope))
+                rules.extend(self.index.role_rules(grant.binding["roleRef"], scope).rules)
             except RoleMissing as error:
                 errors.append(error)
         return rules, errors

@@ -120,7 +120,7 @@ class EscalationCheck:
         if plural and await self._allowed(user, "bind", plural, namespace, role_name, ref.get("apiGroup", "")):
             return
         try:
-            wanted = self.rbac.index.role_rules(ref, namespace)
+            wanted = self.rbac.index.role_rules(ref, namespace).rules
         except RoleMissing as error:
             if plural is None:
                 raise status.internal(error) from None

@@ -5,14 +5,14 @@ Upstream scans every binding on each check (``pkg/registry/rbac/validation/rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.authorization.rbac.policy import PolicyRule, rules_of
+from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.client.interface import Client
 from kapi.machinery.checkpoint import Call
 from kapi.machinery.field import quote
@@ -22,7 +22,7 @@ log = Logger()
 Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 _USER, _GROUP = "u:", "g:"
-_MANY = 1000  # rules that are read in one piece
+_MANY = 1000  # rules and values in them that are read in one piece
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
@@ -64,6 +64,13 @@ def _subject_key(subject: Object, namespace: str) -> str:
     return ""
 
 
+def _size(rules: Sequence[Object]) -> int:
+    """How many rules there are, and values in them: beyond ``_MANY`` nobody counts."""
+    if len(rules) > _MANY:
+        return len(rules)
+    return len(rules) + sum(len(values) for rule in rules for values in rule.values())
+
+
 class RoleMissing(Exception):
     """A binding names a role that is not there (``role``), or a kind of role that does not exist."""
 
@@ -83,7 +90,7 @@ class PolicyIndex:
         self.call: Call = execute
         self._reading: dict[tuple[str, str], Object] = {}  # roles whose rules are being read
         self._waiting: list[Deferred[None]] = []  # for all of them
-        self._roles: dict[tuple[str, str], tuple[PolicyRule, ...]] = {}  # (namespace or "", name)
+        self._roles: dict[tuple[str, str], RoleRules] = {}  # (namespace or "", name)
         self._grants: dict[str, dict[str, dict[str, Grant]]] = {}  # namespace or "" -> subject -> binding name
         self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> subjects it was filed under
 
@@ -114,15 +121,15 @@ class PolicyIndex:
         self._reading.pop(key, None)
         if event == "DELETED":
             self._roles.pop(key, None)
-        elif len(obj.get("rules") or ()) <= _MANY:
-            self._roles[key] = rules_of(obj)
+        elif _size(obj.get("rules") or ()) <= _MANY:
+            self._roles[key] = RoleRules.of(obj)
         else:
             self._reading[key] = obj
             read = Deferred.fromCoroutine(self._read_rules(key, obj))
             read.addErrback(self._not_read, key, obj).addCallback(self._look)
 
     async def _read_rules(self, key: tuple[str, str], role: Object) -> None:
-        rules = await self.call(rules_of, role)
+        rules = await self.call(RoleRules.of, role)
         if self._reading.get(key) is role:  # else it has changed meanwhile
             del self._reading[key]
             self._roles[key] = rules
@@ -170,7 +177,7 @@ class PolicyIndex:
         if not by_subject:
             del self._grants[namespace]
 
-    def role_rules(self, ref: Object, namespace: str) -> tuple[PolicyRule, ...]:
+    def role_rules(self, ref: Object, namespace: str) -> RoleRules:
         """The rules a roleRef stands for.  Raises RoleMissing."""
         kind, name = ref.get("kind"), ref.get("name", "")
         if kind == "ClusterRole":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kapi.authorization.rbac.index import GROUP, Grant, PolicyIndex
-from kapi.authorization.rbac.policy import PolicyRule
+from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.client.interface import Client, Object
 from kapi.request.user import UserInfo
 
@@ -20,7 +20,7 @@ class LatePolicyIndex(PolicyIndex):
         super().__init__()
         self._client: Client | None = client
 
-    def role_rules(self, ref: Object, namespace: str) -> tuple[PolicyRule, ...]:
+    def role_rules(self, ref: Object, namespace: str) -> RoleRules:
         self._read()
         return super().role_rules(ref, namespace)
 
