@@ -64,9 +64,14 @@ class OpenAPIDownload:
     async def _read_v3(self, name: str, gv: GroupVersion) -> bool:
         """Whether the server documents something new, or nothing at all in this form."""
         index = await self._read(name, "/openapi/v3")
+        if self._wanted.get(name) != gv:
+            return False
         urls = _urls(index, f"apis/{gv}")
-        documents, room = self._remote.documents, MAX_BYTES
-        mine = self._keys.get(name, set())
+        documents, mine = self._remote.documents, self._keys.setdefault(name, set())
+        for key in mine - {key for key, _ in urls}:
+            del documents[key]
+            mine.discard(key)
+        room = MAX_BYTES - sum(len(documents[key][1]) for key in mine)
         changed = not urls
         for key, url in urls:
             digest = url.partition("hash=")[2]
@@ -74,18 +79,17 @@ class OpenAPIDownload:
             if key in documents and (key not in mine or (digest and documents[key][0] == digest)):
                 continue  # another server's, or as it was
             body = await self._read(name, url)
-            if self._wanted.get(name) != gv:
-                return False
-            if body is None or len(body) > room or key in documents and key not in mine:
+            if self._keys.get(name) is not mine:
+                return False  # forgotten meanwhile
+            if body is None or key in documents and key not in mine:
                 continue
-            room -= len(body)
+            before = len(documents[key][1]) if key in documents else 0
+            if len(body) > room + before:
+                continue
+            room += before - len(body)
             changed = True
             documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), body)
             mine.add(key)
-        for key in mine - {key for key, _ in urls}:
-            del documents[key]
-            mine.discard(key)
-        self._keys[name] = mine
         return changed
 
     async def _read(self, name: str, path: str) -> bytes | None:

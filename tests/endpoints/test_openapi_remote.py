@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import orjson
@@ -30,7 +31,7 @@ THEIRS: dict[str, Any] = {
         "/version/": {},
     },
     "definitions": {"Thing": THING, "Spec": {"type": "string"}, "Other": {}, "Unused": {}},
-    "parameters": {"pretty-1": {"name": "pretty"}, "unused": {}},
+    "parameters": {"pretty-1": {"name": "pretty", "in": "query", "type": "string"}, "unused": {}},
 }
 
 
@@ -40,6 +41,7 @@ def answer(handler: OpenAPIHandler, ctx: RequestContext) -> Response:
     return found
 
 
+PACKED_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 PACKED = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 
 
@@ -67,6 +69,39 @@ def test_the_document_of_version_2_has_theirs() -> None:
     assert set(after["definitions"]) - set(before["definitions"]) == {"Thing", "Spec"}
     handler.remote.forget("v1.a.example.com")
     assert orjson.loads(answer(handler, context("/openapi/v2")).body) == before
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [{"type": 5}, {"maximum": "much"}, [1], "text", nested(200)],
+    ids=["type", "number", "list", "text", "deep"],
+)
+def test_a_document_that_cannot_be_told_keeps_nobody_from_ours(thing: Any) -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    with pytest.raises(
+        (AttributeError, TypeError, ValueError, struct.error)
+    ):  # the aggregator takes all for no document
+        handler.remote.specify(
+            "v1.a.example.com", "/apis/a.example.com/v1/", {**THEIRS, "definitions": {"Thing": thing}}
+        )
+    found = answer(handler, context("/openapi/v2", accept=PACKED_V2))
+    assert (found.status, found.content_type) == (200, PACKED_V2.encode())
+    assert b"/apis/a.example.com" not in found.body
+
+
+def test_what_is_nested_is_told_in_both_forms() -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    document = {**THEIRS, "definitions": {"Thing": nested(99)}}
+    handler.remote.specify("v1.a.example.com", "/apis/a.example.com/v1/", document)
+    for accept in ("application/json", PACKED_V2):
+        assert b"/apis/a.example.com" in answer(handler, context("/openapi/v2", accept=accept)).body
 
 
 @pytest.mark.parametrize(("accept", "code"), [("application/json", 200), (PACKED, 200), ("text/plain", 406)])

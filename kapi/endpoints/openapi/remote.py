@@ -1,7 +1,8 @@
 """What the servers behind APIServices document, and how it joins our own (upstream: kube-openapi ``pkg/aggregator``).
 
 Of a document of v2 the paths of the server's own group version count, with all that these refer to.  What has the name of
-something of ours but says something else gets another name.
+something of ours but says something else gets another name.  A document that could not be told in all forms is none: it
+would keep everybody from having ours.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import Any
 
 import orjson
 
+from kapi.endpoints.openapi import protobuf
 from kapi.machinery.checkpoint import checkpoint, steps
 
 Object = dict[str, Any]
+_MAX_DEPTH = 100  # objects and lists that are in each other
 _PLACES = {"#/definitions/": "definitions", "#/parameters/": "parameters"}
 
 
@@ -28,8 +31,11 @@ class RemoteDocuments:
 
     def specify(self, name: str, prefix: str, document: Object) -> None:
         """Takes a server's document of v2.  Raises what a document in another form brings about."""
-        found = orjson.dumps(restricted(document, prefix))
+        tree = restricted(document, prefix)
+        found = orjson.dumps(tree)
         if self._specifications.get(name) != found:
+            checkpoint()
+            protobuf.document(tree)
             self._specifications[name] = found
             self._changed()
 
@@ -94,19 +100,21 @@ def _place(reference: str) -> tuple[str, str] | None:
 
 
 def _references(node: Any) -> list[tuple[str, str]]:
-    """All that a part of a document refers to; whatever is nested in it is walked without recursion."""
-    found, waiting = [], [node]
+    """All that a part of a document refers to.  Raises ValueError for what is nested too deeply to be walked by recursion."""
+    found, waiting = [], [(node, 0)]
     while waiting:
         checkpoint()
-        part = waiting.pop()
+        part, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"more than {_MAX_DEPTH} levels")
         if isinstance(part, dict):
             reference = part.get("$ref")
             place = _place(reference) if isinstance(reference, str) else None
             if place is not None:
                 found.append(place)
-            waiting.extend(part.values())
+            waiting.extend((value, depth + 1) for value in part.values())
         elif isinstance(part, list):
-            waiting.extend(part)
+            waiting.extend((value, depth + 1) for value in part)
     return found
 
 
