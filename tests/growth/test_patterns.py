@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 import re
 import time
@@ -19,6 +18,7 @@ from kapi.machinery import duration, pem, quantity
 from kapi.resources.shared import env, key_pairs, volumes
 from kapi.schema.structural import formats
 from kapi.testing import process
+from tests.extras import imported
 
 FEW, FACTOR = 300, 7.0  # repetitions, and how much longer four times as many may take
 NOISE = 0.0005  # seconds of CPU
@@ -53,7 +53,8 @@ def patterns() -> dict[str, re.Pattern[Any]]:
     for module in pkgutil.walk_packages(kapi.__path__, "kapi."):
         if module.name.endswith("__main__") or module.name.startswith(process.__package__):
             continue
-        for value in vars(importlib.import_module(module.name)).values():
+        loaded = imported(module.name)
+        for value in vars(loaded).values() if loaded is not None else ():
             if isinstance(value, BuiltinMethodType):
                 value = value.__self__
             kept = [value] if isinstance(value, re.Pattern) else []

@@ -63,8 +63,11 @@ def test_the_gates_with_effect_are_those_that_the_code_asks_for() -> None:
     asked = set()
     for file in SOURCE.rglob("*.py"):
         if file != TABLE:
-            asked |= set(re.findall(r'(?:gate|enabled|feature|features)[(\[][^"\n]*"([A-Z]\w+)"', file.read_text()))
-            asked |= set(re.findall(r'GATE = "(\w+)"', file.read_text()))
+            text = file.read_text()
+            asked |= set(re.findall(r'(?:gate|enabled|feature|features)[(\[][^"\n]*"([A-Z]\w+)"', text))
+            asked |= set(re.findall(r'GATE = "(\w+)"', text))
+            for gates in re.findall(r"\bgates=\(([^)]*)\)", text):  # of a resource's row
+                asked |= set(re.findall(r'"(\w+)"', gates))
     gated = (SOURCE / "resources/shared/gated.py").read_text()
     asked |= {name for name in re.findall(r'\("([A-Z]\w+)", ', gated)}
     assert asked & set(GATES) == set(WITH_EFFECT)

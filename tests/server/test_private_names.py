@@ -7,7 +7,6 @@ looks through the names of the project here.
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import re
 import textwrap
@@ -17,6 +16,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.extras import imported
 
 ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
@@ -124,7 +125,8 @@ def used() -> dict[str, set[str]]:
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
         if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)) and "__main__" not in module:
             mentioned |= {name for name in here if _private(name)}
-            for made in vars(importlib.import_module(module.removesuffix(".__init__"))).values():
+            loaded = imported(module.removesuffix(".__init__"))
+            for made in vars(loaded).values() if loaded is not None else ():
                 if isinstance(made, type) and made.__module__ == module.removesuffix(".__init__"):
                     for base in made.__mro__:
                         if _is_foreign(base.__module__):
