@@ -22,10 +22,10 @@ from kapi.machinery import names, status
 from kapi.machinery.field import quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
 from kapi.server.logical_cluster import LogicalCluster, Served
+from kapi.server.masters import require_masters
 from kapi.server.moved_clock import MovedClock
 from kapi.server.snapshots import Snapshots
 from kapi.store.memory import MemoryStore, Snapshot
@@ -173,8 +173,7 @@ class Clusters:
 
     def answer(self, ctx: RequestContext) -> Answer:
         """``/clusters`` and ``/clusters/NAME``.  Raises StatusError."""
-        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
-            raise status.Forbidden("logical clusters are for members of system:masters")
+        require_masters(ctx, "logical clusters are for members of system:masters")
         name = ctx.path[len(_PREFIX) :]
         if not name:
             return self._answer_all(ctx)

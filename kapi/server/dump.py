@@ -23,9 +23,9 @@ from kapi.machinery.uid import new_uid
 from kapi.registry.errors import interpret
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.request.user import SYSTEM_MASTERS
 from kapi.schema.decode import decode
 from kapi.server.generic import GenericServer
+from kapi.server.masters import require_masters
 from kapi.store.errors import RevisionConflict, StoreError
 
 PATH = "/kapi/objects"
@@ -48,8 +48,7 @@ class DumpEndpoint:
 
     async def answer(self, ctx: RequestContext) -> Response:
         """How many were taken, and why others were not.  Raises StatusError."""
-        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
-            raise status.Forbidden("objects are taken as they are from members of system:masters")
+        require_masters(ctx, "objects are taken as they are from members of system:masters")
         try:
             items = orjson.loads(raw_body(ctx))["items"]
             definitions = [item for item in items if item.get("kind") == _DEFINITION]

@@ -16,10 +16,10 @@ from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
-from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.fault_rules import Rule, Rules, decoded
 from kapi.server.generic import GenericServer
 from kapi.server.held_watches import HOLD, HeldWatches
+from kapi.server.masters import require_masters
 
 PATH = "/kapi/faults"
 _REASONS = {
@@ -42,8 +42,7 @@ class FaultInjection:
 
     def answer(self, ctx: RequestContext) -> Response:
         """GET tells all rules, POST adds one, DELETE (``?name=``) removes one or all.  Raises StatusError."""
-        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
-            raise status.Forbidden("faults are for members of system:masters")
+        require_masters(ctx, "faults are for members of system:masters")
         if ctx.method == "POST":
             try:
                 name = self.add(raw_body(ctx))

@@ -17,8 +17,8 @@ from kapi.machinery.duration import parse_duration
 from kapi.machinery.time import stamp
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.generic import GenericServer
+from kapi.server.masters import require_masters
 
 PATH = "/kapi/clock"
 MAX_SECONDS = 10 * 365 * 86400.0  # ahead; further than anything that expires
@@ -98,8 +98,7 @@ class ClockEndpoint:
 
     async def answer(self, ctx: RequestContext) -> Response:
         """Raises StatusError."""
-        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
-            raise status.Forbidden("the clock is for members of system:masters")
+        require_masters(ctx, "the clock is for members of system:masters")
         if ctx.method == "POST":
             try:
                 self._clock.advance(parse_duration(str(orjson.loads(raw_body(ctx))["advance"])))

@@ -18,9 +18,9 @@ from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.field import quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
+from kapi.server.masters import require_masters
 from kapi.store.memory import Snapshot, Value
 
 PATH = "/snapshots"
@@ -54,8 +54,7 @@ class Snapshots:
         """GET tells of all, or of one (``?content=1``: its file); PUT takes one of a cluster, or from a file, to which POST adds
         further lines; DELETE removes one.  Raises StatusError.
         """
-        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
-            raise status.Forbidden("snapshots are for members of system:masters")
+        require_masters(ctx, "snapshots are for members of system:masters")
         name = ctx.path[len(_PREFIX) :]
         if not name:
             if ctx.method != "GET":

@@ -21,8 +21,8 @@ from kapi.machinery.field import quote
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.generic import GenericServer
+from kapi.server.masters import require_masters
 from kapi.store.errors import Compacted
 from kapi.store.interface import CREATED, DELETED, Change
 from kapi.store.memory import MemoryStore
@@ -84,8 +84,7 @@ class TimeTravel:
 
     def changes(self, ctx: RequestContext) -> Response:
         """Objects that were created, updated or deleted after ``from``, up to ``to``.  Raises StatusError."""
-        if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
-            raise status.Forbidden("changes of everything are for members of system:masters")
+        require_masters(ctx, "changes of everything are for members of system:masters")
         since = _revision(ctx, "from")
         until = _revision(ctx, "to") if ctx.first("to") else self._store.newest
         try:
