@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 from twisted.internet.task import deferLater
 
@@ -13,10 +11,10 @@ from kapi.cli.factory import Factory
 from kapi.cli.go_values import json_text
 from kapi.cli.info import Info, Object
 from kapi.cli.messages import CommandError
+from kapi.cli.openapi import read_document
 from kapi.cli.writing import LAST_APPLIED, sourced, with_last_applied
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
-from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import Conflict, NotFound
 
 MAX_RETRIES, RETRY_DELAY = 5, 1.0  # after a conflict; seconds from the second on
@@ -37,7 +35,7 @@ class ClientSideApply:
             "fieldManager": factory.flags["field-manager"] or f"{program}-client-side-apply",
             "fieldValidation": fields,
         }
-        self._documents: dict[str, Object] = {}
+        self._documents: dict[tuple[str, str], Object] = {}
 
     async def apply(self, info: Info) -> str:
         """What was done to the object, which ``info`` then has.  Raises StatusError and CommandError."""
@@ -112,29 +110,23 @@ class ClientSideApply:
         """The patch, and whether it is a strategic one."""
         original = _original(current)
         mapping = info.mapping
-        document = await self._document(mapping.group_version)
+        document = await self._document(mapping.group, mapping.version)
         schema = OpenAPISchema.of_kind(document, mapping.group, mapping.version, mapping.kind)
         try:
             return three_way_patch(original, modified, current, schema), schema is not None
         except ValueError as error:
             raise CommandError(f'creating patch for: "{info.source}": {error}') from None
 
-    async def _document(self, group_version: str) -> Object:
-        """The OpenAPI v3 document of a group version, {} where the server has none."""
-        found = self._documents.get(group_version)
+    async def _document(self, group: str, version: str) -> Object:
+        """The OpenAPI document of a group version, read once; {} where there is none to read."""
+        found = self._documents.get((group, version))
         if found is None:
-            found = self._documents[group_version] = await self._read_document(group_version)
+            try:
+                found = await read_document(self._factory, group, version) or {}
+            except (StatusError, ClientError):
+                found = {}
+            self._documents[group, version] = found
         return found
-
-    async def _read_document(self, group_version: str) -> Object:
-        client = self._factory.client()
-        try:
-            paths: Any = (await client.get().abs_path("/openapi/v3").do()).get("paths") or {}
-            prefix = "apis" if GroupVersion.parse(group_version).group else "api"
-            place = paths.get(f"{prefix}/{group_version}")
-            return {} if place is None else await client.get().abs_path(place["serverRelativeURL"]).do()
-        except (StatusError, ClientError):
-            return {}
 
 
 def _original(current: Object) -> Object:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.messages import CommandError
+from kapi.cli.openapi import read_document
 from kapi.cli.schema_text import NoField, SchemaText
 from kapi.client.discovery import APIResource
 from kapi.client.errors import NoMatch
@@ -36,7 +35,10 @@ async def run(factory: Factory, program: str) -> int:
     if flags["output"] == "plaintext-openapiv2":
         raise CommandError("--output=plaintext-openapiv2 is not supported: the server documents itself in OpenAPI v3")
     named = f"{group}/{version}, Resource={found.name}"
-    writer = SchemaText(await _document(factory, group, version, named), recursive=flags["recursive"])
+    document = await read_document(factory, group, version)
+    if document is None:
+        raise CommandError(f'couldn\'t find resource for "{named}"')
+    writer = SchemaText(document, recursive=flags["recursive"])
     if flags["output"] != "plaintext":
         raise CommandError(f"unrecognized format: {flags['output']}")
     kind = writer.kind_of(group, version, found.name)
@@ -70,13 +72,3 @@ async def _resource(factory: Factory, text: str) -> tuple[APIResource, list[str]
             if text.startswith(full):
                 return one, text[len(full) :].split(".")[1:]
     return candidates[0], fields
-
-
-async def _document(factory: Factory, group: str, version: str, named: str) -> dict[str, Any]:
-    client = factory.client()
-    paths = (await client.get().abs_path("/openapi/v3").do()).get("paths") or {}
-    place = paths.get(f"apis/{group}/{version}" if group else f"api/{version}")
-    if place is None:
-        raise CommandError(f'couldn\'t find resource for "{named}"')
-    found: dict[str, Any] = await client.get().abs_path(place["serverRelativeURL"]).do()
-    return found
