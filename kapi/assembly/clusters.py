@@ -30,15 +30,15 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.server.clusters import Clusters
 from kapi.server.delegation import Answer
-from kapi.server.dump import DumpEndpoint
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks, run_hooks
 from kapi.server.moved_clock import ClockEndpoint, MovedClock
 from kapi.server.not_found import NotFound
+from kapi.server.object_loading import LoadEndpoint
+from kapi.server.past_reads import PastReads
 from kapi.server.routes import install_index
 from kapi.server.settled import Settled
-from kapi.server.time_travel import TimeTravel
 from kapi.store.memory import MemoryStore, Snapshot, Value
 from kapi.store.sweeper import Sweeper
 from kapi.watchcache.caches import Caches
@@ -104,9 +104,9 @@ class ClusterServer:
 
         install_index(chain.aggregator)
         Settled(self.caches, config.signals.requests, clock).install(chain.core)
-        past = TimeTravel(chain.tables, store)
+        past = PastReads(chain.tables, store)
         past.install(chain.core)
-        DumpEndpoint(chain.tables, clock, environment.now).install(chain.core)
+        LoadEndpoint(chain.tables, clock, environment.now).install(chain.core)
         ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep).install(chain.core)
         self._server = chain.aggregator
         hooks = chain.aggregator.post_start_hooks()
@@ -194,7 +194,7 @@ class Template:
 
 
 def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
-    """Adds ``/clusters`` to the server ``core``; what is under it goes by ``Clusters.before``."""
+    """Adds ``/clusters`` to the server ``core``; what is under it goes by ``Clusters.around``."""
     environment = shared.storage.registry.environment
     template = Template(shared)
 

@@ -1,6 +1,6 @@
 """Registers what the parts of a server count (upstream: component-base ``metrics/legacyregistry``).
 
-What a room counts for the whole process stands in a module ``metrics`` of that room.
+What a package counts for the whole process stands in its module ``metrics``.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class PreparedServer:
         if self.clusters is None:
             return FilterChain([*before, *self.filters, *behind], handler)
         own = FilterChain([*self.filters, *behind], handler)
-        return FilterChain(before, self.clusters.before(own.handle, behind))
+        return FilterChain(before, self.clusters.around(own.handle, behind))
 
 
 def prepare_run(

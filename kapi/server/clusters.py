@@ -116,12 +116,12 @@ class Clusters:
                     cluster.served.tick()
                 except Exception:  # of this one; the next second comes nevertheless
                     log.failure("bookmarks of the logical cluster {name} failed", name=cluster.name)
-        self._make_room()
+        self._put_to_sleep()
         if self._ticks % INTERVAL == 0:
             return Deferred.fromCoroutine(self._sweep())
         return None
 
-    def _make_room(self) -> None:
+    def _put_to_sleep(self) -> None:
         """Those sleep that nobody has asked for long, and when there are many, those that were not asked for longest."""
         self._woken = 0
         idle = [cluster for cluster in self._clusters.values() if cluster.served is not None and not cluster.requests]
@@ -143,7 +143,7 @@ class Clusters:
 
     # -- requests
 
-    def before(self, handler: Handler, behind: Sequence[Filter] = ()) -> Handler:
+    def around(self, handler: Handler, behind: Sequence[Filter] = ()) -> Handler:
         """What answers requests, those of logical clusters among them, which pass the filters ``behind`` last."""
         self.behind = behind
 
@@ -159,7 +159,7 @@ class Clusters:
                     if cluster.served is None:
                         self._woken += 1
                         if self._woken >= _LOOK:
-                            self._make_room()
+                            self._put_to_sleep()
                     return cluster.handle(ctx)
             return handler(ctx)
 

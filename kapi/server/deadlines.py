@@ -12,7 +12,9 @@ from typing import Any, Protocol
 _SLOT = 0.125  # seconds, by which a deadline may be late
 
 
-class Late(Protocol):
+class Expiring(Protocol):
+    """What waits until a deadline."""
+
     def expire(self) -> None:
         """The time is over.  Raises nothing."""
 
@@ -22,30 +24,30 @@ class Deadlines:
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock
-        self._slots: dict[int, dict[Late, None]] = {}
+        self._slots: dict[int, dict[Expiring, None]] = {}
         self._calls: dict[int, Any] = {}
 
-    def add(self, late: Late, deadline: float) -> int:
-        """At ``deadline`` (reactor seconds) ``late`` is told; gives what ``remove`` is to be given."""
+    def add(self, waiting: Expiring, deadline: float) -> int:
+        """At ``deadline`` (reactor seconds) ``waiting`` expires.  Returns the number that ``remove`` needs."""
         number = math.ceil(deadline / _SLOT)
         slot = self._slots.get(number)
         if slot is None:
             slot = self._slots[number] = {}
             left = max(0.0, number * _SLOT - self._clock.seconds())
             self._calls[number] = self._clock.callLater(left, partial(self._end, number))
-        slot[late] = None
+        slot[waiting] = None
         return number
 
-    def remove(self, late: Late, number: int) -> None:
+    def remove(self, waiting: Expiring, number: int) -> None:
         """It has ended in time."""
         slot = self._slots.get(number)
         if slot is not None:
-            slot.pop(late, None)
+            slot.pop(waiting, None)
             if not slot:
                 del self._slots[number]
                 self._calls.pop(number).cancel()
 
     def _end(self, number: int) -> None:
         del self._calls[number]
-        for late in self._slots.pop(number):
-            late.expire()
+        for waiting in self._slots.pop(number):
+            waiting.expire()

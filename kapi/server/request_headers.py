@@ -1,4 +1,4 @@
-"""The header fields of a request: what kapi and ``twisted.web``'s channel ask of its ``Headers``, at a third of the price.
+"""The header fields of a request: what kapi and ``twisted.web``'s channel ask of its ``Headers``, in a third of the time.
 
 Names are kept as Go writes them (``net/textproto``, CanonicalMIMEHeaderKey); what came in has no line breaks.
 """

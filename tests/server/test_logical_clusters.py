@@ -54,7 +54,7 @@ class TestLogicalClusters(unittest.TestCase):
         self.clusters = Clusters(self.clock, self.clock.seconds, MemoryStore, self._make, lambda: "now")
         self.clusters.start()
         self.addCleanup(lambda: Deferred.fromCoroutine(self.clusters.stop()))
-        self.serve = self.clusters.before(lambda ctx: Response(404, b""))
+        self.serve = self.clusters.around(lambda ctx: Response(404, b""))
 
     def _make(self, store: MemoryStore, clock: MovedClock) -> Parts:
         self.made.append(Parts(store, self.starting))

@@ -31,7 +31,7 @@ OPTION = "kapiRevision"
 PATH = "/kapi/changes"
 
 
-class TimeTravel:
+class PastReads:
     """``tables`` have everything that is served from ``store``."""
 
     def __init__(self, tables: Sequence[ResourceTable], store: MemoryStore) -> None:

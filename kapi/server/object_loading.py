@@ -35,7 +35,7 @@ _TURNS = 3  # until definitions that were established are served
 Object = dict[str, Any]
 
 
-class DumpEndpoint:
+class LoadEndpoint:
     """POST of a List; ``tables`` have everything that is served."""
 
     def __init__(self, tables: Sequence[ResourceTable], reactor: Any, now: Callable[[], str]) -> None:
