@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -11,6 +12,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
 MAX_REPLY = 64 * 1024  # bytes of a proxy's answer
+_TARGET = re.compile(r"[^\x00-\x20\x7f]+").fullmatch
 
 
 class ProxyError(Exception):
@@ -25,6 +27,8 @@ async def through(
     ``host`` is the request's Host, by default the target; ``headers`` are further lines.  Raises ProxyError, and what the
     connection raises.
     """
+    if not _TARGET(target):  # it may be what an object says, whose author is not to write the proxy's request
+        raise ProxyError(f"no host and port: {target!r}")
     request = f"CONNECT {target} HTTP/1.1\r\nHost: {host or target}\r\n{headers}\r\n".encode()
     inner = factory if options is None else TLSMemoryBIOFactory(options, True, factory)
     made: Deferred[Any] = Deferred()

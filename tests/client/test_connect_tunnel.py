@@ -1,0 +1,53 @@
+"""What a proxy is asked, and what it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.client.connect_tunnel import ProxyError, through
+
+
+class Proxy:
+    """An endpoint that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.transport = StringTransport()
+
+    def connect(self, factory: Any) -> Deferred[Any]:
+        protocol = factory.buildProtocol(None)
+        protocol.makeConnection(self.transport)
+        made: Deferred[Any] = Deferred()
+        made.callback(protocol)
+        return made
+
+
+class TunnelTests(SynchronousTestCase):
+    def ask(self, target: str) -> tuple[Proxy, Deferred[Any]]:
+        proxy: Any = Proxy()
+        return proxy, Deferred.fromCoroutine(through(proxy, target, Factory.forProtocol(Protocol), host="127.0.0.1"))
+
+    def test_the_target_is_named(self) -> None:
+        for target in ("node.example.com:10250", "[fd00::1]:443"):
+            proxy, _ = self.ask(target)
+            wanted = f"CONNECT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            self.assertEqual(proxy.transport.value(), wanted.encode())
+
+    def test_a_target_with_blanks_or_line_breaks_is_none(self) -> None:
+        """A node says itself what its addresses are."""
+        for host in (
+            "10.0.0.1:22 HTTP/1.1\r\nX-User: admin\r\n\r\n",
+            "10.0.0.1\n",
+            "a b",
+            "a\tb",
+            "a\x00",
+            "a\x7f",
+            "",
+        ):
+            proxy, asked = self.ask(f"{host}:10250" if host else "")
+            self.failureResultOf(asked, ProxyError)
+            self.assertEqual(proxy.transport.value(), b"", host)
