@@ -9,7 +9,9 @@ from kapi.machinery import warnings as texts
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.names import qualified_name
 from kapi.machinery.status import StatusError
+from kapi.request.context import RequestContext
 from kapi.request.user import UserInfo
+from kapi.resources.definition import Resource
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 Object = dict[str, Any]
@@ -38,7 +40,9 @@ class Attributes:
         "annotations",
         "charges",
         "reinvocation",
-        "extra",
+        "deadline",
+        "request",
+        "custom_resource",
     )
 
     def __init__(
@@ -74,7 +78,9 @@ class Attributes:
         #: quotas that the object was charged to, with the revisions that the charges gave them
         self.charges: dict[str, int] = {}
         self.reinvocation: Any = None
-        self.extra: dict[str, Any] = {}
+        self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
+        self.request: RequestContext | None = None  # None for the server's own operations
+        self.custom_resource: Resource | None = None  # the row of a custom resource
 
     @property
     def told_namespace(self) -> str:

@@ -50,17 +50,11 @@ def equivalent_resources(
     )
 
 
-def custom_row(attributes: Attributes) -> Resource | None:
-    """The row of the custom resource that a request is about."""
-    row: Resource | None = attributes.extra.get("row")
-    return row
-
-
 def equivalents(
     attributes: Attributes, serves: Callable[[str, str, str], bool]
 ) -> tuple[tuple[GroupVersionResource, GroupVersionKind], ...]:
     """Other (resource, kind) under which what a request is about is served."""
-    row = custom_row(attributes)
+    row = attributes.custom_resource
     if row is None:
         return tuple(other for other in equivalent_resources(attributes.resource) if serves(*other[0]))
     names = (api_version.rpartition("/")[::2] for api_version in _other_versions(row))
@@ -81,7 +75,7 @@ def in_version(obj: Object | None, kind: GroupVersionKind, attributes: Attribute
     """
     if obj is None or not kind.kind:
         return obj
-    custom = None if attributes is None else custom_row(attributes)
+    custom = None if attributes is None else attributes.custom_resource
     if custom is not None:
         other = _other_versions(custom).get(str(kind.group_version)) if kind.kind == custom.kind else None
         return obj if other is None else other[1](obj)
@@ -96,7 +90,7 @@ def in_version(obj: Object | None, kind: GroupVersionKind, attributes: Attribute
 
 def to_storage(obj: Object, kind: GroupVersionKind, stored: Object, attributes: Attributes | None = None) -> Object:
     """The way back from ``in_version``; ``stored`` tells the version in which objects pass through the registry."""
-    custom = None if attributes is None else custom_row(attributes)
+    custom = None if attributes is None else attributes.custom_resource
     if custom is not None:
         other = _other_versions(custom).get(str(kind.group_version)) if kind.kind == custom.kind else None
         back: Object = obj if other is None else other[2](obj)

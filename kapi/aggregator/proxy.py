@@ -167,4 +167,4 @@ def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     found.append((b"X-Forwarded-Proto", b"https"))
     found.append((b"X-Forwarded-Uri", ctx.http.uri))
     found.append((b"Audit-ID", ctx.audit_id.encode()))
-    return told(ctx, found)
+    return told(ctx.trace, found)

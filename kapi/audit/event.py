@@ -232,9 +232,8 @@ class AuditEvent:
         event.responseStatus = self._status
         if ctx.original_user is not None and ctx.user is not None and event.impersonatedUser is None:
             event.impersonatedUser = encoded_user(ctx.user)
-            constraint = ctx.extra.get("impersonation_constraint")
-            if constraint:
-                event.authenticationMetadata = {"impersonationConstraint": constraint}
+            if ctx.impersonation_constraint:
+                event.authenticationMetadata = {"impersonationConstraint": ctx.impersonation_constraint}
         if self._reference is not None and ctx.info is not None and ctx.info.is_resource:
             event.objectRef = reference(ctx.info, self._reference)
         if self._request is not None:

@@ -12,7 +12,6 @@ from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage
 from kapi.machinery.gvk import GroupVersionKind
-from kapi.request.bodies import BODIES
 from kapi.request.context import RequestContext
 from kapi.request.pending import REFUSAL, RETRY
 from kapi.schema import protobuf
@@ -40,8 +39,8 @@ def raw_body(ctx: RequestContext) -> bytes:
     data: bytes = content.read()
     if len(data) >= LARGE:
         engage()
-    if BODIES in ctx.extra:
-        ctx.extra[BODIES].add(len(data))
+    if ctx.bodies is not None:
+        ctx.bodies.add(len(data))
     return data
 
 

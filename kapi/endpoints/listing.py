@@ -18,7 +18,6 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices, steps
 from kapi.registry import read
 from kapi.request.context import RequestContext
-from kapi.request.pending import Pending
 from kapi.request.response import Response
 from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
@@ -108,7 +107,7 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
 
 def _check_room(ctx: RequestContext, page: read.Page) -> None:
     """Raises TooManyRequests for a large list that could not be made again while its client reads."""
-    pending: Pending | None = ctx.extra.get("pending")
+    pending = ctx.pending
     if pending is not None and pending.full and sum(len(entry.data) for entry in steps(page.entries)) >= LARGE:
         raise pending.refusal()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -237,7 +237,7 @@ class WatchStream:
         self._http: Any = None
         self._write: Any = None
         self._framed = False  # what is written must be HTTP/1.1 chunks
-        self._call: Any = None
+        self._call: IDelayedCall | None = None
         self._headers_sent = not form.table
         self._paused = False  # by the client
         self._held = False  # by a fault on command
@@ -249,7 +249,7 @@ class WatchStream:
     def run(self, http: Any) -> Deferred[None]:
         """Begins to write; fires when the stream has ended."""
         self._http = http
-        reactor = self._ctx.extra["reactor"]
+        reactor = self._ctx.reactor
         http.registerProducer(self, True)
         http.write(b"")  # the headers go out before the first event
         chunks = getattr(http, "chunk_writer", None)
@@ -264,12 +264,12 @@ class WatchStream:
             self._write_error(error)
             self._finish()
             return self.done
-        started = self._ctx.extra.get("flowcontrol_watch_started")
+        started = self._ctx.watch_started
         if started is not None:
             started(self._ctx)  # a watch that is under way holds no seats
         if self.timeout < math.inf:
             self._call = reactor.callLater(self.timeout, self._finish)
-        ending = self._ctx.extra.get("watches")
+        ending = self._ctx.watches
         if ending is not None:
             ending.add(self)
         self._ctx.shrink()
@@ -279,7 +279,7 @@ class WatchStream:
         """What there is has been sent but for the bookmark that says so."""
         ctx, namespace = self._ctx, self._ctx.info.namespace if self._ctx.info is not None else ""
         scope = "resource" if path_name(ctx) else "namespace" if namespace else "cluster"
-        self._form.sent.listed(scope, ctx.extra["reactor"].seconds() - ctx.received)
+        self._form.sent.listed(scope, ctx.reactor.seconds() - ctx.received)
 
     def _on_batch(self, batch: Batch) -> None:
         try:
@@ -357,7 +357,7 @@ class WatchStream:
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
-        ending = self._ctx.extra.get("watches")
+        ending = self._ctx.watches
         if ending is not None:
             ending.discard(self)
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, runtime_checkable
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPullProducer
+from twisted.internet.interfaces import IDelayedCall, IPullProducer, IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
@@ -67,7 +67,7 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
     headers.setRawHeaders(b"content-length", [b"%d" % size])
     if size < LARGE:
         return _produce(http, slices)
-    return _produce(http, slices, ctx.extra["reactor"], ctx.extra.get("pending"))
+    return _produce(http, slices, ctx.reactor, ctx.pending)
 
 
 def _warning_headers(warnings: list[str]) -> list[bytes]:
@@ -91,11 +91,11 @@ async def _write_compressed(ctx: RequestContext, slices: list[bytes]) -> None:
     http = ctx.http
     http.responseHeaders.setRawHeaders(b"content-encoding", [b"gzip"])
     http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
-    reactor = ctx.extra["reactor"]
+    reactor = ctx.reactor
     packed = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
     http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % sum(map(len, packed))])
     if not http.gone:
-        await _produce(http, packed, pending=ctx.extra.get("pending"))
+        await _produce(http, packed, pending=ctx.pending)
 
 
 def compress(slices: list[bytes]) -> list[bytes]:
@@ -111,7 +111,9 @@ def _slices(body: bytes) -> list[bytes]:
     return [bytes(view[start : start + SLICE]) for start in range(0, len(body), SLICE)] or [b""]
 
 
-def _produce(http: Any, slices: list[bytes], reactor: Any = None, pending: Pending | None = None) -> Deferred[None]:
+def _produce(
+    http: Any, slices: list[bytes], reactor: IReactorTime | None = None, pending: Pending | None = None
+) -> Deferred[None]:
     producer = SliceProducer(http, slices)
     if reactor is not None:
         producer.spare_later(reactor)
@@ -130,12 +132,12 @@ class SliceProducer:
         self._slices = slices
         self._next = 0
         self._remade: Remade | None = None
-        self._timer: Any = None
+        self._timer: IDelayedCall | None = None
         self._pending: Pending | None = None
         self._share: Share | None = None
         self.done: Deferred[None] = Deferred()
 
-    def spare_later(self, reactor: Any) -> None:
+    def spare_later(self, reactor: IReactorTime) -> None:
         """A client that does not read holds nothing but what the cache has anyway."""
         if isinstance(self._slices, Remade):
             self._timer = reactor.callLater(PATIENCE, self.spare)

@@ -60,7 +60,7 @@ def impersonation(authorizer: Authorizer, *, constrained: bool = True, meter: Id
             raise
         measured.impersonated(constraint.partition(":")[2] or "legacy", True, time.perf_counter() - started)
         ctx.original_user, ctx.user = requestor, user
-        ctx.extra["impersonation_constraint"] = constraint
+        ctx.impersonation_constraint = constraint
 
     def filter(ctx: RequestContext) -> None | Awaitable[None]:
         if not any_header_with_prefix(ctx, b"Impersonate-"):

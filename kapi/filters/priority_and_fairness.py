@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.filters.chain import Filter
 from kapi.flowcontrol.concurrency import Concurrency
@@ -20,9 +21,6 @@ from kapi.flowcontrol.shares import Flow
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
-#: in ``ctx.extra``: called with the context when a watch is under way, for from then on it holds no seats
-WATCH_STARTED = "flowcontrol_watch_started"
-_RUNNING = "flowcontrol_running"  # in ``ctx.extra``: the queues and the request that holds seats in them
 _READS = frozenset({"get", "list", "watch"})
 _LONGEST_WAIT = 60.0  # seconds
 _EVENT = (
@@ -40,7 +38,7 @@ def too_many_requests(retry_after: int) -> Response:
 def priority_and_fairness(
     controller: FlowController,
     cache_of: CacheOf,
-    reactor: Any,
+    reactor: IReactorTime,
     *,
     default_wait: float = 15.0,
     concurrency: Concurrency | None = None,
@@ -65,18 +63,18 @@ def priority_and_fairness(
             transport.flows = rounds.remember(flows, flow)
         return rounds.switch(flow)
 
-    def run(ctx: RequestContext, chosen: Classification, request: Request) -> None:
-        ctx.extra[_RUNNING] = chosen.level.queues, request
+    def run(ctx: RequestContext, request: Request) -> None:
+        ctx.seats = request
         ctx.finishers.append(finish)
         assert ctx.info is not None
         if ctx.info.verb == "watch":
-            ctx.extra[WATCH_STARTED] = finish
+            ctx.watch_started = finish
 
     def finish(ctx: RequestContext, code: int = 0) -> None:
-        running = ctx.extra.pop(_RUNNING, None)
-        if running is not None:
-            queues, request = running
-            queues.finish(request, ctx.worked())
+        request = ctx.seats
+        if isinstance(request, Request):
+            ctx.seats = None
+            request.queues.finish(request, ctx.worked())
             if rounds is not None and request.final_seats and ctx.flow is not None and rounds.shared():
                 rounds.charge(ctx.flow, _EVENT * request.final_seats * request.extra)
 
@@ -106,7 +104,7 @@ def priority_and_fairness(
         ctx.add_wait(reactor.seconds() - began)
         if why:
             return reject(chosen, why)
-        run(ctx, chosen, request)
+        run(ctx, request)
         return None
 
     def check(ctx: RequestContext) -> Response | None | Awaitable[Response | None]:
@@ -126,7 +124,7 @@ def priority_and_fairness(
         request = controller.request(chosen, work, info, user)
         outcome = level.queues.admit(request, 0.0 if level.exempt else patience(ctx))
         if outcome == "":
-            run(ctx, chosen, request)
+            run(ctx, request)
             return rounds.turn(chosen.time) if yields else None  # type: ignore[union-attr]
         if isinstance(outcome, Deferred):
             return wait(ctx, chosen, request, outcome)

@@ -22,7 +22,6 @@ from kapi.filters.chain import Filter, Handler, MaybeResponse
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.request.response import Response
-from kapi.request.trace import keep_trace, trace_of
 
 _PROPAGATOR = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()])
 _FIELDS = ("traceparent", "tracestate", "baggage")
@@ -122,14 +121,14 @@ class RequestTracing:
             links,
             time.time_ns() - int(late * 1e9),
         )
-        keep_trace(ctx, RequestTrace(self._tracer, span, came))
+        ctx.trace = RequestTrace(self._tracer, span, came)
         ctx.finishers.append(_end)
 
     def step(self, name: str, step: Filter) -> Filter:
         """The filter, which begins a span."""
 
         def traced(ctx: RequestContext) -> MaybeResponse | Awaitable[MaybeResponse]:
-            trace = trace_of(ctx)
+            trace = ctx.trace
             if trace is not None:
                 trace.begin(name, {})
             return step(ctx)
@@ -140,7 +139,7 @@ class RequestTracing:
         """The handler, which begins the span of its verb."""
 
         def traced(ctx: RequestContext) -> Response | Awaitable[Response]:
-            trace, info = trace_of(ctx), ctx.info
+            trace, info = ctx.trace, ctx.info
             name = _VERBS.get(info.verb) if info is not None and info.is_resource else None
             if trace is not None and name is not None:
                 trace.begin(name, _verb_attributes(ctx))
@@ -153,7 +152,7 @@ _NO_SPAN = get_current_span(Context())  # the parent of a root
 
 
 def _end(ctx: RequestContext, code: int) -> None:
-    trace: Any = trace_of(ctx)
+    trace: Any = ctx.trace
     if trace is not None:
         trace.end(code)
 

@@ -258,6 +258,7 @@ class FlowController:
         seats, final_seats, extra = work
         request = Request(chosen.schema.name, chosen.entropy, seats, final_seats, extra, chosen.flow, user, info)
         request.tally = chosen.tally
+        request.queues = chosen.level.queues
         if request.width == 1:
             chosen.tally.estimated += 1
         else:

@@ -43,9 +43,11 @@ class Request:
     """
 
     __slots__ = (
-        "arrived", "extra", "final_seats", "flow", "info", "name", "queue", "schema", "seats", "started", "state",
+        "arrived", "extra", "final_seats", "flow", "info", "name", "queue", "queues", "schema", "seats", "started", "state",
         "tally", "until", "user", "waiting", "width",
     )  # fmt: skip
+
+    queues: FairQueues  # of its level: where it is admitted
 
     def __init__(
         self,

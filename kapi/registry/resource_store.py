@@ -122,12 +122,10 @@ class ResourceStore:
             warnings=op.warnings,
             annotations=op.annotations,
         )
-        if op.deadline:
-            attributes.extra["deadline"] = op.deadline
-        if op.request is not None:
-            attributes.extra["request"] = op.request
+        attributes.deadline = op.deadline
+        attributes.request = op.request
         if op.resource.typed_items:
-            attributes.extra["row"] = op.resource
+            attributes.custom_resource = op.resource
         return attributes
 
     def field_manager(self, resource: Resource, subresource: Subresource | None) -> FieldManager:

@@ -5,7 +5,6 @@ Upstream's buckets are linear, so that the one of a size is found by a division;
 
 from __future__ import annotations
 
-BODIES = "bodies"  # in ``ctx.extra``: where the size of a request's body is counted
 FIRST, STEP, COUNT = 50_000, 100_000, 31
 BOUNDS = tuple(float(FIRST + STEP * number) for number in range(COUNT))
 

@@ -7,13 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from kapi.machinery import warnings
+from kapi.request.bodies import BodySizes
 from kapi.request.info import RequestInfo
+from kapi.request.pending import Pending
+from kapi.request.reactor import RequestReactor
+from kapi.request.trace import Trace
 from kapi.request.user import UserInfo
 
 Finisher = Callable[["RequestContext", int], None]
+
+
+class Stream(Protocol):
+    """A watch's way to its client."""
+
+    def hold(self) -> None:
+        """Nothing is written from now on."""
+
+    def release(self) -> None:
+        """What has come meanwhile is written, then what comes."""
+
+    def end(self) -> None:
+        """Ends it properly: the server is shutting down."""
+
+
+class Streams(Protocol):
+    """Where watches that are under way are kept: a set, for one."""
+
+    def add(self, stream: Stream, /) -> None: ...
+
+    def discard(self, stream: Stream, /) -> None: ...
+
 
 #: seconds of work without a wait that are held against a request: in more, the thread itself has waited for a processor
 _LONGEST_PIECE = 0.005
@@ -47,8 +73,19 @@ class RequestContext:
         "finishers",
         "annotations",
         "connection_closing",
-        "extra",
+        "reactor",
+        "watches",
+        "pending",
+        "trace",
+        "bodies",
+        "dry_run",
+        "field_validation",
+        "seats",
+        "watch_started",
+        "impersonation_constraint",
     )
+
+    reactor: RequestReactor  # set by the server
 
     def __init__(self, http: Any, method: str, path: str, query: dict[str, list[str]]) -> None:
         self.http = http
@@ -76,7 +113,16 @@ class RequestContext:
         self.finishers: list[Finisher] = []
         self.annotations: dict[str, str] = {}  # audit annotations
         self.connection_closing = False
-        self.extra: dict[str, Any] = {}
+        self.watches: Streams | None = None  # the server's, to be ended when it stops
+        self.pending: Pending | None = None  # the server's count of what waits for clients
+        self.trace: Trace | None = None  # only with tracing
+        self.bodies: BodySizes | None = None  # where the size of its body is counted
+        self.dry_run = ""  # as metrics name it
+        self.field_validation: str | None = None  # as the client wrote it, for metrics; None when it did not
+        self.seats: object = None  # what it holds seats with: priority and fairness knows what that is
+        #: called with this when the watch is under way, for from then on it holds no seats
+        self.watch_started: Callable[[RequestContext], None] | None = None
+        self.impersonation_constraint = ""  # by which permission its user is impersonated
 
     def pause(self) -> None:
         """The request begins to wait."""
@@ -115,7 +161,6 @@ class RequestContext:
         """The answer has begun and will take long: lets go of what only its beginning needed."""
         self.query = {}
         self.response_headers = []
-        self.extra = dict(self.extra)  # in a table of its size
         shrink = getattr(self.http, "shrink", None)
         if shrink is not None:
             shrink()

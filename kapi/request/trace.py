@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-_KEY = "trace"  # in ``ctx.extra``
-
 
 class Call(Protocol):
     """A question to another server, as a span that ends with the ``with`` block."""
@@ -40,20 +38,8 @@ class Trace(Protocol):
     def call(self, name: str, attributes: Mapping[str, Any]) -> Call: ...
 
 
-def trace_of(ctx: Any) -> Trace | None:
-    """None for a request that is not traced."""
-    trace: Trace | None = ctx.extra.get(_KEY)
-    return trace
-
-
-def keep_trace(ctx: Any, trace: Trace) -> None:
-    """From now on it is the request's."""
-    ctx.extra[_KEY] = trace
-
-
-def told(ctx: Any, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Headers of a request that is passed on, with the place in the trace where that happens."""
-    trace = trace_of(ctx)
+def told(trace: Trace | None, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Headers of a request that is passed on, with the place in its trace where that happens."""
     if trace is None:
         return headers
     own = trace.headers

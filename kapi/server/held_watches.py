@@ -6,29 +6,19 @@ all watches have.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from kapi.request.context import RequestContext
+from kapi.request.context import RequestContext, Stream, Streams
 from kapi.request.info import RequestInfo
 from kapi.server.fault_rules import Rule, Rules
 
 HOLD = "hold"
 
 
-class Stream(Protocol):
-    """A watch's way to its client."""
-
-    def hold(self) -> None:
-        """Nothing is written from now on."""
-
-    def release(self) -> None:
-        """What has come meanwhile is written, then what comes."""
-
-
 class HeldWatches:
     """All watches of a server that are under way; each is held back while one rule or several say so."""
 
-    def __init__(self, reactor: Any, rules: Rules) -> None:
+    def __init__(self, reactor: IReactorTime, rules: Rules) -> None:
         self._reactor = reactor
         self._rules = rules
         self._running: dict[Stream, _Running] = {}
@@ -38,7 +28,7 @@ class HeldWatches:
         assert ctx.info is not None
         user, agent = "" if ctx.user is None else ctx.user.name, ctx.header("user-agent") or ""
         who = (ctx.info, user, agent)
-        ctx.extra["watches"] = _Following(self, ctx.extra.get("watches"), who, rule)
+        ctx.watches = _Following(self, ctx.watches, who, rule)
 
     def hold(self, rule: Rule) -> None:
         """Holds back those that match and are under way."""
@@ -68,7 +58,7 @@ class _Following:
     __slots__ = ("_held", "_all", "_who", "_rule")
 
     def __init__(
-        self, held: HeldWatches, streams: set[Any] | None, who: tuple[RequestInfo, str, str], rule: Rule | None
+        self, held: HeldWatches, streams: Streams | None, who: tuple[RequestInfo, str, str], rule: Rule | None
     ) -> None:
         self._held, self._all, self._who, self._rule = held, streams, who, rule
 
@@ -88,12 +78,12 @@ class _Running:
 
     __slots__ = ("who", "_reactor", "_stream", "_rules", "_calls")
 
-    def __init__(self, reactor: Any, stream: Stream, who: tuple[RequestInfo, str, str]) -> None:
+    def __init__(self, reactor: IReactorTime, stream: Stream, who: tuple[RequestInfo, str, str]) -> None:
         self.who = who
         self._reactor = reactor
         self._stream = stream
         self._rules: dict[int, Rule] = {}  # that hold it now, by their identity
-        self._calls: dict[int, Any] = {}  # the begin or the end of what a rule does
+        self._calls: dict[int, IDelayedCall] = {}  # the begin or the end of what a rule does
 
     def hold(self, rule: Rule) -> None:
         if rule.watch_seconds:

@@ -16,7 +16,8 @@ from kapi.flowcontrol.concurrency import KINDS, Concurrency, Count
 from kapi.machinery.meters import Histogram as LabelledHistogram
 from kapi.machinery.meters import cumulative
 from kapi.request import bodies
-from kapi.request.bodies import BODIES, BodySizes
+from kapi.request.bodies import BodySizes
+from kapi.request.context import Finisher, RequestContext
 
 LATENCY = (
     0.005,
@@ -59,7 +60,6 @@ _TEXTS = {
 }
 _FIELD_VALIDATION = "field_validation_request_duration_seconds"
 _READING = frozenset({"GET", "LIST", "HEAD", "OPTIONS"})
-_SERIES, _DRY_RUN, _VALIDATION = "series", "dry_run", "field_validation"  # in ``ctx.extra``
 _VALIDATIONS = frozenset({"Strict", "Warn", "Ignore"})
 _BODY_VERBS = {
     "POST": "create", "PUT": "update", "PATCH": "patch", "APPLY": "patch", "DELETE": "delete",
@@ -88,6 +88,9 @@ class Histogram:
         return cumulative(self.bounds, self.counts)
 
 
+#: of a request whose labels were worked out before: method, verb, group, version, resource, subresource, and whether name
+#: and namespace are empty
+_Known = tuple[str, str, str, str, str, str, bool, bool]
 #: component labels: verb, group, version, resource, subresource, scope
 Key = tuple[str, str, str, str, str, str]
 
@@ -95,9 +98,12 @@ Key = tuple[str, str, str, str, str, str]
 class Series:
     """One kind of request."""
 
-    __slots__ = ("bodies", "codes", "executing", "latency", "waits", "waited", "sizes", "running", "long", "kind")
+    __slots__ = (
+        "bodies", "codes", "executing", "finisher", "kind", "latency", "long", "running", "sizes", "validated", "waited",
+        "waits",
+    )  # fmt: skip
 
-    def __init__(self, verb: str, concurrency: Concurrency) -> None:
+    def __init__(self, verb: str, concurrency: Concurrency, validated: LabelledHistogram) -> None:
         self.long = verb in ("WATCH", "CONNECT")
         self.kind = "readOnly" if verb in _READING else "mutating"
         self.executing: Count = concurrency.executing[self.kind]
@@ -109,6 +115,25 @@ class Series:
         self.waited = 0.0
         self.sizes = Histogram(SIZES)
         self.running = 0
+        self.validated = validated  # of all series
+        self.finisher: Finisher = self._finish  # bound once
+
+    def _finish(self, ctx: RequestContext, code: int) -> None:
+        outcome = code, ctx.dry_run
+        self.codes[outcome] = self.codes.get(outcome, 0) + 1
+        if self.long:
+            self.running -= 1
+            return
+        now = ctx.reactor.seconds()
+        self.executing.change(-1, now)
+        took = now - ctx.received
+        self.latency.observe(took)
+        if ctx.waited:
+            self.wait(took, ctx.waited)
+        self.sizes.observe(ctx.http.sentLength)
+        given = ctx.field_validation
+        if given is not None and self.kind == "mutating":
+            self.validated.observe(took, given if given in _VALIDATIONS else "invalid" if given else "")
 
     def wait(self, total: float, waited: float) -> None:
         """Of an observed latency, ``waited`` was not ours."""
@@ -134,7 +159,7 @@ class RequestMetrics:
         self.series: dict[Key, Series] = {}
         self.concurrency = Concurrency()
         #: the series of what was asked for before, so that its labels are worked out once
-        self._known: dict[tuple[Any, ...], Series] = {}
+        self._known: dict[_Known, Series] = {}
         #: of writes that name how fields are to be validated
         self._validated = LabelledHistogram(_FIELD_VALIDATION, "", ("field_validation",), LATENCY[_SLI_FROM:])
         #: in which release a deprecated (sub)resource goes, "" when that is not known; None for what is not deprecated
@@ -143,16 +168,16 @@ class RequestMetrics:
     def of(self, key: Key) -> Series:
         found = self.series.get(key)
         if found is None:
-            found = self.series[key] = Series(key[0], self.concurrency)
+            found = self.series[key] = Series(key[0], self.concurrency, self._validated)
         return found
 
-    def filter(self, known: Callable[[str, str, str, str], bool]) -> Callable[[Any], None]:
+    def filter(self, known: Callable[[str, str, str, str], bool]) -> Callable[[RequestContext], None]:
         """The filter that counts every request; ``known`` says which (sub)resources may be label values."""
         memory, of = self._known, self.of
 
-        def count(ctx: Any) -> None:
+        def count(ctx: RequestContext) -> None:
             info, method = ctx.info, ctx.method
-            seen = None
+            seen: _Known | None = None
             series: Series | None = None
             if info is not None and method != "PATCH":
                 seen = (
@@ -165,38 +190,18 @@ class RequestMetrics:
                 series = of(key)
                 if seen is not None and key[3] and method in _METHODS:  # anything else is the client's choice
                     memory[seen] = series
-            ctx.extra[_SERIES] = series
-            ctx.extra[BODIES] = series.bodies
+            ctx.bodies = series.bodies
             query = ctx.query
             if query:
                 if "dryRun" in query:
-                    ctx.extra[_DRY_RUN] = "All"
+                    ctx.dry_run = "All"
                 if "fieldValidation" in query:
-                    ctx.extra[_VALIDATION] = query["fieldValidation"][0]
+                    ctx.field_validation = query["fieldValidation"][0]
             if series.long:
                 series.running += 1
             else:
                 series.executing.change(1, ctx.received)
-            ctx.finishers.append(finish)
-
-        def finish(ctx: Any, code: int) -> None:
-            extra = ctx.extra
-            series: Series = extra[_SERIES]
-            outcome = code, extra.get(_DRY_RUN, "")
-            series.codes[outcome] = series.codes.get(outcome, 0) + 1
-            if series.long:
-                series.running -= 1
-                return
-            now = extra["reactor"].seconds()
-            series.executing.change(-1, now)
-            took = now - ctx.received
-            series.latency.observe(took)
-            if ctx.waited:
-                series.wait(took, ctx.waited)
-            series.sizes.observe(ctx.http.sentLength)
-            if _VALIDATION in extra and series.kind == "mutating":
-                given = extra[_VALIDATION]
-                self._validated.observe(took, given if given in _VALIDATIONS else "invalid" if given else "")
+            ctx.finishers.append(series.finisher)
 
         return count
 
@@ -309,7 +314,7 @@ class RequestMetrics:
         return family
 
 
-def request_key(ctx: Any, known: Callable[[str, str, str, str], bool]) -> Key:
+def request_key(ctx: RequestContext, known: Callable[[str, str, str, str], bool]) -> Key:
     """The bounded labels of a request."""
     info = ctx.info
     method = ctx.method if ctx.method in _METHODS else "other"

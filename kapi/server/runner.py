@@ -23,9 +23,10 @@ from kapi.flowcontrol.shares import Flow
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.status import StatusError
 from kapi.machinery.uid import new_uid
-from kapi.request.context import RequestContext
+from kapi.request.context import RequestContext, Stream
 from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING, Pending
+from kapi.request.reactor import RequestReactor
 from kapi.request.response import Response, leaves_whole
 from kapi.server.deadlines import Deadlines
 from kapi.server.outgoing import Answer, Outgoing
@@ -67,7 +68,7 @@ class RequestRunner:
     def __init__(
         self,
         chain: FilterChain,
-        reactor: Any,
+        reactor: RequestReactor,
         *,
         gather: bool = False,
         rounds: Rounds | None = None,
@@ -81,7 +82,7 @@ class RequestRunner:
         self._deadlines = Deadlines(reactor)
         self._outgoing = Outgoing(reactor, self._leave) if gather else None
         self.pending = Pending(reactor.seconds, max_pending)
-        self.watches: set[Any] = set()  # streams to be ended when the server stops
+        self.watches: set[Stream] = set()  # streams to be ended when the server stops
         #: connections with frames of answers that leave together; None while none do
         self.departing: list[Any] | None = None
 
@@ -95,9 +96,9 @@ class RequestRunner:
 
     def answer(self, http: Any) -> None:
         ctx = RequestContext(http, http.method.decode("latin-1"), "", {})
-        ctx.extra["reactor"] = self.reactor
-        ctx.extra["watches"] = self.watches
-        ctx.extra["pending"] = self.pending
+        ctx.reactor = self.reactor
+        ctx.watches = self.watches
+        ctx.pending = self.pending
         self._identify(ctx)
         slices = self._slices
         outcome: Any

@@ -61,7 +61,7 @@ class MemoryAPI:
         install(self.table, self.registry, self.rows)
         self.table.handlers.update(built_in_handlers(self.registry, self.clock, KubeletSettings()))
         chain = FilterChain([received_timestamp(self.clock.seconds), request_info, self._identify], self._dispatch)
-        self.runner = RequestRunner(chain, self.clock)
+        self.runner = RequestRunner(chain, self.clock)  # type: ignore[arg-type]  # no threads: nobody asks for gzip
 
     @classmethod
     async def started(cls, **how: Any) -> MemoryAPI:

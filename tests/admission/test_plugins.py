@@ -91,7 +91,7 @@ def test_a_plugin_does_nothing_to_resources_that_it_does_not_name() -> None:
                         group=row.group, version=row.version, resource=row.plural, kind=row.kind,
                     )  # fmt: skip
                     assert admit(plugin, request).obj == obj, (plugin.name, row.plural, subresource)
-                    assert not request.warnings and not request.annotations and not request.extra
+                    assert not request.warnings and not request.annotations and not request.charges
 
 
 def test_an_unknown_plugin_is_refused() -> None:

@@ -178,7 +178,7 @@ class WebhookCase(TestCase):
     async def test_the_request_is_told_how_long_webhooks_took(self) -> None:
         waits: list[float] = []
         asked = self.attributes()
-        asked.extra["request"] = SimpleNamespace(add_wait=waits.append, extra={})
+        asked.request = SimpleNamespace(add_wait=waits.append, trace=None)  # type: ignore[assignment]
         chain = self.chain(mutate=(self.hook(respond),), check=(self.hook(respond), self.hook(respond)))
         await chain.admit(asked)
         await chain.validate(asked)
@@ -250,7 +250,7 @@ class WebhookCase(TestCase):
     async def test_a_request_without_time_asks_nobody(self) -> None:
         chain = self.chain(check=(self.hook(respond),))
         late = self.attributes()
-        late.extra["deadline"] = reactor.seconds() - 1  # type: ignore[attr-defined]
+        late.deadline = reactor.seconds() - 1  # type: ignore[attr-defined]
         error = await self.refused(chain, late)
         self.assertEqual((error.code, error.reason), (504, "Timeout"))
         self.assertEqual(self.hooks.reviews, [])

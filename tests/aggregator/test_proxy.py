@@ -26,7 +26,6 @@ from kapi.client.head import identity_headers
 from kapi.machinery.status import RequestTooLarge
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
-from kapi.request.trace import keep_trace
 from kapi.request.user import UserInfo
 
 NAME = "svc.ns.svc"
@@ -172,7 +171,7 @@ class ProxyTests(TestCase):
         http = Http(b"GET", b"/apis/example.com/v1/a", {b"traceparent": [b"00-1-2-01"]})
         ctx = self.context(http)
         own = {b"traceparent": [b"00-1-3-01"]}
-        keep_trace(ctx, SimpleNamespace(headers=own))  # type: ignore[arg-type]
+        ctx.trace = SimpleNamespace(headers=own)  # type: ignore[assignment]
         response = yield Deferred.fromCoroutine(self.proxy.handle(ctx, KEY))  # type: ignore[arg-type]
         yield response.run(http)
         found = [line for line in self.received.lower().split(b"\r\n") if line.startswith(b"traceparent")]

@@ -356,7 +356,7 @@ def test_both_identities_of_an_impersonated_request() -> None:
     bench = Bench(omitStages=["RequestReceived"])
     ctx = bench.begin()
     ctx.original_user, ctx.user = ctx.user, UserInfo("bob", groups=("g",))
-    ctx.extra["impersonation_constraint"] = "impersonate:user-info"
+    ctx.impersonation_constraint = "impersonate:user-info"
     bench.finish(ctx, Response(200, b"{}"))
     event = bench.sink.events[0]
     assert (event["user"]["username"], event["impersonatedUser"]) == ("alice", {"username": "bob", "groups": ["g"]})

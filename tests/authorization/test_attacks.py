@@ -115,7 +115,7 @@ def test_the_series_of_metrics_do_not_grow_with_what_clients_make_up() -> None:
             uris = f"/made/up/{number}", f"/apis/g{number}/v1/r{number}", f"/api/v1/namespaces/n{number}/pods/p{number}"
             for uri in uris:
                 ctx = request(uri, method=("GET", f"M{number}")[number % 2])
-                ctx.extra["reactor"] = _Clock
+                ctx.reactor = _Clock
                 ctx.http.sentLength = 0
                 count(ctx)
                 for finish in ctx.finishers:

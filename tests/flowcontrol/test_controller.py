@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kapi.filters.max_in_flight import max_in_flight
-from kapi.filters.priority_and_fairness import WATCH_STARTED, priority_and_fairness
+from kapi.filters.priority_and_fairness import priority_and_fairness
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
@@ -296,7 +296,8 @@ def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
     ctx = request("/api/v1/pods?watch=1", user=ALICE)
     assert check(ctx) is None
-    ctx.extra[WATCH_STARTED](ctx)
+    assert ctx.watch_started is not None
+    ctx.watch_started(ctx)
     assert made.levels["global-default"].queues.idle
     ctx.finishers[0](ctx, 200)
     assert check(request("/api/v1/namespaces/x/pods/p/log", user=ALICE)) is None

@@ -23,7 +23,7 @@ class Server:
 
     def request(self, took: float, waited: float = 0.0) -> None:
         ctx: Any = RequestContext(SimpleNamespace(sentLength=10, getHeader=lambda _: None), "GET", "/api/v1/pods", {})
-        ctx.extra["reactor"] = self.clock
+        ctx.reactor = self.clock
         ctx.received = self.clock.seconds()
         ctx.info = RequestInfo(is_resource=True, path="", verb="list", version="v1", resource="pods")
         self.count(ctx)

@@ -22,7 +22,6 @@ from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
 from kapi.machinery import warnings
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
-from kapi.request.trace import trace_of
 
 Object = dict[str, Any]
 _log = Logger()
@@ -86,8 +85,8 @@ class WebhookPlugin(Plugin):
         except BadReview as error:
             raise CallFailed(hook.name, f"could not create admission objects: {error}", 400) from None
         seconds = self._seconds(hook.timeout, attributes)
-        request = attributes.extra.get("request")
-        trace = trace_of(request) if request is not None else None
+        request = attributes.request
+        trace = request.trace if request is not None else None
         try:
             if trace is None:
                 answer = await self.client.post(hook.client, review, seconds)
@@ -111,7 +110,7 @@ class WebhookPlugin(Plugin):
 
     def _seconds(self, given: int, attributes: Attributes) -> float:
         """A call's time: the hook's own, but no more than the request has left."""
-        deadline = attributes.extra.get("deadline") or 0.0
+        deadline = attributes.deadline
         if deadline and self.initializer.reactor is not None:
             left: float = deadline - self.initializer.reactor.seconds()
             return max(0.001, min(float(given), left))
@@ -164,7 +163,7 @@ class WebhookPlugin(Plugin):
 
     def check_time(self, attributes: Attributes) -> None:
         """Raises Timeout when the request has no time left: there is no point in going on."""
-        deadline = attributes.extra.get("deadline")
+        deadline = attributes.deadline
         if deadline and self.initializer.reactor is not None and self.initializer.reactor.seconds() >= deadline:
             raise timeout("request did not complete within requested timeout")
 
@@ -195,7 +194,7 @@ async def timed(calls: Awaitable[None], attributes: Attributes) -> None:
     try:
         await calls
     finally:
-        request = attributes.extra.get("request")
+        request = attributes.request
         if request is not None:
             request.add_wait(time.perf_counter() - began)
 

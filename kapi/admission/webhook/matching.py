@@ -8,7 +8,7 @@ from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes
-from kapi.admission.versions import custom_row, equivalents
+from kapi.admission.versions import equivalents
 from kapi.admission.webhook.hooks import Hook, HookSource, Rule
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import not_found
@@ -111,7 +111,7 @@ def concerned_by_rules(
     hooks = source.hooks()
     if not hooks:
         return ()
-    row = custom_row(attributes)  # a definition that changes has new rows, and perhaps other versions
+    row = attributes.custom_resource  # a definition that changes has new rows, and perhaps other versions
     key = (
         attributes.operation, attributes.resource, attributes.subresource, attributes.kind, not attributes.namespace, id(row)
     )  # fmt: skip

@@ -39,7 +39,7 @@ from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
-from kapi.request.trace import told, trace_of
+from kapi.request.trace import told
 
 log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds
@@ -159,7 +159,7 @@ class Transport:
 
     async def upgrade(self, ctx: RequestContext, target: Target) -> Response:
         """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
-        headers = [(b"Host", _host(ctx, target)), *told(ctx, forwarded(ctx))]
+        headers = [(b"Host", _host(ctx, target)), *told(ctx.trace, forwarded(ctx))]
         headers += [(b"Connection", b"Upgrade"), (b"Upgrade", (ctx.header("upgrade") or "").encode())]
         if ctx.method != "GET":
             headers.append((b"Content-Length", b"0"))
@@ -211,7 +211,7 @@ class Transport:
         self, ctx: RequestContext, target: Target, method: bytes, headers: Headers, body: Any = None
     ) -> Any:
         """The answer of a Twisted Agent.  Raises Unreachable."""
-        trace = trace_of(ctx)
+        trace = ctx.trace
         if trace is not None:
             for name, values in trace.headers.items():
                 headers.setRawHeaders(name, values)
