@@ -25,8 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_URL = re.compile(r"serving at (https://\S+)")
-_READY = "export KUBECONFIG="
+URL = re.compile(r"serving at (https://\S+)")
+READY = "export KUBECONFIG="
 
 
 class KapiProcess:
@@ -41,7 +41,7 @@ class KapiProcess:
         self.data = self.root / "data"
         self.flags = list(flags)
         self.url = ""
-        self.output: list[str] = []
+        self._lines: list[str] = []
         self.process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
 
@@ -55,6 +55,22 @@ class KapiProcess:
         """The CA that clients verify the server with."""
         return self.data / "pki" / "ca.crt"
 
+    @property
+    def output(self) -> list[str]:
+        """What it has printed, line by line."""
+        return self._lines
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self.process is not None and self.process.poll() is None
+
+    def command(self) -> list[str]:
+        return [
+            sys.executable, "-m", "kapi", f"--data-dir={self.data}", "--bind-address=127.0.0.1", "--secure-port=0",
+            *self.flags,
+        ]  # fmt: skip
+
     def environment(self) -> dict[str, str]:
         """For child processes: its kubeconfig, and a home without anybody's settings."""
         home = self.root / "home"
@@ -63,11 +79,7 @@ class KapiProcess:
 
     def start(self, seconds: float = 60.0) -> Self:
         """Waits until it is ready.  Raises RuntimeError with its output when it ends or takes too long."""
-        command = [
-            sys.executable, "-m", "kapi", f"--data-dir={self.data}", "--bind-address=127.0.0.1", "--secure-port=0",
-            *self.flags,
-        ]  # fmt: skip
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
         self._reader.start()
@@ -83,11 +95,11 @@ class KapiProcess:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                self.output.append(line)
-                match = _URL.search(line)
+                self._lines.append(line)
+                match = URL.search(line)
                 if match:
                     self.url = match[1]
-                if line.startswith(_READY):
+                if line.startswith(READY):
                     ready.set()
 
     def end(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:

@@ -5,6 +5,7 @@ pytest loads it wherever kapi is installed, so it imports nothing of kapi until 
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ):
         group.addoption(f"--kapi-{name}", action="append", metavar=name.upper(), help=text)
         parser.addini(f"kapi_{name}", text, type="args")
+    text = "with pytest-xdist: all workers use the same servers"
+    group.addoption("--kapi-shared", action="store_true", help=text)
+    parser.addini("kapi_shared", text, type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,18 +63,23 @@ def _as_list(value: Any) -> list[Any]:
 
 
 @pytest.fixture(scope="session")
-def kapi_servers() -> Iterator[Servers]:
-    """All servers of the session (of this worker, with xdist), by their flags."""
+def kapi_servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """All servers of the session (of this worker, with xdist and without ``--kapi-shared``), by their flags."""
     from kapi.testing.servers import Servers
 
-    servers = Servers()
+    config = request.config
+    shared = config.getoption("--kapi-shared") or config.getini("kapi_shared")
+    if shared and "PYTEST_XDIST_WORKER" in os.environ:  # each worker has a directory below the session's
+        servers = Servers(tmp_path_factory.getbasetemp().parent / "kapi-shared")
+    else:
+        servers = Servers()
     yield servers
     servers.stop()
 
 
 @pytest.fixture(scope="session")
 def kapi_server(request: pytest.FixtureRequest, kapi_servers: Servers) -> KapiProcess:
-    """The server that tests without flags of their own share; one for each worker of xdist."""
+    """The server that tests without flags of their own share; one for each worker of xdist, unless ``--kapi-shared`` is given."""
     return kapi_servers.get(_settings(request, "flags")[0])
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Sequence
+from pathlib import Path
 
 from kapi.testing.audit import POLICY, AuditTrail
 from kapi.testing.process import KapiProcess
+from kapi.testing.shared import SharedProcess
 
 MAX_SERVERS = 4  # that run at a time; the one that was used least recently makes room
 
 
 class Servers:
-    """``get`` starts what is missing; ``stop`` ends all."""
+    """``get`` starts what is missing; ``stop`` ends all.
 
-    def __init__(self) -> None:
+    With a directory, those that have logical clusters are shared by all processes that name the same one.
+    """
+
+    def __init__(self, shared: Path | None = None) -> None:
+        self._shared = shared
         self._running: OrderedDict[tuple[str, ...], KapiProcess] = OrderedDict()
         self._trails: dict[KapiProcess, AuditTrail] = {}
 
@@ -22,7 +30,7 @@ class Servers:
         """The server with these flags; with several uses it is the same one."""
         key = tuple(flags)
         server = self._running.pop(key, None)
-        if server is not None and server.process is not None and server.process.poll() is not None:
+        if server is not None and not server.running:
             self._stop(server)  # a test has ended it
             server = None
         if server is None:
@@ -33,13 +41,22 @@ class Servers:
         return server
 
     def _start(self, flags: tuple[str, ...]) -> KapiProcess:
-        server = KapiProcess(*flags, *(() if several(flags) else ("--enable-logical-clusters",)))
+        server = self._made(flags)
         if not any(flag.startswith("--audit-") for flag in flags):
             policy, log = server.root / "audit-policy.yaml", server.root / "audit.log"
-            policy.write_text(POLICY)
+            _replace(policy, POLICY)  # others may be starting a server with it
             server.flags += [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxbackup=1"]
             self._trails[server] = AuditTrail(log)
         return server.start()
+
+    def _made(self, flags: tuple[str, ...]) -> KapiProcess:
+        if several(flags):
+            return KapiProcess(*flags)
+        flags = (*flags, "--enable-logical-clusters")
+        if self._shared is None:
+            return KapiProcess(*flags)
+        digest = hashlib.sha256("\0".join(flags).encode()).hexdigest()[:16]
+        return SharedProcess(*flags, directory=self._shared / digest)
 
     def trail(self, server: KapiProcess) -> AuditTrail | None:
         """None for a server whose flags say how to audit."""
@@ -52,6 +69,13 @@ class Servers:
     def stop(self) -> None:
         while self._running:
             self._stop(self._running.popitem()[1])
+
+
+def _replace(file: Path, text: str) -> None:
+    """Writes a file in one step."""
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(text)
+    part.replace(file)
 
 
 def several(flags: Sequence[str]) -> bool:

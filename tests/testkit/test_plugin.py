@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import socket
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from kapi.testing.audit import AuditTrail, told
-from kapi.testing.cluster import objects_of
+from kapi.testing.cluster import Cluster, objects_of
 from kapi.testing.kubectl import answers_object, kubectl_path
+from kapi.testing.shared import SharedProcess
 from tests.testkit.inner import run
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +135,57 @@ def test_each_worker_has_a_server(tmp_path: Path) -> None:
     outcome, text = run(tmp_path, "-n2", "--kapi-flags=--event-ttl=22m", "--junitxml=report.xml")
     assert outcome == {"passed": 4}, text
     assert len(set(re.findall(r'value="(https://[^"]+)"', (tmp_path / "report.xml").read_text()))) == 2
+
+
+SHARED_SUITE = """
+import pytest
+
+@pytest.mark.parametrize("n", range(6))
+def test_it(kapi, n, worker_id, record_property):
+    path = f"/api/v1/namespaces/default/configmaps"
+    assert [item for item in kapi.request("GET", path)["items"] if item["metadata"]["name"] == "same"] == []
+    kapi.request("POST", path, {"metadata": {"name": "same"}})
+    record_property("server", f"{kapi.server.url} {worker_id} {kapi.server.root}")
+"""
+
+
+def test_workers_share_a_server_and_no_cluster(tmp_path: Path) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "test_suite.py").write_text(SHARED_SUITE)
+    (suite / "pytest.ini").write_text("[pytest]\njunit_family = xunit1\nfilterwarnings = error\n")
+    base = f"--basetemp={tmp_path / 'base'}"
+    outcome, text = run(suite, "-n2", "--dist=each", "--kapi-shared", "--junitxml=report.xml", base)
+    assert outcome == {"passed": 12}, text
+    used = re.findall(r'value="(https://\S+) (gw\d) (/[^"]+)"', (suite / "report.xml").read_text())
+    assert {worker for _, worker, _ in used} == {"gw0", "gw1"}
+    [(url, root)] = {(url, root) for url, _, root in used}
+    assert Path(root).is_relative_to(tmp_path / "base") and not (Path(root) / "data").exists()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), 1)
+
+
+def test_the_first_starts_a_shared_server_and_the_last_ends_it(tmp_path: Path) -> None:
+    first, second = (SharedProcess("--controllers=", directory=tmp_path / "shared") for _ in range(2))
+    first.start()
+    second.start()
+    try:
+        assert first.url == second.url
+        with pytest.raises(RuntimeError, match="shared"):
+            second.end()
+        first.stop()
+        assert second.running
+        assert Cluster(second, tmp_path).request("GET", "/readyz") == "ok"
+    finally:
+        second.stop()
+    assert not second.running and not second.data.exists()
+
+
+def test_a_shared_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    server = SharedProcess("--no-such-flag", directory=tmp_path / "shared")
+    with pytest.raises(RuntimeError, match="no-such-flag"):
+        server.start()
+    assert not server.running
 
 
 def test_pytest_finds_the_plugin() -> None:

@@ -1,0 +1,126 @@
+"""A server that several processes use, such as the workers of pytest-xdist: started by the first, ended by the last.
+
+What they agree by are locks of files in a directory that all have: ``lock`` is held while one starts or leaves, ``users``
+is shared by all that use the server, ``alive`` is the server's own.  The kernel lets them go with a process that crashes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Self
+
+from kapi.testing.process import READY, URL, KapiProcess
+
+#: starts the server and ends, so that it is nobody's child who ends before it
+_LAUNCH = """
+import os, subprocess, sys
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[int(sys.argv[1])])
+os.write(1, b"%d" % server.pid)
+os._exit(0)
+"""
+_EVERY = 0.02  # seconds between two looks
+_LONGEST_END = 30.0  # seconds for a server to end by itself
+
+
+class SharedProcess(KapiProcess):
+    """``directory`` is the same in all processes that share it.  Tests must not end it."""
+
+    def __init__(self, *flags: str, directory: Path) -> None:
+        self._directory = directory
+        self._output = directory / "server" / "output"
+        self._output.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(*flags, directory=self._output.parent)
+        self._users: IO[str] | None = None
+        self._pid = 0
+
+    @property
+    def output(self) -> list[str]:
+        """What it has printed."""
+        return self._output.read_text().splitlines(keepends=True) if self._output.exists() else []
+
+    @property
+    def running(self) -> bool:
+        with (self._directory / "alive").open("a") as alive:
+            return not _lock(alive, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def start(self, seconds: float = 60.0) -> Self:
+        """Uses the server that runs, or starts it.  Raises RuntimeError as KapiProcess does."""
+        record = self._directory / "record"
+        with self._locked():
+            if not self.running:
+                record.write_text(json.dumps(self._launched(seconds)))
+            self._pid, self.url = json.loads(record.read_text())
+            self._users = (self._directory / "users").open("a")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+        return self
+
+    def _launched(self, seconds: float) -> tuple[int, str]:
+        """Process and URL of a new server."""
+        shutil.rmtree(self.data, ignore_errors=True)  # of one that crashed
+        self._output.parent.mkdir(exist_ok=True)
+        with (self._directory / "alive").open("a") as alive, self._output.open("w") as output:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            number = alive.fileno()
+            launched = subprocess.run(
+                [sys.executable, "-c", _LAUNCH, str(number), *self.command()],
+                stdout=subprocess.PIPE, stderr=output, pass_fds=[number], check=True,
+            )  # fmt: skip
+        self._pid = int(launched.stdout)
+        end = time.monotonic() + seconds
+        while True:
+            text = "".join(self.output)
+            found = URL.search(text)
+            if found and f"\n{READY}" in text:
+                return self._pid, found[1]
+            if not self.running or time.monotonic() > end:
+                self._end()
+                raise RuntimeError(f"kapi did not start:\n{text}")
+            time.sleep(_EVERY)
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = _LONGEST_END) -> int:
+        """It is not for one of those who share it to end it."""
+        raise RuntimeError("the server is shared with other processes")
+
+    def _end(self, seconds: float = _LONGEST_END) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            end = time.monotonic() + seconds
+            if self.running:
+                os.kill(self._pid, number)
+            while self.running and time.monotonic() < end:
+                time.sleep(_EVERY)
+
+    def stop(self) -> int:
+        """Uses it no more.  The last one ends it and removes its data; what it has printed stays."""
+        with self._locked():
+            users, self._users = self._users, None
+            if users is not None:
+                with users:
+                    if _lock(users, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                        self._end()
+                        shutil.rmtree(self.data, ignore_errors=True)
+        return 0
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self._directory / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _lock(file: IO[str], how: int) -> bool:
+    """Whether the lock was to be had."""
+    try:
+        fcntl.flock(file, how)
+    except BlockingIOError:
+        return False
+    return True
