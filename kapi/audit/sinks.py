@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol, Union
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.audit.metrics import Meter
@@ -143,7 +144,7 @@ class Batching:
         self,
         backend: Backend,
         meter: Meter,
-        reactor: Any,
+        reactor: IReactorTime,
         *,
         buffer_size: int = 10_000,
         max_size: int = 400,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.audit.record import Record, event_list
 from kapi.client.https import HTTPSClient
@@ -18,7 +18,7 @@ class Webhook:
     name = "webhook"
     immediate = False
 
-    def __init__(self, client: HTTPSClient, reactor: Any, *, initial_backoff: float = 10.0) -> None:
+    def __init__(self, client: HTTPSClient, reactor: IReactorTime, *, initial_backoff: float = 10.0) -> None:
         self._client = client
         self._reactor = reactor
         self._backoff = initial_backoff

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.authentication.cache import ExpiringCache
@@ -23,7 +24,7 @@ class WebhookTokenAuthenticator:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         client: HTTPSClient,
         *,
         version: str = "v1beta1",

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import orjson
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
@@ -93,7 +94,7 @@ class WebhookAuthorizer:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         client: HTTPSClient,
         *,
         version: str = "v1beta1",

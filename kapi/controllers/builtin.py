@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
+
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client
 from kapi.controllers.bootstraptokens.cleaner import TokenCleaner
@@ -70,7 +72,7 @@ KNOWN = frozenset(
 
 
 def server_controllers(
-    client: NamedClient, reactor: Any, *, node_ports: NodePorts, now: Callable[[], str]
+    client: NamedClient, reactor: IReactorTime, *, node_ports: NodePorts, now: Callable[[], str]
 ) -> list[Controller]:
     """Those that upstream's API server runs itself: always there."""
     return [
@@ -81,7 +83,7 @@ def server_controllers(
 
 def manager_controllers(
     client: NamedClient,
-    reactor: Any,
+    reactor: IReactorTime,
     *,
     enabled: Callable[[str], bool],
     now: Callable[[], str],

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -66,7 +67,7 @@ class Classification(NamedTuple):
 class FlowController:
     """``total`` is the server's concurrency in seats: --max-requests-inflight and its mutating counterpart together."""
 
-    def __init__(self, reactor: Any, total: int, meter: Meter, rounds: Rounds | None = None) -> None:
+    def __init__(self, reactor: IReactorTime, total: int, meter: Meter, rounds: Rounds | None = None) -> None:
         self.total = total
         self.meter = meter
         self.levels: dict[str, PriorityLevel] = {}

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.tally import Tally
@@ -102,7 +103,7 @@ class FairQueues:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         limit: int | None,
         queues: int = 0,
         hand: int = 0,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
+
 from kapi.flowcontrol.allocation import half_up
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import FairQueues
@@ -18,7 +20,7 @@ _MAX_SEATS_PART = 0.15  # of the nominal limit: the most one request may have
 class PriorityLevel:
     """Made of a PriorityLevelConfiguration.  Limits are in seats."""
 
-    def __init__(self, name: str, reactor: Any) -> None:
+    def __init__(self, name: str, reactor: IReactorTime) -> None:
         self.name = name
         self._reactor = reactor
         self.uid = ""

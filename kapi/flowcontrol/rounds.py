@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
 from weakref import WeakValueDictionary
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.flowcontrol.shares import Flow, Level, Shares, Worker
@@ -34,7 +34,7 @@ class Rounds:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         *,
         timer: Callable[[], float] = perf_counter,
         budget: float = BUDGET,

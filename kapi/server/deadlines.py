@@ -9,6 +9,8 @@ import math
 from functools import partial
 from typing import Any, Protocol
 
+from twisted.internet.interfaces import IReactorTime
+
 _SLOT = 0.125  # seconds, by which a deadline may be late
 
 
@@ -22,7 +24,7 @@ class Expiring(Protocol):
 class Deadlines:
     """``clock`` is the reactor's."""
 
-    def __init__(self, clock: Any) -> None:
+    def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._slots: dict[int, dict[Expiring, None]] = {}
         self._calls: dict[int, Any] = {}

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 import orjson
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from kapi.endpoints.body import raw_body
@@ -32,7 +33,7 @@ _REASONS = {
 
 
 class FaultInjection:
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: IReactorTime) -> None:
         self._reactor = reactor
         self.rules = Rules()
         self._held = HeldWatches(reactor, self.rules)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.flowcontrol.rounds import Rounds
@@ -30,7 +31,7 @@ _CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the cli
 class Sending:
     """One connection's.  ``transport`` is its, and its flows are what is sent for."""
 
-    def __init__(self, reactor: Any, transport: Any, connection: Any) -> None:
+    def __init__(self, reactor: IReactorTime, transport: Any, connection: Any) -> None:
         self._reactor = reactor
         self._transport = transport
         self._connection = connection

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -83,7 +84,7 @@ def end_watches(watches: Iterable[Any]) -> None:
         watch.end()
 
 
-def end_watches_spread(watches: Collection[Any], seconds: float, clock: Any) -> LoopingCall:
+def end_watches_spread(watches: Collection[Any], seconds: float, clock: IReactorTime) -> LoopingCall:
     """Begins to end them one after the other within some seconds, so that their clients do not all come back at once."""
     rate = max(len(watches) / seconds, _LEAST_RATE)
     begun, ended = clock.seconds(), 0
@@ -100,7 +101,7 @@ def end_watches_spread(watches: Collection[Any], seconds: float, clock: Any) -> 
     return loop
 
 
-def bounded(waiting: Deferred[Any], seconds: float, clock: Any) -> Deferred[bool]:
+def bounded(waiting: Deferred[Any], seconds: float, clock: IReactorTime) -> Deferred[bool]:
     """Fires with True at the end of ``waiting`` or with False after ``seconds``; cancels nothing."""
     if waiting.called and not waiting.paused:
         return succeed(True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -21,7 +22,7 @@ _MAX_DELAY = 0.001  # seconds from the first answer, when others follow
 class Outgoing:
     """``leave`` is called with what has come together, and raises nothing."""
 
-    def __init__(self, reactor: Any, leave: Callable[[Sequence[Answer]], None]) -> None:
+    def __init__(self, reactor: IReactorTime, leave: Callable[[Sequence[Answer]], None]) -> None:
         self._reactor = reactor
         self._leave = leave
         self._answers: list[Answer] = []

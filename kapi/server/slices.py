@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from greenlet import getcurrent, greenlet
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -137,7 +138,7 @@ class Slices:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         *,
         length: float = LENGTH,
         turn: float = TURN,

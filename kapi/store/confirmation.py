@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import txredisapi
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.store.connection import Connection
@@ -80,7 +81,7 @@ class Confirmation:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         keys: Keys,
         replicas: int,
         distrust: Callable[[], str],

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -121,7 +122,7 @@ class HistoryCheck:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         keys: Keys,
         progress: Progress,
         connection: Callable[[], Connection | None],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.store.errors import StoreError
@@ -18,7 +18,9 @@ _CLUSTER = "redis-0"  # the label's value: upstream numbers its etcd servers
 class StorageSize:
     """What ``info`` said of it; asked again by a scrape when that is ``interval`` seconds ago, for the next one."""
 
-    def __init__(self, info: Callable[[], Awaitable[Mapping[str, str]]], reactor: Any, interval: float) -> None:
+    def __init__(
+        self, info: Callable[[], Awaitable[Mapping[str, str]]], reactor: IReactorTime, interval: float
+    ) -> None:
         self._info, self._reactor, self._interval = info, reactor, interval
         self.bytes = 0  # 0: not known yet
         self._asked: float | None = None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, execute
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -53,7 +54,7 @@ class Caches:
     def __init__(
         self,
         store: Store,
-        reactor: Any,
+        reactor: IReactorTime,
         *,
         history_age: float = HISTORY_AGE,
         history_bytes: int = HISTORY_BYTES,

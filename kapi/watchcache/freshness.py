@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.machinery import status
@@ -25,7 +26,7 @@ PATIENCE = 3.0  # seconds until a revision that has not been reached is called t
 class Freshness:
     """``revision`` answers how far the caches are."""
 
-    def __init__(self, store: Store, reactor: Any, revision: Callable[[], int]) -> None:
+    def __init__(self, store: Store, reactor: IReactorTime, revision: Callable[[], int]) -> None:
         self._store = store
         self._reactor = reactor
         self._revision = revision

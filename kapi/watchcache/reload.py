@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -37,7 +38,7 @@ class Reload:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         name: str,
         call: Call,
         scan: Scan,

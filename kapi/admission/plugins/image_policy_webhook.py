@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
@@ -33,7 +34,7 @@ class ImagePolicyWebhook(Plugin):
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         client: HTTPSClient,
         clock: Callable[[], float],
         *,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, FirstError, execute, gatherResults
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -56,7 +57,7 @@ class GarbageCollector:
         self,
         caches: Caches,
         places: Places,
-        reactor: Any,
+        reactor: IReactorTime,
         events: CoreEventRecorder,
         call: Call = execute,
         delay: float = _FIRST_READING,

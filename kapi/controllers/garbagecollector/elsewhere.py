@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -92,7 +93,7 @@ class Monitors:
     def __init__(
         self,
         remotes: Remotes,
-        reactor: Any,
+        reactor: IReactorTime,
         observe: Callable[[GroupResource, str, str, Metadata], None],
         forget: Callable[[str], None],
     ) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, execute
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -29,7 +29,7 @@ class PodGarbageCollector:
         self,
         client: Client,
         pods: Cache,
-        reactor: Any,
+        reactor: IReactorTime,
         now: Callable[[], str],
         call: Call = execute,
         threshold: int = THRESHOLD,
