@@ -62,7 +62,7 @@ class APIResource(Resource):
 
 
 class EmbeddedService(APIService):
-    """Raises ConfigError."""
+    """Starts and stops the server of an ``APIResource``, and answers its requests.  Raises ConfigError."""
 
     def __init__(self, options: Options, reactor: Any) -> None:
         if options.processes.workers > 1:

@@ -1,5 +1,6 @@
-"""From flags to a server that only has to be started, stage by stage; each returns what it made, and changes nothing before it.
+"""From flags to a server that only has to be started, stage by stage; each returns what it made.
 
+A later stage adds to what earlier ones made (admission to the registry, routes and hooks to the servers) and replaces none of it.
 No I/O but reading the files that flags name; nothing runs yet (upstream: cmd/kube-apiserver ``app/server.go``, Run).
 """
 

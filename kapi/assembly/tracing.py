@@ -73,9 +73,8 @@ def build_tracing(options: Options, reactor: Any) -> Tracing | None:
 
 def make_provider(configuration: TracingConfiguration, host: str = "") -> TracerProvider:
     """Raises ImportError without the extra."""
-    os.environ.setdefault(
-        "GRPC_ENABLE_FORK_SUPPORT", "false"
-    )  # the store's server is forked, and is another program at once
+    # the store's server is forked, and is another program at once
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

@@ -26,9 +26,8 @@ class PluginError(Exception):
 
 def require() -> None:
     """Raises ImportError without the extra."""
-    os.environ.setdefault(
-        "GRPC_ENABLE_FORK_SUPPORT", "false"
-    )  # the store's server is forked, and is another program at once
+    # the store's server is forked, and is another program at once
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     import grpc  # noqa: F401
 
 
