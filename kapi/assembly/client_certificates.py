@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from kapi.assembly.config import CompletedConfig
 from kapi.endpoints.connect.kubelet import KubeletSettings
+from kapi.endpoints.connect.transport import TLS
 from kapi.options.errors import ConfigError
 
 _log = Logger()
@@ -48,8 +49,8 @@ def kubelet_settings(config: CompletedConfig) -> KubeletSettings:
     kubelet = config.options.kubelet
     settings = kubelet.settings()
 
-    def take(tls: object) -> None:
-        settings.tls = tls  # type: ignore[assignment]
+    def take(tls: TLS) -> None:
+        settings.tls = tls
 
     config.reloaders.add(Reread(kubelet.tls, take).reload)
     return settings

@@ -1,9 +1,9 @@
-"""Who is asked who somebody is: authenticators, the keys of ServiceAccounts, what extension servers may rely on."""
+"""Authentication as the flags set it up: authenticators, the keys of ServiceAccounts, what extension servers may rely on."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
@@ -13,6 +13,7 @@ from kapi.authentication.build import AuthenticationSettings, build_authenticati
 from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.client_certificate import expirations
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.interface import Authenticator, TokenAuthenticator
 from kapi.authentication.service_account.issuer import TokenIssuer
 from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
 from kapi.authentication.service_account.metrics import TokenMeter
@@ -21,43 +22,34 @@ from kapi.authentication.static_tokens import parse_token_file
 from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
 from kapi.filters.authentication import STANDARD_HEADERS, ProxyHeaders
+from kapi.options.authentication import AuthenticationOptions
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.external import ExternalIdentity
 from kapi.options.options import Options
 from kapi.registry.registry import Registry
+from kapi.server.delegation import Handler
 from kapi.server.pki import Files
 
 _log = Logger()
 
 
+@dataclass(frozen=True, slots=True)
 class Identity:
-    """Who is asked who somebody is."""
+    """The authenticators of requests and of tokens, and what issues tokens."""
 
-    def __init__(
-        self,
-        requests: Any,
-        tokens: Any,
-        issuer: TokenIssuer,
-        paths: dict[str, Any],
-        proxy_headers: ProxyHeaders,
-        settings: AuthenticationSettings,
-        usage: LegacyTokenUsage,
-    ) -> None:
-        self.requests = requests
-        self.tokens = tokens
-        self.issuer = issuer
-        self.paths = paths  # of the issuer's discovery
-        self.proxy_headers = proxy_headers  # that nobody behind authentication may see
-        self.settings = settings  # what it was made from
-        self.usage = usage  # of tokens that stand in Secrets
+    requests: Authenticator
+    tokens: TokenAuthenticator
+    issuer: TokenIssuer
+    paths: Mapping[str, Handler]  # of the issuer's discovery
+    proxy_headers: ProxyHeaders  # that nobody behind authentication may see
+    settings: AuthenticationSettings  # what it was made from
+    usage: LegacyTokenUsage  # of tokens that stand in Secrets
 
     def beside(self, registry: Registry) -> Identity:
         """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
         environment = registry.environment
         usage = LegacyTokenUsage(registry.client.named("kube-apiserver"), environment.clock)
-        settings = dataclasses.replace(
-            self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock
-        )
+        settings = replace(self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock)
         built = build_authentication(settings)
         issuer = self.issuer.by(environment.clock)
         return Identity(built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings, usage)
@@ -79,7 +71,7 @@ def trusted(options: Options, files: Files) -> TrustedIdentities:
     )
 
 
-def _proxy_headers(flags: Any) -> tuple[list[str], list[str], list[str], list[str]]:
+def _proxy_headers(flags: AuthenticationOptions) -> tuple[list[str], list[str], list[str], list[str]]:
     """Of names, uids and groups, and the prefixes of extras."""
     return (
         flags.requestheader_username_headers or ["X-Remote-User"],
@@ -166,7 +158,7 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
         raise ConfigError(f"service account keys: {error}") from None
     settings.keys = KeySet([issuer.verification_key, *keys])
     built = build_authentication(settings)
-    paths: dict[str, Any] = {}
+    paths: dict[str, Handler] = {}
     try:
         address = f"{config.given.advertise}:{config.given.port}"
         documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys.keys)

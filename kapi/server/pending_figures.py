@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from kapi.request.pending import Pending
 
 
-def pending_families(pending: Pending) -> Iterator[Any]:
+def pending_families(pending: Pending) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "kapi_pending_bytes",
         "[ALPHA] Bytes of answers, events and bodies that wait for clients which are slow.",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
@@ -20,30 +19,8 @@ from kapi.request.bodies import BodySizes
 from kapi.request.context import Finisher, RequestContext
 
 LATENCY = (
-    0.005,
-    0.025,
-    0.05,
-    0.1,
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-    1.0,
-    1.25,
-    1.5,
-    2.0,
-    3.0,
-    4.0,
-    5.0,
-    6.0,
-    8.0,
-    10.0,
-    15.0,
-    20.0,
-    30.0,
-    45.0,
-    60.0,
-)
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+)  # fmt: skip
 _SLI_FROM = 2  # the buckets of the service level begin at 50 ms
 SIZES = tuple(1000.0 * 10**power for power in range(7))
 _TEXTS = {
@@ -205,7 +182,7 @@ class RequestMetrics:
 
         return count
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Metric]:
         names = ["verb", "group", "version", "resource", "subresource", "scope", "component"]
         total = CounterMetricFamily(
             "apiserver_request_total",
@@ -236,9 +213,9 @@ class RequestMetrics:
             labels = [*key, "apiserver"]
             for (code, dry_run), count in series.codes.items():
                 total.add_metric([*labels, str(code), dry_run], count)
-            if key[0] in ("WATCH", "CONNECT"):
+            if series.long:
                 running.add_metric(labels, series.running)
-            if series.codes and key[0] not in ("WATCH", "CONNECT"):
+            elif series.codes:
                 latency.add_metric([*labels, ""], series.latency.buckets(), series.latency.total)
                 sli.add_metric(labels, *series.own())
             if key[0] in ("GET", "LIST") and series.codes:
