@@ -26,6 +26,7 @@ from kapi.store.memory import Snapshot, Value
 PATH = "/snapshots"
 MAX_SNAPSHOTS = 1000
 FORMAT = "kapi snapshot 1"
+MAX_REVISION = 2**62
 LINES = b"application/x-kapi-snapshot"
 _PREFIX = PATH + "/"
 
@@ -84,7 +85,7 @@ class Snapshots:
                 made = snapshot_of(body, self.get(name) if ctx.method == "POST" else None)
             else:
                 made = self._take(str(orjson.loads(body)["cluster"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (AttributeError, ValueError, KeyError, TypeError) as error:
             raise status.bad_request(f'expected {{"cluster": "..."}} or the lines of a snapshot: {error}') from None
         self._known[name] = made
         return made
@@ -106,7 +107,7 @@ def lines_of(snapshot: Snapshot) -> Iterator[bytes]:
 
 
 def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
-    """What a file says, or the further lines of one.  Raises ValueError, KeyError and TypeError for what is no snapshot."""
+    """What a file says, or the further lines of one.  Raises Value-, Key-, Type- and AttributeError for what is none."""
     made = before or Snapshot(0, {}, {}, {}, {})
     objects, tables = (
         dict(made.objects),
@@ -118,18 +119,32 @@ def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
         if "format" in line:
             if line["format"] != FORMAT:
                 raise ValueError(f"unknown format {line['format']}")
-            revision = int(line["revision"])
+            revision = _revision(line["revision"])
             continue
-        key, at = str(line["key"]), int(line["revision"])
-        if len(key.split("/")) != 4 or at < 1:
+        key, at = line["key"], _revision(line["revision"])
+        if len(key.split("/")) != 4 or not at:
             raise ValueError(f"no key of an object, or no revision: {key} {at}")
         head, tail = encode_halves(line["object"])
         objects[key] = Value.of(head, at, tail)
         revision = max(revision, at)
         for name, table in tables.items():
             if name in line:
-                table[key] = line[name]
+                table[key] = _seconds(line[name]) if name == "expires" else _revision(line[name])
     return Snapshot(revision, objects, **tables)
+
+
+def _revision(value: Any) -> int:
+    """Raises ValueError for what is none, and for one above which there may be no room for further ones."""
+    if type(value) is not int or not 0 <= value < MAX_REVISION:
+        raise ValueError(f"no revision: {value}")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    """Raises ValueError."""
+    if type(value) not in (int, float):
+        raise ValueError(f"no unix seconds: {value}")
+    return float(value)
 
 
 def _record(name: str, snapshot: Snapshot) -> Object:

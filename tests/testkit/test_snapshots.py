@@ -17,6 +17,7 @@ from kapi.testing.process import KapiProcess
 
 CRD = Path(__file__).parents[2] / "docs" / "testing" / "examples" / "widgets.yaml"
 MAPS = "/api/v1/namespaces/default/configmaps"
+OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 Make = Callable[..., LogicalCluster]
 pytestmark = pytest.mark.xdist_group("clusters")
@@ -145,7 +146,14 @@ def test_they_are_listed_and_removed(make: Make, tmp_path: Path) -> None:
     for body in ({}, [], {"cluster": 1}):
         with pytest.raises(RequestError, match="40[04] "):
             root.request("PUT", "/snapshots/other", body)
-    with pytest.raises(RequestError, match="400 expected"):
-        root.request("PUT", "/snapshots/other", '{"key":"a/b"}', type="application/x-kapi-snapshot")
+    good = {"key": "core/configmaps/default/a", "revision": 1, "object": OBJECT}
+    for wrong in (
+        {"key": "a/b"}, {"key": 1}, {"revision": "1"}, {"revision": 0}, {"revision": 1.5}, {"revision": 2**63 - 1},
+        {"object": 1}, {"object": {"metadata": {}}}, {"expires": "soon"}, {"charged": "1"}, {"counted": -1},
+    ):  # fmt: skip
+        with pytest.raises(RequestError, match="400 expected"):
+            root.request("PUT", "/snapshots/other", json.dumps({**good, **wrong}), type="application/x-kapi-snapshot")
+    root.request("PUT", "/snapshots/other", json.dumps(good), type="application/x-kapi-snapshot")
+    root.request("DELETE", "/snapshots/other")
     jane = {"Impersonate-User": "jane"}
     assert root.request("GET", "/snapshots", headers=jane, expect=(403,))["code"] == 403
