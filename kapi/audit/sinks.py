@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol, Union
+from typing import Protocol, Union
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.audit.metrics import Meter
@@ -165,7 +165,7 @@ class Batching:
         self._tokens = float(burst)
         self._counted = reactor.seconds()
         self._max_bytes = max_bytes
-        self._timer: Any = None
+        self._timer: IDelayedCall | None = None
         self._sending: set[Deferred[None]] = set()
         self._stopped = False
 

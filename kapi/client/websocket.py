@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
@@ -67,7 +67,7 @@ class WebSocket(Protocol):
         self._full = False
         self._end: Exception | None = None
         self._ended = False
-        self._closing: Any = None  # the call that ends the connection when the other end does not
+        self._closing: IDelayedCall | None = None  # the call that ends the connection when the other end does not
 
     # the transport
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.web.resource import Resource
@@ -53,7 +54,7 @@ class ClientConnection(Protocol):
         self._inner: Any = None
         self._waiting = b""
         self._connecting: Deferred[Any] | None = None
-        self._silence: Any = None
+        self._silence: IDelayedCall | None = None
 
     def connectionMade(self) -> None:
         self._port.connections.add(self)

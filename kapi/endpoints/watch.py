@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +36,7 @@ from kapi.schema import protobuf_writing
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch, WatchEvent
 from kapi.watchcache.sent import Tally
+from kapi.watchcache.watch import Watch
 
 log = Logger()
 Object = dict[str, Any]
@@ -233,9 +235,9 @@ class WatchStream:
         self._scope = scope
         self._form = form
         self.timeout = timeout
-        self._watch: Any = None
+        self._watch: Watch | None = None
         self._http: Any = None
-        self._write: Any = None
+        self._write: Callable[[bytes], object]  # set when it begins
         self._framed = False  # what is written must be HTTP/1.1 chunks
         self._call: IDelayedCall | None = None
         self._headers_sent = not form.table
@@ -306,6 +308,7 @@ class WatchStream:
 
     def _convert(self, batch: Batch) -> None:
         """Asks the webhook for all of the batch at once; what comes meanwhile keeps its order behind it."""
+        assert self._watch is not None  # whose batch this is
         self._converting = True
         self._watch.pause()
 

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.tally import Tally
@@ -123,7 +122,7 @@ class FairQueues:
         self.running: set[Request] = set()  # those that hold seats
         self._round = 0.0  # where the queue stood that was served last
         self._dispatching = False
-        self._ending: Any = None  # the call at the end of the shortest patience of those who wait
+        self._ending: IDelayedCall | None = None  # the call at the end of the shortest patience of those who wait
         #: called with a request and the seconds it waited or ran
         self.on_waited: Callable[[Request, float, bool], None] = lambda request, seconds, executed: None
         self.on_executed: Callable[[Request, float], None] = lambda request, seconds: None

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import txredisapi
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.store.connection import Connection
@@ -100,7 +100,7 @@ class Confirmation:
         self._wait: tuple[Any, ...] = ()
         self._cycle: _Cycle | None = None  # the one that runs
         self._waiting: list[_Held] = []  # for the next cycle
-        self._due: Any = None  # the call that begins a cycle or asks the replicas again
+        self._due: IDelayedCall | None = None  # the call that begins a cycle or asks the replicas again
         self._ask_in = 0.0
 
     # -- the connections

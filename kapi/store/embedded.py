@@ -23,6 +23,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.error import ConnectError
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -86,7 +87,7 @@ class EmbeddedValkey(ProcessProtocol):
         self._supervised = False
         self._failures = 0
         self._started_at = 0.0
-        self._restart: Any = None
+        self._restart: IDelayedCall | None = None
 
     @property
     def pid(self) -> int | None:

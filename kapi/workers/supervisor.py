@@ -23,6 +23,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 
@@ -215,7 +216,7 @@ class _Slot:
         self._stopped = False
         self._failures = 0
         self._since = 0.0
-        self._again: Any = None
+        self._again: IDelayedCall | None = None
 
     async def start(self) -> None:
         """Done when a worker is ready.  Raises StartFailed."""

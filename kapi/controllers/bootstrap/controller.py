@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.interface import Client, ResourceClient
@@ -59,7 +59,7 @@ class BootstrapController:
         self._now = now
         self._leases = leases  # None: this server is alone
         self._publishes = publishes
-        self._next: Any = None
+        self._next: IDelayedCall | None = None
         self._running: Deferred[None] | None = None
         self._stopped = False
 

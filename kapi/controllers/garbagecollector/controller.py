@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, FirstError, execute, gatherResults
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -74,7 +74,7 @@ class GarbageCollector:
         self._reading: Deferred[None] | None = None
         self._due: set[str] = set()  # to be decided when everything has been read
         self._unresolved: set[str] = set()  # nodes with something whose kind nobody serves
-        self._retry: Any = None
+        self._retry: IDelayedCall | None = None
         self._stopped = False
         register(reactor, self)
         self._monitors: Monitors | None = None

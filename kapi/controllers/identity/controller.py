@@ -10,10 +10,9 @@ import hashlib
 import socket
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.interface import Client, Object
@@ -53,7 +52,7 @@ class IdentityController:
         self._lease = lease_name(host)
         self._holder = f"{self._lease}_{uuid.uuid4()}"
         self._collected_at: float | None = None
-        self._next: Any = None
+        self._next: IDelayedCall | None = None
         self._running: Deferred[None] | None = None
         self._stopped = False
 
