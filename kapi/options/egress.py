@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -136,6 +137,9 @@ class _Reader:
 
     def _tcp(self, at: str, name: str, tcp: dict[str, Any]) -> Selection | None:
         url, tls = str(tcp.get("url") or ""), tcp.get("tlsConfig")
+        if url.startswith(("http://", "https://")) and not _has_host(url):
+            self.errors.append(f'{at}.url: Invalid value: "{url}": no host, or a port that is none')
+            return None
         if url.startswith("http://"):
             if tls is not None:
                 self.errors.append(f'{at}.tlsConfig: Invalid value: "nil": config must not be present when using HTTP')
@@ -160,6 +164,14 @@ class _Reader:
             key=given.get("clientKey", ""),
             server_name=given.get("tlsServerName", ""),
         )
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _listed(values: tuple[str, ...]) -> str:

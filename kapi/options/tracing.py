@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -52,7 +51,7 @@ class TracingOptions(FlagSet):
         if not isinstance(endpoint, str) or not endpoint:
             errors.append("endpoint: Invalid value: must be a text")
         else:
-            scheme = urlsplit(endpoint).scheme if "//" in endpoint else "dns"
+            scheme = endpoint.partition(":")[0].lower() if "//" in endpoint else "dns"
             if scheme not in _SCHEMES:
                 errors.append(
                     f'endpoint: Invalid value: "{endpoint}": unsupported scheme: {scheme}.  Options are none, '
