@@ -104,7 +104,7 @@ _TARGET_TYPES = ("Utilization", "Value", "AverageValue")
 _IS_TYPE = holds(lambda kind: kind in _TARGET_TYPES, "must be either Utilization, Value, or AverageValue")
 
 
-def _target_type(target: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _target_type(target: Object, path: Path, errors: Errors, ctx: object) -> None:
     kind = target.get("type", "")
     if not kind:
         errors.append(field.required(path.child("type"), "must specify a metric target type"))
@@ -128,7 +128,7 @@ _METRIC = at("metric", required("name", "must specify a metric name", then=check
 def _has(*parts: str, text: str, shown: str = "averageValue") -> Rule:
     """One of the target's values has to be there."""
 
-    def validate(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(source: Object, path: Path, errors: Errors, ctx: object) -> None:
         target = source.get("target") or {}
         if all(target.get(part) is None for part in parts):
             errors.append(field.required(path.child("target", shown), text))
@@ -137,7 +137,7 @@ def _has(*parts: str, text: str, shown: str = "averageValue") -> Rule:
 
 
 def _not_both(first: str, second: str, text: str) -> Rule:
-    def validate(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(source: Object, path: Path, errors: Errors, ctx: object) -> None:
         target = source.get("target") or {}
         if target.get(first) is not None and target.get(second) is not None:
             errors.append(field.forbidden(path.child("target", first), text))

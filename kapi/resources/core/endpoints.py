@@ -21,20 +21,20 @@ _MANAGED_BY, _CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-contr
 _SHOWN = 3  # addresses a table cell lists
 
 
-def _address_ip(address: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _address_ip(address: Object, path: Path, errors: Errors, ctx: object) -> None:
     errors += check_ip_legacy(path.child("ip"), address.get("ip", ""))
 
 
-def _address_kind(address: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _address_kind(address: Object, path: Path, errors: Errors, ctx: object) -> None:
     validate_endpoint_ip(address.get("ip", ""), path.child("ip"), errors)
 
 
-def _some_address(subset: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _some_address(subset: Object, path: Path, errors: Errors, ctx: object) -> None:
     if not subset.get("addresses") and not subset.get("notReadyAddresses"):
         errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
 
 
-def _ports(subset: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _ports(subset: Object, path: Path, errors: Errors, ctx: object) -> None:
     ports = subset.get("ports") or []
     for i, port in enumerate(ports):
         here = path.child("ports").index(i)

@@ -249,7 +249,7 @@ def _health(resources: list[Object], path: Path, errors: Errors) -> None:
         seen.add(key)
 
 
-def drop_disabled_status(status: Object, before: Object, ctx: Any) -> None:
+def drop_disabled_status(status: Object, before: Object, ctx: object) -> None:
     """Drops, in place, what belongs to features that are off, unless it was stored before."""
     if not gate(ctx, "DRANodeAllocatableResources") and not before.get("nodeAllocatableResourceClaimStatuses"):
         status.pop("nodeAllocatableResourceClaimStatuses", None)

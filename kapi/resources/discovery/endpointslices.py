@@ -61,7 +61,7 @@ def _address(address: str, kind: str, path: Path, listed: Path, errors: Errors) 
         validate_endpoint_ip(address, path, errors)
 
 
-def _hints(hints: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _hints(hints: Object, path: Path, errors: Errors, ctx: object) -> None:
     rules: tuple[tuple[str, Rule], ...] = (("forZones", check(is_label_value)), ("forNodes", check(subdomain_name)))
     for part, rule in rules:
         named = hints.get(part) or []

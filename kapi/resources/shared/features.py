@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.machinery.feature_gates import GATES
 
@@ -13,6 +12,6 @@ def enabled(features: Mapping[str, bool], name: str) -> bool:
     return GATES[name].default if given is None else given
 
 
-def gate(ctx: Any, name: str) -> bool:
+def gate(ctx: object, name: str) -> bool:
     """The same, of a StrategyContext (or anything with ``features``); None asks for the defaults."""
     return enabled(getattr(ctx, "features", None) or {}, name)

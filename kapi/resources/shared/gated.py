@@ -43,7 +43,7 @@ _FIELDS: tuple[tuple[str, Callable[[Object], Iterator[Object]], str], ...] = (
 )
 
 
-def drop_disabled_fields(spec: Object, old: Object | None, ctx: Any) -> None:
+def drop_disabled_fields(spec: Object, old: Object | None, ctx: object) -> None:
     """Changes ``spec`` in place; ``old`` is the stored spec on an update."""
     for name, owners, field in steps(_FIELDS):
         if gate(ctx, name):

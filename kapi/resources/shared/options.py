@@ -25,7 +25,7 @@ class PodOptions:
         "claim_names",
     )  # fmt: skip
 
-    def __init__(self, ctx: Any = None, *, is_pod: bool = True) -> None:
+    def __init__(self, ctx: object = None, *, is_pod: bool = True) -> None:
         self.features = ctx
         self.is_pod = is_pod
         self.metadata: Mapping[str, Any] | None = None

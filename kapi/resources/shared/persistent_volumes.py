@@ -102,12 +102,12 @@ def check_csi_driver_name(name: str, path: Path) -> list[FieldError]:
     return errors + [invalid(path, name, problem) for problem in is_dns1123_subdomain(name.lower())]
 
 
-def _no_backsteps(text: str, path: Path, errors: Errors, ctx: Any) -> None:
+def _no_backsteps(text: str, path: Path, errors: Errors, ctx: object) -> None:
     if ".." in text.split("/"):
         errors.append(invalid(path, text, "must not contain '..'"))
 
 
-def _partition(value: int, path: Path, errors: Errors, ctx: Any) -> None:
+def _partition(value: int, path: Path, errors: Errors, ctx: object) -> None:
     if not 0 <= value <= 255:
         errors.append(invalid(path, value, "must be between 1 and 255, inclusive"))
 
@@ -118,7 +118,7 @@ _STRICT_SECRET = struct(
 )
 
 
-def _host_path(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _host_path(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     if not source.get("path"):
         errors.append(required(path.child("path")))
         return
@@ -127,27 +127,27 @@ def _host_path(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(not_supported(path.child("type"), source["type"], _HOST_PATH_TYPES))
 
 
-def _local(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _local(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     if not source.get("path"):
         errors.append(required(path.child("path")))
     else:
         _no_backsteps(source["path"], path.child("path"), errors, ctx)
 
 
-def _nfs(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _nfs(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     struct(require("server"), require("path"))(source, path, errors, ctx)
     if not (source.get("path") or "").startswith("/"):
         errors.append(invalid(path.child("path"), source.get("path", ""), "must be an absolute path"))
 
 
-def _endpoints_namespace(name: str, path: Path, errors: Errors, ctx: Any) -> None:
+def _endpoints_namespace(name: str, path: Path, errors: Errors, ctx: object) -> None:
     if not name:
         errors.append(invalid(path, name, "if the endpointnamespace is set, it must be a valid namespace name"))
     else:
         check(label_name)(name, path, errors, ctx)
 
 
-def _flocker(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     name, uid = source.get("datasetName") or "", source.get("datasetUUID") or ""
     if not name and not uid:
         errors.append(required(path, "one of datasetName and datasetUUID is required"))
@@ -157,7 +157,7 @@ def _flocker(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(invalid(path.child("datasetName"), name, "must not contain '/'"))
 
 
-def _quobyte(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _quobyte(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     registry, pairs = source.get("registry") or "", "must be a host:port pair or multiple pairs separated by commas"
     if not registry:
         errors.append(required(path.child("registry"), pairs))
@@ -200,7 +200,7 @@ def _iscsi(source: Object, path: Path, errors: Errors, volume: Any) -> None:
         _iscsi_name(initiator, path.child("initiatorname"), errors)
 
 
-def _fc(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _fc(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     targets, ids, lun = source.get("targetWWNs") or [], source.get("wwids") or [], source.get("lun")
     here = path.child("targetWWNs")
     if not targets and not ids:
@@ -213,7 +213,7 @@ def _fc(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         in_range(0, 255)(lun, path.child("lun"), errors, ctx)
 
 
-def _flex(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _flex(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     require("driver")(source, path, errors, ctx)
     for key in source.get("options") or {}:
         domain = "." + key.partition("/")[0].lower()
@@ -222,7 +222,7 @@ def _flex(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
             errors.append(invalid(path.child("options").key(key), key, detail))
 
 
-def _azure_disk(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _azure_disk(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     struct(
         require("diskName"),
         require("diskURI"),
@@ -236,12 +236,12 @@ def _azure_disk(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(not_supported(path.child("diskURI"), uri, (_BLOB_DISK,)))
 
 
-def _secret_namespace(value: str, path: Path, errors: Errors, ctx: Any) -> None:
+def _secret_namespace(value: str, path: Path, errors: Errors, ctx: object) -> None:
     if not value:
         errors.append(required(path))
 
 
-def _csi(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     errors += check_csi_driver_name(source.get("driver") or "", path.child("driver"))
     require("volumeHandle")(source, path, errors, ctx)
     # nodeStageSecretRef is not looked into upstream

@@ -48,7 +48,7 @@ _PREEMPTION = ("PreemptLowerPriority", "Never")
 def _choice(*values: str) -> Rule:
     """A required value out of a list that upstream's text gives in its own order."""
 
-    def validate(value: str, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: str, path: Path, errors: Errors, ctx: object) -> None:
         if not value:
             errors.append(field.required(path))
         elif value not in values:
@@ -170,14 +170,14 @@ def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
             errors.append(field.required(here.child("options").index(i), "must not be empty"))
 
 
-def _readiness_gates(gates: list[Object], path: Path, errors: Errors, ctx: Any) -> None:
+def _readiness_gates(gates: list[Object], path: Path, errors: Errors, ctx: object) -> None:
     for i, gate in enumerate(gates):
         kind = gate.get("conditionType", "")
         for text in is_qualified_name(kind):
             errors.append(field.invalid(path.index(i).child("conditionType"), kind, text))
 
 
-def _scheduling_gates(gates: list[Object], path: Path, errors: Errors, ctx: Any) -> None:
+def _scheduling_gates(gates: list[Object], path: Path, errors: Errors, ctx: object) -> None:
     seen = set()
     for i, gate in enumerate(gates):
         name = gate.get("name", "")
@@ -203,7 +203,7 @@ def _host_users(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
                 errors.append(field.forbidden(here.child("volumeDevices"), text))
 
 
-def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: object) -> None:
     name = spec.get("hostnameOverride")
     if name is None:
         return
@@ -218,7 +218,7 @@ def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: Any) -> No
         errors.append(field.invalid(here, name, text))
 
 
-def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: Any) -> None:
+def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: object) -> None:
     for i, alias in enumerate(aliases):
         errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", "")))
         for j, name in enumerate(alias.get("hostnames") or ()):
@@ -243,7 +243,7 @@ def _os(os: Object, spec: Object, path: Path, errors: Errors) -> None:
         errors.append(not_supported(here, name, ("linux", "windows")))
 
 
-def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: object) -> None:
     name, here = group.get("podGroupName"), path.child("podGroupName")
     if name is None:
         errors.append(field.invalid(here, None, "must specify one of: `podGroupName`"))
@@ -251,7 +251,7 @@ def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: Any) -> No
         errors.append(field.invalid(here, name, text))
 
 
-def _file_key_volumes(spec: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _file_key_volumes(spec: Object, path: Path, errors: Errors, ctx: object) -> None:
     """Files of environment variables lie in an emptyDir."""
     volumes = {volume.get("name", ""): volume for volume in steps(spec.get("volumes") or ())}
     for container, here in steps(containers_with_paths(spec, path)):

@@ -176,7 +176,7 @@ def validate_pod_template(template: Object, path: Path, errors: Errors, ctx: Pod
         errors.append(field.forbidden(path.child("spec", "ephemeralContainers"), text))
 
 
-def prepare_template(template: Object | None, old: Object | None, ctx: Any) -> None:
+def prepare_template(template: Object | None, old: Object | None, ctx: object) -> None:
     """What happens to every template before validation, in place; ``old`` is the stored one on an update."""
     if template:
         spec = template.get("spec") or {}
@@ -184,7 +184,7 @@ def prepare_template(template: Object | None, old: Object | None, ctx: Any) -> N
         name_service_account(spec)
 
 
-def template_options(ctx: Any, old: Object | None = None) -> PodOptions:
+def template_options(ctx: object, old: Object | None = None) -> PodOptions:
     """Options for a template; ``old`` is the stored one on an update."""
     options = PodOptions(ctx, is_pod=False)
     if old is not None:

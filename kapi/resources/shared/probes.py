@@ -30,19 +30,19 @@ SIGNALS = (
 WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
-def port_or_name(value: int | str, path: Path, errors: Errors, ctx: Any) -> None:
+def port_or_name(value: int | str, path: Path, errors: Errors, ctx: object) -> None:
     """A port number, or the name of a container port."""
     for text in is_port_name(value) if isinstance(value, str) else is_port_number(value):
         errors.append(field.invalid(path, value, text))
 
 
-def _header(header: dict[str, Any], path: Path, errors: Errors, ctx: Any) -> None:
+def _header(header: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
     name = header.get("name", "")
     for text in is_http_header_name(name):
         errors.append(field.invalid(path, name, text))
 
 
-def _headers(action: dict[str, Any], path: Path, errors: Errors, ctx: Any) -> None:
+def _headers(action: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
     for header in action.get("httpHeaders") or ():  # upstream names the list, not the header
         _header(header, path.child("httpHeaders"), errors, ctx)
 
@@ -100,13 +100,13 @@ _PROBE = struct(
 )
 
 
-def _once(probe: dict[str, Any], path: Path, errors: Errors, ctx: Any) -> None:
+def _once(probe: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
     count = probe.get("successThreshold", 0)
     if count != 1:
         errors.append(field.invalid(path.child("successThreshold"), count, "must be 1"))
 
 
-def _no_grace(probe: dict[str, Any], path: Path, errors: Errors, ctx: Any) -> None:
+def _no_grace(probe: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None:
         text = "must not be set for readinessProbes"

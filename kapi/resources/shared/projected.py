@@ -22,7 +22,7 @@ _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25
 _MAX_LIFETIME, _MAX_KUBERNETES_LIFETIME = 91 * 86400, 86400  # seconds a pod's certificate may last
 
 
-def validate_key_to_path(item: Object, path: Path, errors: Errors, ctx: Any = None) -> None:
+def validate_key_to_path(item: Object, path: Path, errors: Errors, ctx: object = None) -> None:
     if not item.get("key"):
         errors.append(field.required(path.child("key")))
     where = item.get("path", "")

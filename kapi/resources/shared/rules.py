@@ -43,7 +43,7 @@ def _sequence(rules: tuple[Rule, ...]) -> Rule:
     if len(rules) == 1:
         return rules[0]
 
-    def sequence(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def sequence(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         for rule in rules:
             rule(value, path, errors, ctx)
 
@@ -57,7 +57,7 @@ def _sequence(rules: tuple[Rule, ...]) -> Rule:
 def struct(*rules: Rule) -> Rule:
     """Rules over one object, in order: ``at(...)``, ``required(...)`` and cross-field functions."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         for rule in rules:
             rule(value, path, errors, ctx)
 
@@ -72,7 +72,7 @@ def all_of(*rules: Rule) -> Rule:
 def first_of(*rules: Rule) -> Rule:
     """The same value against several rules, until one of them reports something."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         before = len(errors)
         for rule in rules:
             rule(value, path, errors, ctx)
@@ -90,14 +90,14 @@ def at(name: str, *rules: Rule, zero: Any = None) -> Rule:
 
     if ok is not None:
 
-        def leaf(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+        def leaf(value: Any, path: Path, errors: Errors, ctx: object) -> None:
             inner = value.get(name, zero)
             if inner is not None and not ok(inner):
                 rule(inner, child(path, part), errors, ctx)
 
         return leaf
 
-    def descend(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def descend(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         inner = value.get(name, zero)
         if inner is not None:
             rule(inner, child(path, part), errors, ctx)
@@ -110,7 +110,7 @@ def unless_empty(name: str, *rules: Rule) -> Rule:
     rule = _sequence(rules)
     part = "." + name
 
-    def descend(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def descend(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         inner = value.get(name)
         if inner:
             rule(inner, child(path, part), errors, ctx)
@@ -123,7 +123,7 @@ def required(name: str, detail: str = "", *, then: Rule | None = None) -> Rule:
     part = "." + name
     ok = getattr(then, "ok", None)
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         inner = value.get(name)
         if inner is None or inner == "" or inner == [] or inner == {}:
             errors.append(field.required(child(path, part), detail))
@@ -137,7 +137,7 @@ def each(rule: Rule) -> Rule:
     """Every element of a list: ``path[i]``."""
     ok = getattr(rule, "ok", None)
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         for i, item in enumerate(steps(value)):
             if ok is None or not ok(item):
                 rule(item, Path(f"[{i}]", path), errors, ctx)
@@ -148,7 +148,7 @@ def each(rule: Rule) -> Rule:
 def unique(key: Callable[[Any], Any], name: str = "") -> Rule:
     """``Duplicate value`` at ``path[i]`` (or ``path[i].name``) where ``key(element)`` was seen before; None is not compared."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         seen = set()
         for i, item in enumerate(value):
             mark = key(item)
@@ -165,7 +165,7 @@ def unique(key: Callable[[Any], Any], name: str = "") -> Rule:
 def when(predicate: Callable[[Any, Any], bool], rule: Rule, otherwise: Rule | None = None) -> Rule:
     """The rule only where ``predicate(value, ctx)`` holds."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         if predicate(value, ctx):
             rule(value, path, errors, ctx)
         elif otherwise is not None:
@@ -177,7 +177,7 @@ def when(predicate: Callable[[Any, Any], bool], rule: Rule, otherwise: Rule | No
 def check(messages: Messages, origin: str = "") -> Rule:
     """``Invalid value`` once per text of a message function."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         for text in messages(value):
             errors.append(field.invalid(path, value, text, origin))
 
@@ -188,7 +188,7 @@ def check(messages: Messages, origin: str = "") -> Rule:
 def holds(predicate: Callable[[Any], bool], detail: str) -> Rule:
     """``Invalid value`` with this text where the predicate does not hold."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         if not predicate(value):
             errors.append(field.invalid(path, value, detail))
 
@@ -201,7 +201,7 @@ def enum(*values: str, in_order: bool = False) -> Rule:
     allowed = frozenset(values)
     listed = values if in_order else tuple(sorted(values))
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         if value not in allowed:
             errors.append(not_supported(path, value, listed))
 
@@ -213,7 +213,7 @@ def in_range(low: int, high: int) -> Rule:
     """``must be between 1 and 65535, inclusive``."""
     text = f"must be between {low} and {high}, inclusive"
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         if not low <= value <= high:
             errors.append(field.invalid(path, value, text))
 
@@ -225,7 +225,7 @@ def minimum(low: int, detail: str = "") -> Rule:
     """``must be greater than or equal to N``."""
     text = detail or f"must be greater than or equal to {low}"
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         if value < low:
             errors.append(field.invalid(path, value, text, "minimum"))
 
@@ -240,7 +240,7 @@ positive = minimum(1, "must be greater than 0")
 def max_length(limit: int) -> Rule:
     """``Too long: may not be more than N bytes``."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         if len(value.encode()) > limit:
             errors.append(field.too_long(path, limit))
 
@@ -251,7 +251,7 @@ def max_length(limit: int) -> Rule:
 def max_items(limit: int) -> Rule:
     """``Too many: N: must have at most M items``."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: Any) -> None:
+    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
         if len(value) > limit:
             errors.append(field.too_many(path, len(value), limit))
 

@@ -49,7 +49,7 @@ def every_container(spec: Object) -> Iterator[Object]:
         yield from spec.get(part) or ()
 
 
-def seccomp(profile: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def seccomp(profile: Object, path: Path, errors: Errors, ctx: object) -> None:
     kind, local = profile.get("type", ""), profile.get("localhostProfile")
     if not kind:
         errors.append(field.required(path.child("type"), "type is required when seccompProfile is set"))
@@ -66,7 +66,7 @@ def seccomp(profile: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(field.invalid(path.child("localhostProfile"), internal("SeccompProfile", profile), text))
 
 
-def app_armor(profile: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def app_armor(profile: Object, path: Path, errors: Errors, ctx: object) -> None:
     kind, local = profile.get("type", ""), profile.get("localhostProfile")
     here = path.child("localhostProfile")
     if kind == "Localhost":

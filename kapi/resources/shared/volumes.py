@@ -74,7 +74,7 @@ def initiator_texts(name: str, first: str = "must be valid format starting with 
     return () if form(name) else ("must be valid format",)
 
 
-def _iscsi(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _iscsi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     if not source.get("targetPortal"):
         errors.append(field.required(path.child("targetPortal")))
     name = source.get("iqn", "")
@@ -91,7 +91,7 @@ def _iscsi(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(field.invalid(path.child("initiatorname"), initiator, text))
 
 
-def fibre_channel(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def fibre_channel(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     names, ids, lun = source.get("targetWWNs"), source.get("wwids"), source.get("lun")
     here = path.child("targetWWNs")
     if not names and not ids:
@@ -104,7 +104,7 @@ def fibre_channel(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(field.invalid(path.child("lun"), lun, "must be between 0 and 255, inclusive"))
 
 
-def quobyte(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def quobyte(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     registry = source.get("registry", "")
     text = "must be a host:port pair or multiple pairs separated by commas"
     if not registry:
@@ -121,7 +121,7 @@ def quobyte(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(field.required(path.child("volume")))
 
 
-def flocker(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     name, uuid = source.get("datasetName", ""), source.get("datasetUUID")
     if not name and not uuid:
         errors.append(field.required(path, "one of datasetName and datasetUUID is required"))
@@ -132,7 +132,7 @@ def flocker(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(field.invalid(path.child("datasetName"), name, "must not contain '/'"))
 
 
-def flex_options(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def flex_options(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     for key in sorted(source.get("options") or ()):
         namespace = "." + key.partition("/")[0].lower()
         if namespace.endswith((".kubernetes.io", ".k8s.io")):
@@ -140,7 +140,7 @@ def flex_options(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
             errors.append(field.invalid(path.child("options").key(key), key, text))
 
 
-def azure_disk_uri(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def azure_disk_uri(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     kind, uri = source.get("kind"), source.get("diskURI", "")
     managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
     blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
@@ -160,7 +160,7 @@ def csi_driver_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(field.invalid(path, name, text))
 
 
-def _csi(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     csi_driver_name(source.get("driver", ""), path.child("driver"), errors)
     secret = source.get("nodePublishSecretRef")
     if secret is None:
@@ -172,7 +172,7 @@ def _csi(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(field.invalid(path.child("name"), name, text))
 
 
-def _host_path(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _host_path(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     where = source.get("path", "")
     if not where:
         errors.append(field.required(path.child("path")))
@@ -183,13 +183,13 @@ def _host_path(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
         errors.append(not_supported(path.child("type"), kind, HOST_PATH_TYPES))
 
 
-def _git_repo(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _git_repo(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     if not source.get("repository"):
         errors.append(field.required(path.child("repository")))
     validate_descending(source.get("directory", ""), path.child("directory"), errors)
 
 
-def _absolute(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _absolute(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     where = source.get("path", "")
     if not where.startswith("/"):
         errors.append(field.invalid(path.child("path"), where, "must be an absolute path"))
@@ -218,7 +218,7 @@ def _image(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
 _LABEL = check(is_dns1123_label)
 
 
-def _secret_ref(source: Object, path: Path, errors: Errors, ctx: Any) -> None:
+def _secret_ref(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     ref = source.get("secretRef")
     if ref is not None and not ref.get("name"):
         errors.append(field.required(path.child("secretRef", "name")))
