@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -10,6 +11,7 @@ from twisted.internet.task import Clock
 from kapi.authorization.interface import Attributes, Decision
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.index import PolicyIndex
+from kapi.authorization.rbac.policy import PolicyRule
 from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.request.user import UserInfo
 from kapi.server.slices import Slices
@@ -189,6 +191,23 @@ def test_taking_up_a_large_role_holds_the_thread_for_a_bounded_time() -> None:
     ):
         found = stretches(lambda large=large: RoleRules.of(role("r", *large)))
         assert found.longest < 1600, found.where
+
+
+def test_a_large_role_that_is_gone_is_freed_in_slices() -> None:
+    def living() -> int:
+        return sum(type(each) is PolicyRule for each in gc.get_objects())
+
+    clock, index = Clock(), PolicyIndex()
+    large, before = role("r", *(rule("get", f"r{number}") for number in range(2000))), living()
+    index.on_role("ADDED", large)
+    index.call = Slices(clock, length=-1).call  # every checkpoint suspends
+    index.on_binding("ADDED", binding("b", "r", user("alice")))
+    assert living() - before == 2000
+    index.on_role("DELETED", large)
+    assert not allowed(RBACAuthorizer(index), ask(ALICE, "get", "r7", "x"))
+    assert living() > before
+    clock.pump([0] * 3)
+    assert living() == before
 
 
 def test_a_rule_with_many_values_is_read_in_slices_too() -> None:

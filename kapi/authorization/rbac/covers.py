@@ -156,6 +156,11 @@ class HeldRules:
         for values in (self.verbs, self.groups, self.resources, self.names, self.urls):
             values.prepare()
 
+    def parts(self) -> list[Class]:
+        """The many small objects that the index consists of."""
+        lists = (self.verbs, self.groups, self.resources, self.names, self.urls)
+        return [part for values in lists for part in (*values.class_of.values(), *values.holders)]
+
     def allows(self, attributes: Attributes) -> bool:
         """Whether one of the rules allows the request, as ``PolicyRule.allows`` says of each."""
         held = self.verbs.asked(attributes.verb)

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.authorization.rbac.role_rules import RoleRules
+from kapi.authorization.rbac.role_rules import RoleRules, free
 from kapi.client.interface import Client
 from kapi.machinery.checkpoint import Call
 from kapi.machinery.field import quote
@@ -120,9 +120,9 @@ class PolicyIndex:
         key = (metadata.get("namespace", ""), metadata["name"])
         self._reading.pop(key, None)
         if event == "DELETED":
-            self._roles.pop(key, None)
+            self._take(key, None)
         elif _size(obj.get("rules") or ()) <= _MANY:
-            self._roles[key] = RoleRules.of(obj)
+            self._take(key, RoleRules.of(obj))
         else:
             self._reading[key] = obj
             read = Deferred.fromCoroutine(self._read_rules(key, obj))
@@ -132,15 +132,29 @@ class PolicyIndex:
         rules = await self.call(RoleRules.of, role)
         if self._reading.get(key) is role:  # else it has changed meanwhile
             del self._reading[key]
-            self._roles[key] = rules
+            self._take(key, rules)
             self.generation += 1
+
+    def _take(self, key: tuple[str, str], rules: RoleRules | None) -> None:
+        """The role has these rules, or is gone."""
+        old = self._roles.pop(key, None)
+        if rules is not None:
+            self._roles[key] = rules
+        if old is not None and old.large:
+            parts = old.parts()
+            del old
+            freed = Deferred.fromCoroutine(self._free(parts))
+            freed.addErrback(lambda failure: log.failure("the rules of a role are freed at once", failure))
+
+    async def _free(self, parts: list[Any]) -> None:
+        await self.call(free, parts)
 
     def _not_read(self, failure: Failure, key: tuple[str, str], role: Object) -> None:
         """Nobody knows what the role allows: it allows nothing."""
         log.failure("the rules of {role} cannot be read", failure, role="/".join(key))
         if self._reading.get(key) is role:
             del self._reading[key]
-            self._roles.pop(key, None)
+            self._take(key, None)
             self.generation += 1
 
     async def loaded(self) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.covers import HeldRules
 from kapi.authorization.rbac.policy import PolicyRule, any_allows, rules_of
+from kapi.machinery.checkpoint import checkpoint
 
 Object = dict[str, Any]
 _WALKED = 64  # rules that are not indexed
+_FREED = 500  # parts of a role between two checkpoints
 
 
 class RoleRules:
@@ -33,5 +35,20 @@ class RoleRules:
         """Those of a Role or ClusterRole."""
         return cls(rules_of(role))
 
+    @property
+    def large(self) -> bool:
+        return self._index is not None
+
+    def parts(self) -> list[Any]:
+        """What most of its memory is in, for ``free``."""
+        return [*self.rules, *(() if self._index is None else self._index.parts())]
+
     def allows(self, attributes: Attributes) -> bool:
         return any_allows(self.rules, attributes) if self._index is None else self._index.allows(attributes)
+
+
+def free(parts: list[Any]) -> None:
+    """Lets go of a few at a time: nobody is served while a role of 60,000 rules is freed in one piece."""
+    while parts:
+        del parts[-_FREED:]
+        checkpoint()
