@@ -89,6 +89,7 @@ class ClusterServer:
         config = replace(shared.config, given=given, reloaders=Reloaders())
         options, reactor = config.options, shared.config.reactor
         store.max_object_bytes = options.storage.redis_max_object_bytes
+        store.call = config.slices.call
         self.caches = Caches(store, reactor, call=config.slices.call, beside=shared.storage.caches)
         environment = replace(shared.storage.registry.environment, listers={}, clock=clock.time)
         registry = Registry(store, self.caches, AdmissionChain(), environment, late=True)
@@ -135,6 +136,7 @@ class ClusterServer:
         self._later.run().addErrback(lambda failure: log.failure("controllers of a logical cluster failed", failure))
 
     async def stop(self, why: Exception | None = None) -> None:
+        self._stopped = True
         if why is not None:
             for cache in self.caches.all():
                 cache.end_watches(why)

@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from twisted.internet.defer import execute
+
+from kapi.machinery.checkpoint import Call
 from kapi.store.entries import Skipped
 from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Follower, StoredObject
@@ -62,6 +65,8 @@ class MemoryStore:
         #: account -> revision of the last object that was charged to it
         self._charged: dict[str, int] = dict(snapshot.charged) if snapshot is not None else {}
         self._follower: Follower | None = None
+        self._started: Follower | None = None  # who is being told of all there is, or follows
+        self.call: Call = execute  # runs what takes long
         self._sweeper = Sweeper(self, reactor, clock) if reactor is not None else None
 
     @property
@@ -72,15 +77,22 @@ class MemoryStore:
         return {}
 
     async def start(self, follower: Follower | None = None) -> None:
-        self._follower = follower
+        self._started = follower
         if follower is not None:
             objects = [StoredObject(key, value.revision, value.data) for key, value in self._objects.items()]
-            follower.reset(objects, list(self._changes), self._revision)
+            history, revision = list(self._changes), self._revision
+            await self.call(follower.reset, objects, history, revision)
+            if self._started is not follower:  # it was stopped meanwhile
+                return
+            self._follower = follower
+            newer = [change for change in self._changes if change.revision > revision]
+            if newer:
+                follower.changed(newer)
         if self._sweeper is not None:
             self._sweeper.start()
 
     async def stop(self) -> None:
-        self._follower = None
+        self._follower = self._started = None
         if self._sweeper is not None:
             self._sweeper.stop()
 
