@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -109,7 +109,7 @@ class PortForward:
     ) -> None:
         self._client, self._namespace, self._pod, self.port = client, namespace, pod, port
         self._report = report or (lambda text: log.warn("port forwarding: {text}", text=text))
-        self._listening: Any = None
+        self._ports: list[Any] = []  # that are listened on
 
     async def connect(self) -> WebSocket:
         """One connection to the Pod's port.  Raises StatusError and ClientError."""
@@ -119,17 +119,19 @@ class PortForward:
         return await request.param("ports", self.port).websocket(V4)
 
     async def listen(self, reactor: Any, local_port: int = 0, address: str = "127.0.0.1") -> int:
-        """The local port; 0 is any.  Raises Twisted's CannotListenError."""
+        """Listens at one more address.  The local port; 0 is any.  Raises Twisted's CannotListenError."""
         endpoint: Any = TCP6ServerEndpoint if ":" in address else TCP4ServerEndpoint
         factory: Any = Factory.forProtocol(lambda: _Local(self))
         factory.noisy = False
-        self._listening = await endpoint(reactor, local_port, interface=address).listen(factory)
-        return int(self._listening.getHost().port)
+        port = await endpoint(reactor, local_port, interface=address).listen(factory)
+        self._ports.append(port)
+        return int(port.getHost().port)
 
     async def close(self) -> None:
         """No more connections; those that are open go on."""
-        if self._listening is not None:
-            await self._listening.stopListening()
+        ports, self._ports = self._ports, []
+        for port in ports:
+            await maybeDeferred(port.stopListening)
 
     def failed(self, why: Failure) -> None:
         if why.check(CancelledError, WebSocketClosed):
