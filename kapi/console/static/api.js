@@ -2,6 +2,7 @@
 
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const TRIES = 5; // once more; all requests of this page read
 const KEY = "kapi-token"; // of this tab alone; without one the browser's certificate counts
 
 export class Refused extends Error {
@@ -16,12 +17,24 @@ export function login(token) {
   else sessionStorage.removeItem(KEY);
 }
 
+// A server ends a connection after a request of nobody, and what the browser has sent on it meanwhile is lost.
+async function patiently(ask, signal) {
+  for (let left = TRIES; ; left -= 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!left || signal?.aborted || !(error instanceof TypeError)) throw error; // a TypeError: there was no answer
+      await new Promise((resume) => setTimeout(resume, 200));
+    }
+  }
+}
+
 async function send(path, accept, signal, method = "GET", body = undefined) {
   const headers = { Accept: accept };
   const token = sessionStorage.getItem(KEY);
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers["Content-Type"] = "application/json";
-  const answer = await fetch(path, { method, headers, signal, body, cache: "no-store" });
+  const answer = await patiently(() => fetch(path, { method, headers, signal, body, cache: "no-store" }), signal);
   if (answer.ok) return answer;
   const text = await answer.text();
   let message = text;
@@ -39,7 +52,11 @@ export const text = async (path, signal) => (await send(path, "text/plain", sign
 export async function whoAmI() {
   const kind = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
   const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-  const answer = await send(path, "application/json", undefined, "POST", JSON.stringify(kind));
+  const ask = (signal) => send(path, "application/json", signal, "POST", JSON.stringify(kind));
+  const answer = await ask(AbortSignal.timeout(3000)).catch((error) => {
+    if (error.name !== "TimeoutError") throw error;
+    return ask();
+  });
   return (await answer.json()).status.userInfo.username;
 }
 

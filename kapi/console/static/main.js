@@ -43,9 +43,7 @@ document.getElementById("login").addEventListener("submit", (event) => {
   const field = document.getElementById("token");
   login(field.value.trim());
   field.value = "";
-  greet();
-  show();
+  greet().then(show);
 });
 addEventListener("hashchange", show);
-greet();
-show();
+greet().then(show);
