@@ -109,7 +109,12 @@ def build_handler_chain(
         request_deadline(generic.request_timeout),
         warnings,
         cors(generic.cors_allowed_origins) if generic.cors_allowed_origins else None,
-        authentication(identity.requests, meter.authenticated, identity.proxy_headers),
+        authentication(
+            identity.requests,
+            meter.authenticated,
+            identity.proxy_headers,
+            config.authorization.settings.public,
+        ),
         tracing.requests.filter if tracing is not None else None,
         traced("audit", audit(recorder)) if recorder is not None else None,
         traced(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
 from twisted.logger import Logger
@@ -38,11 +38,15 @@ STANDARD_HEADERS = ProxyHeaders()
 
 
 def authentication(
-    authenticator: Authenticator | None, record: Recorder | None = None, proxy_headers: ProxyHeaders = STANDARD_HEADERS
+    authenticator: Authenticator | None,
+    record: Recorder | None = None,
+    proxy_headers: ProxyHeaders = STANDARD_HEADERS,
+    public: Collection[str] = (),
 ) -> Filter:
     """Sets ``ctx.user``.  Raises Unauthorized, which tells nothing of why; without authenticator everybody passes.
 
-    Credentials and ``proxy_headers`` (beside the standard ones) are gone from the request behind it.
+    Credentials and ``proxy_headers`` (beside the standard ones) are gone from the request behind it.  A browser that is
+    nobody yet asks for the ``public`` paths of a page at once, and keeps its connection.
     """
 
     def accept(ctx: RequestContext, user: RequestAnswer, started: float) -> None:
@@ -54,7 +58,7 @@ def authentication(
             STANDARD_HEADERS.remove(ctx)
         if proxy_headers is not STANDARD_HEADERS:
             proxy_headers.remove(ctx)
-        if user.name == ANONYMOUS or ALL_UNAUTHENTICATED in user.groups:
+        if (user.name == ANONYMOUS or ALL_UNAUTHENTICATED in user.groups) and ctx.path not in public:
             end_http2(ctx)  # CVE-2023-44487: who does not say who he is gets one request a connection
         if record is not None:
             record("success", time.perf_counter() - started, user.name)

@@ -141,6 +141,15 @@ def test_strangers_get_one_request_of_an_http2_connection(headers: dict[str, Any
     assert ctx.connection_closing is ends
 
 
+@pytest.mark.parametrize(("path", "ends"), [("/page", False), ("/page/more", True)])
+def test_strangers_get_all_files_of_a_public_page_from_a_connection(path: str, ends: bool) -> None:
+    """A browser asks for them at once, and gives up when each ends its connection."""
+    ctx = request(path)
+    ctx.http.clientproto = b"HTTP/2"
+    assert authentication(AnonymousAuthenticator(), public=("/page",))(ctx) is None
+    assert ctx.connection_closing is ends
+
+
 def test_a_refused_client_gets_one_request_of_an_http2_connection() -> None:
     ctx = request("/version", headers={"Authorization": "Bearer wrong"})
     ctx.http.clientproto = b"HTTP/2"
