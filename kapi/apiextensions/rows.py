@@ -78,6 +78,7 @@ class Rows:
             version["name"]: VersionSchema(functools.partial(self._schema, index))
             for index, version in enumerate(spec.get("versions") or ())
         }
+        self._by_api_version = {self.api_version(name): schema for name, schema in self.schemas.items()}
         self.types: dict[str, Type] = {}
         several = len(self.schemas) > 1
         stored = (crd.get("status") or {}).get("storedVersions") or []
@@ -106,7 +107,7 @@ class Rows:
     def _converter(self, version: str) -> Convert:
         """From what is stored: brought up to date by the schema of its own version, then converted."""
         schema, api_version, converter = self.schemas[version], self.api_version(version), self.converter
-        by_api_version = {self.api_version(name): found for name, found in self.schemas.items()}
+        by_api_version = self._by_api_version  # one for all versions, of which there may be thousands
 
         def convert(obj: Object) -> Object:
             result: Object = tree.copy(obj)
