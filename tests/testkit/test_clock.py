@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kapi.machinery.time import seconds_of
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
-from kapi.testing.process import KapiProcess
 
 pytestmark = pytest.mark.xdist_group("clusters")
 _DAY = 86400.0
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-logical-clusters") as server:
-        yield server
-
-
-@pytest.fixture
-def cluster(server: KapiProcess, tmp_path: Path) -> Iterator[LogicalCluster]:
-    cluster = LogicalCluster(server, tmp_path)
-    cluster.open()
-    yield cluster
-    cluster.close()
 
 
 def created(cluster: Cluster, name: str) -> float:

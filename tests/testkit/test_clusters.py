@@ -22,12 +22,6 @@ _RBAC = "rbac.authorization.k8s.io"
 pytestmark = pytest.mark.xdist_group("clusters")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-logical-clusters") as server:
-        yield server
-
-
 @pytest.fixture
 def root(server: KapiProcess, tmp_path: Path) -> Cluster:
     """The server itself."""

@@ -17,12 +17,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 pytestmark = pytest.mark.xdist_group("clusters")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-logical-clusters") as server:
-        yield server
-
-
 @pytest.fixture
 def pair(server: KapiProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[LogicalCluster]]:
     made = [LogicalCluster(server, tmp_path_factory.mktemp("cluster")) for _ in range(2)]

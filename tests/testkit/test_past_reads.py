@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kapi.testing.cluster import LogicalCluster, RequestError
-from kapi.testing.process import KapiProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 pytestmark = pytest.mark.xdist_group("clusters")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-logical-clusters") as server:
-        yield server
-
-
 @pytest.fixture
-def cluster(server: KapiProcess, tmp_path: Path) -> Iterator[LogicalCluster]:
-    cluster = LogicalCluster(server, tmp_path)
-    cluster.open()
+def cluster(cluster: LogicalCluster) -> LogicalCluster:
     cluster.settled()
-    yield cluster
-    cluster.close()
+    return cluster
 
 
 def revision(obj: dict[str, Any]) -> int:

@@ -23,12 +23,6 @@ Make = Callable[..., LogicalCluster]
 pytestmark = pytest.mark.xdist_group("clusters")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-logical-clusters") as server:
-        yield server
-
-
 @pytest.fixture
 def make(server: KapiProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     made = []

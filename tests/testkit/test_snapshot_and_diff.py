@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,20 +15,6 @@ from kapi.testing.process import KapiProcess
 
 pytestmark = pytest.mark.xdist_group("clusters")
 MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-logical-clusters") as server:
-        yield server
-
-
-@pytest.fixture
-def cluster(server: KapiProcess, tmp_path: Path) -> Iterator[LogicalCluster]:
-    cluster = LogicalCluster(server, tmp_path)
-    cluster.open()
-    yield cluster
-    cluster.close()
 
 
 def kapi(cluster: LogicalCluster | KapiProcess, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,25 @@
+"""A server with logical clusters, and one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kapi.testing.cluster import LogicalCluster
+from kapi.testing.process import KapiProcess
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[KapiProcess]:
+    with KapiProcess("--enable-logical-clusters") as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(server: KapiProcess, tmp_path: Path) -> Iterator[LogicalCluster]:
+    cluster = LogicalCluster(server, tmp_path)
+    cluster.open()
+    yield cluster
+    cluster.close()
