@@ -59,15 +59,15 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     """(number, wire type, value) of every field.  Raises ProtobufError."""
     position, size = 0, len(data)
     while position < size:
-        tag, position = _varint(data, position)
+        tag, position = read_varint(data, position)
         number, wire = tag >> 3, tag & 7
         if not number:
             raise ProtobufError("illegal tag 0")
         value: Value
         if wire == _VARINT:
-            value, position = _varint(data, position)
+            value, position = read_varint(data, position)
         elif wire == _BYTES:
-            length, position = _varint(data, position)
+            length, position = read_varint(data, position)
             end = position + length
             if end > size:
                 raise ProtobufError("unexpected EOF")
@@ -83,7 +83,8 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
         yield number, wire, value
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number that begins there, and where it ends.  Raises ProtobufError."""
     result = shift = 0
     while True:
         if position >= len(data):
@@ -269,7 +270,7 @@ def _read(slots: dict[int, Slot], data: bytes, depth: int, name: str) -> Object:
 def _packed(data: bytes) -> list[int]:
     found, position = [], 0
     while position < len(data):
-        value, position = _varint(data, position)
+        value, position = read_varint(data, position)
         found.append(_integer(value, 0))
     return found
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from kapi.schema.protobuf import ProtobufError, read_varint
+from kapi.schema.protobuf_writing import varint
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -22,9 +25,9 @@ def encode(fields: Iterable[tuple[int, bytes | int]]) -> bytes:
         if not value:
             continue
         if isinstance(value, int):
-            parts.append(_varint(number << 3 | _VARINT) + _varint(value))
+            parts.append(varint(number << 3 | _VARINT) + varint(value))
         else:
-            parts.append(_varint(number << 3 | _BYTES) + _varint(len(value)) + value)
+            parts.append(varint(number << 3 | _BYTES) + varint(len(value)) + value)
     return b"".join(parts)
 
 
@@ -76,25 +79,16 @@ def decode_map(fields: Mapping[int, list[bytes | int]], number: int) -> dict[str
     return found
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
     position, end = 0, len(data)
     while position < end:
-        tag, position = _read(data, position)
+        tag, position = _number(data, position)
         number, kind = tag >> 3, tag & 7
         if kind == _VARINT:
-            value, position = _read(data, position)
+            value, position = _number(data, position)
             yield number, value
         elif kind == _BYTES:
-            size, position = _read(data, position)
+            size, position = _number(data, position)
             if position + size > end:
                 raise WireError("unexpected end")
             yield number, data[position : position + size]
@@ -107,14 +101,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
             raise WireError(f"wire type {kind}")
 
 
-def _read(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if position >= len(data) or shift > 63:
-            raise WireError("unexpected end")
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    try:
+        return read_varint(data, position)
+    except ProtobufError as error:
+        raise WireError(str(error)) from None
