@@ -139,13 +139,21 @@ def _listeners(flag: str, text: str) -> list[tuple[str, str, int]]:
     """Raises ConfigError."""
     found = []
     for url in filter(None, (each.strip() for each in text.split(","))):
-        parts = urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
-        if parts.scheme not in ("http", "https") or not parts.hostname or port is None:
+        parts = address_of(url)
+        if parts is None:
             raise ConfigError(f"--{flag}: {url}: http://ADDRESS:PORT or https://ADDRESS:PORT is needed")
-        host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname
-        found.append((parts.scheme, host, port))
+        scheme, host, port = parts
+        found.append((scheme, "127.0.0.1" if host == "localhost" else host, port))
     return found
+
+
+def address_of(url: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port of a URL by which etcd is reached; None when it is none."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port is None:
+        return None
+    return parts.scheme, parts.hostname, port

@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+from kapi.dropin.etcd_flags import address_of
 from kapi.options.errors import ConfigError, complain
 from kapi.options.flags import Flag, FlagSet, integer, parse, string
 from kapi.options.help import usage
@@ -58,15 +59,12 @@ class EtcdClientFlags(FlagSet):
             raise ConfigError("--etcd-servers must be specified")
         if len(self.etcd_servers) > 1:
             raise ConfigError("--etcd-servers: one URL is needed; kapi's etcd has one member")
-        parts = urlsplit(self.etcd_servers[0])
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
-        if parts.scheme not in ("http", "https") or not parts.hostname or port is None:
+        address = address_of(self.etcd_servers[0])
+        if address is None:
             raise ConfigError(f"--etcd-servers: {self.etcd_servers[0]}: http://ADDRESS:PORT or https://ADDRESS:PORT")
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        if parts.scheme == "http":
+        scheme, name, port = address
+        host = f"[{name}]" if ":" in name else name
+        if scheme == "http":
             return f"redis://{host}:{port}"
         files = {"ca": self.etcd_cafile, "cert": self.etcd_certfile, "key": self.etcd_keyfile}
         return f"rediss://{host}:{port}?" + urlencode({name: path for name, path in files.items() if path})
