@@ -8,6 +8,7 @@ Upstream: apimachinery ``util/proxy/dial.go`` and the ``proxyutil`` of kubernete
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
@@ -102,69 +103,50 @@ class Dialer:
         if self._network:
             found = way(getattr(self._reactor, "plain", self._reactor), self._network)
             if found is not None:
-                return _Behind(self, found, self._reactor, host, port, self._timeout, proxied, addresses)
+                return _Behind(self, self._reactor, host, port, self._timeout, proxied, addresses, found)
         return _Host(self, self._reactor, host, port, self._timeout, proxied, addresses)
 
 
 @implementer(IStreamClientEndpoint)
+@dataclass(eq=False)
 class _Host:
-    def __init__(
-        self,
-        dialer: Dialer,
-        reactor: Any,
-        host: str,
-        port: int,
-        timeout: float,
-        proxied: bool,
-        addresses: Sequence[str],
-    ) -> None:
-        self._dialer, self._reactor = dialer, reactor
-        self._host, self._port, self._timeout = host, port, timeout
-        self._proxied, self._addresses = proxied, addresses
+    """A host that is reached directly."""
+
+    dialer: Dialer
+    reactor: Any
+    host: str
+    port: int
+    timeout: float
+    proxied: bool
+    addresses: Sequence[str]
 
     def connect(self, protocolFactory: Any) -> Deferred[Any]:
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
     async def _connect(self, factory: Any) -> Any:
-        addresses = self._addresses
+        addresses = self.addresses
         if not addresses:
-            addresses = await (self._dialer.proxyable if self._proxied else self._dialer.resolve)(self._host)
-        known: Any = _Known(self._reactor, addresses)
-        return await HostnameEndpoint(known, self._host.encode(), self._port, timeout=self._timeout).connect(factory)
+            addresses = await (self.dialer.proxyable if self.proxied else self.dialer.resolve)(self.host)
+        known: Any = _Known(self.reactor, addresses)
+        return await HostnameEndpoint(known, self.host.encode(), self.port, timeout=self.timeout).connect(factory)
 
 
-@implementer(IStreamClientEndpoint)
-class _Behind:
+@dataclass(eq=False)
+class _Behind(_Host):
     """A host behind a proxy, which finds it by its name; one that has to be judged is found and judged here."""
 
-    def __init__(
-        self,
-        dialer: Dialer,
-        chosen: HTTPConnect,
-        reactor: Any,
-        host: str,
-        port: int,
-        timeout: float,
-        proxied: bool,
-        addresses: Sequence[str],
-    ) -> None:
-        self._dialer, self._way, self._reactor = dialer, chosen, reactor
-        self._host, self._port, self._timeout = host, port, timeout
-        self._proxied, self._addresses = proxied, addresses
-
-    def connect(self, protocolFactory: Any) -> Deferred[Any]:
-        return Deferred.fromCoroutine(self._connect(protocolFactory))
+    proxy: HTTPConnect
 
     async def _connect(self, factory: Any) -> Any:
-        addresses, host = self._addresses, self._host
-        if not addresses and self._proxied:
-            addresses = await self._dialer.proxyable(host)
+        addresses, host = self.addresses, self.host
+        if not addresses and self.proxied:
+            addresses = await self.dialer.proxyable(host)
         if addresses:
             host = addresses[0]
-        target = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
-        plain = getattr(self._reactor, "plain", self._reactor)
-        options = getattr(self._reactor, "tls_options", None)
-        return await self._way.connect(plain, target, factory, options, self._timeout)
+        target = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        plain = getattr(self.reactor, "plain", self.reactor)
+        options = getattr(self.reactor, "tls_options", None)
+        return await self.proxy.connect(plain, target, factory, options, self.timeout)
 
 
 @implementer(IResolutionReceiver)
