@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kapi.cli.go_values import go_text, json_text
-from kapi.machinery.brackets import closing_bracket
+from kapi.machinery.brackets import closing_bracket, outside_quotes
 
 _FIELD = re.compile(r"(?:\\.|[^\s.\[\]{}()'\"\\,@$=<>!|&])+")
 _OPERATOR = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*")
@@ -47,25 +47,14 @@ class Template:
             position = end + 1
 
     def _closing(self, text: str, start: int) -> int:
-        quote, depth, position = "", 0, start + 1
-        while position < len(text):
-            character = text[position]
-            if quote:
-                if character == "\\":
-                    position += 1
-                elif character == quote:
-                    quote = ""
-            elif character in "'\"":
-                quote = character
-            elif character == "[":
+        depth = 0
+        for position, character in outside_quotes(text, start + 1, JSONPathError("unterminated quoted string")):
+            if character == "[":
                 depth += 1
             elif character == "]":
                 depth -= 1
             elif character == "}" and depth <= 0:
                 return position
-            position += 1
-        if quote:
-            raise JSONPathError("unterminated quoted string")
         raise JSONPathError("unterminated array" if depth > 0 else "unclosed action")
 
     def _action(self, text: str) -> Iterator[tuple[str, Any]]:
@@ -149,17 +138,9 @@ def _shown(value: Any) -> str:
 
 def _pieces(text: str) -> list[str]:
     """Paths and quoted texts between blanks."""
-    found, start, quote, depth, position = [], 0, "", 0, 0
-    while position < len(text):
-        character = text[position]
-        if quote:
-            if character == "\\":
-                position += 1
-            elif character == quote:
-                quote = ""
-        elif character in "'\"":
-            quote = character
-        elif character in "[(":
+    found, start, depth = [], 0, 0
+    for position, character in outside_quotes(text):
+        if character in "[(":
             depth += 1
         elif character in "])":
             depth -= 1
@@ -167,8 +148,7 @@ def _pieces(text: str) -> list[str]:
             if position > start:
                 found.append(text[start:position])
             start = position + 1
-        position += 1
-    if position > start:
+    if len(text) > start:
         found.append(text[start:])
     return found
 
@@ -314,13 +294,9 @@ class _Reader:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    found, start, quote, depth = [], 0, "", 0
-    for position, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote and text[position - 1] != "\\" else quote
-        elif character in "'\"":
-            quote = character
-        elif character in "[(":
+    found, start, depth = [], 0, 0
+    for position, character in outside_quotes(text):
+        if character in "[(":
             depth += 1
         elif character in "])":
             depth -= 1
@@ -331,16 +307,10 @@ def _split(text: str, mark: str) -> list[str]:
 
 
 def _split_operator(text: str) -> tuple[str, str, str]:
-    quote = ""
-    for position, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote and text[position - 1] != "\\" else quote
-        elif character in "'\"":
-            quote = character
-        else:
-            match = _OPERATOR.match(text, position)
-            if match:
-                return text[:position].strip(), match[1], text[match.end() :].strip()
+    for position, _ in outside_quotes(text):
+        match = _OPERATOR.match(text, position)
+        if match:
+            return text[:position].strip(), match[1], text[match.end() :].strip()
     return text, "", ""
 
 
