@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.bench import report
@@ -32,6 +33,7 @@ from tests.bench.kubelets import kubelets
 from tests.bench.load import Connection, Target
 from tests.bench.logical_clusters import FLAG as CLUSTERS
 from tests.bench.pair import compare as compare_pair
+from tests.bench.pair import compare_start
 from tests.bench.shares import shares
 from tests.bench.stalls import stalls
 from tests.bench.testkit import testkit
@@ -217,8 +219,34 @@ def pair(options: argparse.Namespace) -> list[Row]:
             bench.prepare()
             stack.callback(bench.clean)
             benches.append(bench)
-        names = [Path(spec).name if "://" not in spec else spec.split(",")[0] for spec in options.pair]
-        return compare_pair(*benches, (names[0], names[1]), options.case)
+        one, other = (Path(spec).resolve().name if "://" not in spec else spec.split(",")[0] for spec in options.pair)
+        rows = compare_pair(*benches, (one, other), options.case)
+    if not any("://" in spec for spec in options.pair) and any(
+        part in "start to ready" for part in options.case.split(",")
+    ):
+        rows.append(pair_start(options, (one, other)))
+    return rows
+
+
+def pair_start(options: argparse.Namespace, names: tuple[str, str]) -> Row:
+    with contextlib.ExitStack() as stack:
+        starts = []
+        for spec in options.pair:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kapi-bench-")))
+            starts.append(partial(start_once, OwnServer(scratch, options.flag, spec)))
+        for start in starts:
+            start()  # the first one makes the data directory
+        row = compare_start(*starts, options.runs, names)
+        print(f"{row.name:34} {row.value:8.2f} x  {row.note}")
+        return row
+
+
+def start_once(own: OwnServer) -> tuple[float, float]:
+    """Seconds until ready, and the CPU-seconds that were used until then."""
+    target, took = own.start()
+    used = target.cpu()
+    own.stop()
+    return took, used
 
 
 def definitions(options: argparse.Namespace, bench: Bench, one_group: bool) -> None:

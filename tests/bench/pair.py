@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from tests.bench.cases import Bench, Row, pod, small
 from tests.bench.http2 import Request, block, drive_http2
 from tests.bench.load import Outcome, drive
+from tests.bench.watchers import fan_out
 
 Run = Callable[[], Outcome]
 _SEEDED = 500  # ConfigMaps that are updated and patched, and that a page lists
+_WRITES = 100  # to an object that many watch
+Start = Callable[[], tuple[float, float]]  # seconds until ready, CPU-seconds until then
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ def cases() -> Iterator[Case]:
     yield Case("PATCH, 64 in flight", _write("PATCH", 64))
     yield Case("CREATE Pod, 16 in flight", _create_pods(16), "pods")
     yield Case("LIST a page of 500, 1 in flight", _page)
+    for watchers in (100, 1000):
+        yield Case(f"WATCH fan-out to {watchers}", _fan_out(watchers))
 
 
 def compare(first: Bench, second: Bench, names: tuple[str, str], chosen: str = "") -> list[Row]:
@@ -61,6 +66,24 @@ def compare(first: Bench, second: Bench, names: tuple[str, str], chosen: str = "
                 _seed(bench)
         rows.append(_row(case.name, found, names, first))
     return rows
+
+
+def compare_start(first: Start, second: Start, runs: int, names: tuple[str, str]) -> Row:
+    """How long a start takes beside the other's, in data directories that are there already."""
+    found: tuple[list[Outcome], list[Outcome]] = ([], [])
+    for number in range(runs):
+        for place in (0, 1) if number % 2 else (1, 0):
+            took, used = (first, second)[place]()
+            found[place].append(Outcome(1 / took, used * 1e6, [took]))
+    seconds = [statistics.median(outcome.latencies[0] for outcome in outcomes) for outcomes in found]
+    ratios = [one.rate / other.rate for one, other in zip(*found, strict=True)]
+    used = [statistics.median(outcome.cpu for outcome in outcomes) / 1e6 for outcomes in found]
+    note = (
+        f"{min(ratios):.2f} to {max(ratios):.2f}; {names[0]} {seconds[0]:.2f} s, {names[1]} {seconds[1]:.2f} s"
+        f"; CPU {used[0]:.2f} and {used[1]:.2f} s"
+    )
+    spread = (max(ratios) - min(ratios)) / 2 / statistics.median(ratios) * 100
+    return Row("start to ready", statistics.median(ratios), "x", spread, note=note)
 
 
 def _row(name: str, found: tuple[list[Outcome], list[Outcome]], names: tuple[str, str], bench: Bench) -> Row:
@@ -152,9 +175,20 @@ def _write(method: str, level: int) -> Callable[[Bench], Run]:
     return prepare
 
 
+def _fan_out(watchers: int) -> Callable[[Bench], Run]:
+    def prepare(bench: Bench) -> Run:
+        def run() -> Outcome:
+            found = fan_out(bench.target, f"{bench.base}/configmaps", watchers, _WRITES)
+            return Outcome(found["rate"], found["cpu"], [], int(found["lost"]))
+
+        return run
+
+    return prepare
+
+
 def _page(bench: Bench) -> Run:
     page = bench.target.request("GET", f"{bench.base}/configmaps?limit={_SEEDED}")
     return lambda: drive(bench.target, lambda n: page, 1, bench.seconds)
 
 
-__all__ = ["compare"]
+__all__ = ["compare", "compare_start"]
