@@ -27,9 +27,9 @@ from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client import metrics, tls_faults
 from kapi.client.answer import AnswerTooLarge, BadAnswer
 from kapi.client.egress import CLUSTER, CONTROL_PLANE
-from kapi.client.kept import ServerAgent
 from kapi.client.kubeconfig import Credentials
 from kapi.client.prepared import Body, no_cookies, prepared_url
+from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
 from kapi.codecs import json_reading
 

@@ -6,10 +6,15 @@ One that the server has closed meanwhile is noticed before it is used, so that a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.protocol import Factory
+
+from kapi.client.answer import Answer
+from kapi.client.connection import Connection
+from kapi.client.transport import Stream
 
 KEEP = 90.0  # seconds an idle connection is kept
 MAX_IDLE = 25  # connections
@@ -17,57 +22,49 @@ _SWEEP = 15.0  # seconds
 _FRESH = 1.0  # seconds for which a connection is believed to be as it was
 
 
-class Kept(Protocol):
-    """A connection: idle, or busy with one request."""
+class KeptConnections:
+    """``connect`` makes a connection with a protocol factory; those in ``idle`` can be used again.
 
-    since: float  # reactor seconds of becoming idle
-    transport: Any
+    ``limit`` is of a whole answer, in bytes.
+    """
 
-    def has_news(self) -> bool:
-        """Whether the socket holds what nobody asked for: most likely that the server has closed."""
-
-    def abort(self) -> None:
-        """Ends the connection; who waits is not told."""
-
-
-C = TypeVar("C", bound=Kept)
-
-
-class KeptConnections(Generic[C]):
-    """The connections that ``_connected`` makes; those in ``idle`` can be used again."""
-
-    def __init__(self, reactor: Any) -> None:
-        self._reactor = reactor
-        self.idle: list[C] = []
-        self.open: set[C] = set()
+    def __init__(self, reactor: Any, connect: Callable[[Factory], Deferred[Any]], limit: int) -> None:
+        self._reactor, self._connect, self.limit = reactor, connect, limit
+        self.idle: list[Connection] = []
+        self.open: set[Connection] = set()
+        self._factory: Any = Factory.forProtocol(lambda: Connection(self))
+        self._factory.noisy = False
         self._sweeper: IDelayedCall | None = None
         self._closed: Deferred[None] | None = None
 
-    def _connected(self) -> Deferred[Any]:
-        """Makes a connection."""
+    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Any:
+        """What the Deferred of a request fires with: at the end of the answer, or with its stream at the begin."""
         raise NotImplementedError
 
-    def _ask(self, ask: Callable[[C, Deferred[Any]], None]) -> Deferred[Any]:
-        """The Deferred that ``ask`` is given with a connection; cancelling ends that.  It fails when none can be made."""
+    def _ask(self, data: bytes, streaming: bool = False, bodiless: bool = False) -> Deferred[Any]:
+        """Fires as ``answered`` says; arguments as of Connection's ``ask``.
+
+        Fails with what the connection failed with, with BadAnswer or AnswerTooLarge; cancelling ends the connection.
+        """
         running: list[Callable[[], Any]] = []  # how to stop what is under way; empty when it was stopped
         done: Deferred[Any] = Deferred(lambda _: running.pop()())
         connection = self._kept()
         if connection is not None:
             running.append(connection.abort)
-            ask(connection, done)
+            connection.ask(data, done, streaming, bodiless)
             return done
-        connecting = self._connected()
+        connecting = self._connect(self._factory)
 
         def connected(made: Any) -> None:
             self.open.add(made)
             running[0] = made.abort
-            ask(made, done)
+            made.ask(data, done, streaming, bodiless)
 
         running.append(connecting.cancel)
         connecting.addCallback(connected).addErrback(lambda why: done.errback(why) if running else None)
         return done
 
-    def _kept(self) -> C | None:
+    def _kept(self) -> Connection | None:
         """An idle connection that the server has not closed, as far as can be known."""
         now: float = self._reactor.seconds()
         while self.idle:
@@ -77,17 +74,17 @@ class KeptConnections(Generic[C]):
             connection.abort()
         return None
 
-    def free(self, connection: C) -> None:
+    def free(self, connection: Connection) -> None:
         """A connection has answered."""
         if self._closed is not None or len(self.idle) >= MAX_IDLE:
-            connection.transport.loseConnection()
+            connection.transport.loseConnection()  # type: ignore[union-attr]
             return
         connection.since = self._reactor.seconds()
         self.idle.append(connection)
         if self._sweeper is None:
             self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
 
-    def lost(self, connection: C) -> None:
+    def lost(self, connection: Connection) -> None:
         if connection in self.idle:
             self.idle.remove(connection)
         self.open.discard(connection)
@@ -100,7 +97,7 @@ class KeptConnections(Generic[C]):
         old = self._reactor.seconds() - KEEP
         for connection in [one for one in self.idle if one.since < old]:
             self.idle.remove(connection)
-            connection.transport.loseConnection()
+            connection.transport.loseConnection()  # type: ignore[union-attr]
         if self.idle:
             self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
 
@@ -113,7 +110,7 @@ class KeptConnections(Generic[C]):
                 self._sweeper = None
             idle, self.idle = self.idle, []
             for connection in idle:
-                connection.transport.loseConnection()
+                connection.transport.loseConnection()  # type: ignore[union-attr]
             if not self.open:
                 self._closed.callback(None)
         return self._closed

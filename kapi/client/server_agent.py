@@ -1,0 +1,88 @@
+"""An agent for one HTTPS server, over kept connections, for requests and answers that are whole bytes.
+
+treq's HTTPClient goes on top of it (``kapi.client.prepared`` makes that cheap).  A kept connection that breaks fails the
+request that is on it, as upstream's: a POST is never sent twice.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent, IBodyProducer
+from zope.interface import implementer
+
+from kapi.client.answer import Answer
+from kapi.client.dialer import Dialer
+from kapi.client.head import header_line, request_line
+from kapi.client.kept_connections import KeptConnections
+from kapi.client.tls_client import TLSReactor
+from kapi.client.tls_faults import CertificateFaults
+from kapi.client.transport import Stream
+
+_HEADS = 1000  # URIs whose first lines are kept
+
+
+@implementer(IAgent)
+class ServerAgent(KeptConnections):
+    """Requests to one server at ``host`` and ``port``, whatever host the URIs name; TLS as ``options`` say.
+
+    ``headers`` go with every request.  ``limit`` is of an answer's body, in bytes.  ``faults`` counts certificates.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        host: str,
+        port: int,
+        options: Any,
+        limit: int,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        faults: CertificateFaults | None = None,
+        network: str = "",
+    ) -> None:
+        endpoint = Dialer(TLSReactor(reactor, options, faults), network=network).endpoint(host, port)
+        super().__init__(reactor, endpoint.connect, limit)
+        self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
+        self._headers = b"".join(b"\r\n" + header_line(*pair) for pair in headers)
+
+    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answer:
+        answer.body, answer.length = body, len(body)
+        return answer
+
+    def request(
+        self, method: bytes, uri: bytes, headers: Headers | None = None, bodyProducer: IBodyProducer | None = None
+    ) -> Deferred[Any]:
+        """Fires with an Answer.  ``bodyProducer`` is a Body.  Fails with what the connection failed with, with BadAnswer
+        or AnswerTooLarge; cancelling ends the connection."""
+        body = b"" if bodyProducer is None else bodyProducer.data  # type: ignore[attr-defined]
+        head = self._heads.get((method, uri))
+        if head is None:
+            head = self._heads[(method, uri)] = _first_lines(method, uri) + self._headers
+            if len(self._heads) > _HEADS:
+                self._heads.popitem(last=False)
+        data = b"%s%s\r\nContent-Length: %d\r\n\r\n%s" % (head, _lines(headers), len(body), body)
+        return self._ask(data)
+
+
+def _first_lines(method: bytes, uri: bytes) -> bytes:
+    host, slash, path = uri.partition(b"://")[2].partition(b"/")
+    if not slash:
+        host, mark, path = host.partition(b"?")
+        path = mark + path
+    return b"%s\r\n%s" % (request_line(method, b"/" + path), header_line(b"Host", host.removesuffix(b":443")))
+
+
+def _lines(headers: Headers | None) -> bytes:
+    """Compressed answers are not asked for, whatever treq says: their limit would be hard to keep."""
+    if headers is None:
+        return b""
+    return b"".join(
+        b"\r\n" + header_line(name, value)
+        for name, values in headers.getAllRawHeaders()
+        if name != b"Accept-Encoding"
+        for value in values
+    )
