@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.client.dynamic import ResourceInterface
-from kapi.client.errors import ClientError, Gone
+from kapi.client.errors import ClientError, Gone, UnexpectedAnswer
 from kapi.client.indexer import key_of
 from kapi.client.watching import Watch
 from kapi.machinery.status import BadRequest, Expired, Invalid, StatusError
@@ -25,6 +25,7 @@ Object = dict[str, Any]
 FIRST_WAIT, LONGEST_WAIT = 0.8, 30.0  # seconds; each is lengthened by up to itself
 HEALTHY = 120.0  # seconds without a failure, after which the next is the first again
 MIN_WATCH = 300  # seconds that a watch lasts at least, and at most twice that
+SHORT_WATCH = 1.0  # seconds; one that ends before, and without an event, counts as a failure
 _END = "k8s.io/initial-events-end"
 
 
@@ -127,9 +128,14 @@ class Reflector:
         self.revision = page["metadata"]["resourceVersion"]
 
     async def _follow(self, watch: Watch, initial: set[str] | None = None) -> None:
-        """``initial`` collects the keys of what there is, until the bookmark that ends it."""
+        """``initial`` collects the keys of what there is, until the bookmark that ends it.
+
+        Raises UnexpectedAnswer when the watch ends before that bookmark, or at once.
+        """
+        opened, has_event = self._reactor.seconds(), False
         try:
             async for kind, obj in watch:
+                has_event = True
                 metadata = obj["metadata"]
                 if kind == "BOOKMARK":
                     if initial is not None and _END in (metadata.get("annotations") or ()):
@@ -143,6 +149,10 @@ class Reflector:
                     self.revision = metadata["resourceVersion"]
         finally:
             watch.close()
+        if initial is not None:
+            raise UnexpectedAnswer("the watch ended before all that was there had come")
+        if not has_event and self._reactor.seconds() - opened < SHORT_WATCH:
+            raise UnexpectedAnswer("the watch ended at once, without an event")
 
 
 def typed_items(page: Object) -> list[Object]:

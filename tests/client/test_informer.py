@@ -13,7 +13,7 @@ from kapi.client.indexer import Indexer, key_of, split_key
 from kapi.client.informer import SharedInformer
 from kapi.client.recorder import BURST, EventRecorder
 from kapi.client.remote import RemoteClient
-from kapi.client.transport import Response
+from kapi.client.transport import Response, Stream
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.machinery.status import BadRequest, Expired, StatusError
@@ -128,6 +128,35 @@ class InformerCase(TestCase):
         for _ in range(60):
             self.api.turn(1.0)
         self.assertEqual(self.names(informer), ["n/a"])
+
+    async def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often(self) -> None:
+        """be it at the begin or later"""
+        serve, asked = self.transport.request, []
+
+        def ended(method: str, target: str, *rest: Any, **more: Any) -> Any:
+            if "watch=true" not in target or ("sendInitialEvents" in target) != initial:
+                return serve(method, target, *rest, **more)
+            asked.append(target)
+            self.assertLess(len(asked), 1000, "there is no end to it")
+            stream = Stream(lambda wait: None, lambda: None)
+            stream.finish()
+            return succeed(Response(200, Headers(), stream=stream))
+
+        for initial in (True, False):
+            asked.clear()
+            self.patch(self.client.session.transport, "request", ended)
+            informer = self.informer()
+            if not initial:
+                self.transport.lose()
+            for _ in range(400):
+                self.api.turn(1.0)
+            self.assertLess(len(asked), 50)
+            self.assertGreater(len(asked), 10)
+            self.patch(self.client.session.transport, "request", serve)
+            await self.maps.create(config_map(f"after-{initial}".lower()))
+            for _ in range(60):
+                self.api.turn(1.0)
+            self.assertIn(f"n/after-{initial}".lower(), self.names(informer))
 
     async def test_an_expired_revision_is_a_new_begin(self) -> None:
         """Objects that went away in the gap are told of, the others only if they changed."""
