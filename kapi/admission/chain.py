@@ -98,7 +98,7 @@ def _managed_fields(attributes: Attributes) -> Any:
     return None if attributes.obj is None else (attributes.obj.get("metadata") or {}).get("managedFields")
 
 
-def _keep_readable(attributes: Attributes, before: Any) -> None:
+def _keep_readable(attributes: Attributes, before: object) -> None:
     """Restores ``managedFields`` that a plugin or webhook left in a state nobody can read."""
     try:
         decode(_managed_fields(attributes))

@@ -12,11 +12,10 @@ from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.interface import Authorizer, Decision, Verdict
 from kapi.client.interface import Client, ResourceClient
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.definition import Lister
 from kapi.resources.shared.features import enabled
-
-Object = dict[str, Any]
 
 
 def _stable(group: str, version: str, plural: str) -> bool:
@@ -75,7 +74,7 @@ class Initializer:
         except status.NotFound:
             return None
 
-    async def allowed(self, user: UserInfo, verb: str, **question: Any) -> bool:
+    async def allowed(self, user: UserInfo, verb: str, **question: object) -> bool:
         """Whether the authorizer lets a user do something; without an authorizer nobody may."""
         return (await self.judge(user, verb, **question)).decision is Decision.ALLOW
 

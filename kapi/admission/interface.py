@@ -9,12 +9,12 @@ from kapi.machinery import warnings as texts
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.names import qualified_name
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.user import UserInfo
 from kapi.resources.definition import Resource
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
-Object = dict[str, Any]
 
 
 class Attributes:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kapi.admission.interface import Attributes
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
-Object = dict[str, Any]
 PODS = GroupResource("", "pods")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from typing import Any
 
 import orjson
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 
-Toleration = dict[str, Any]
+Toleration = Object
 _Key = tuple[str, str, str | None]
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from kapi.admission.interface import Attributes
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
-
-Object = dict[str, Any]
 
 
 @functools.cache

@@ -19,7 +19,6 @@ from kapi.client.workqueue import WorkQueue
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 
-Object = dict[str, Any]
 GROUP = "apiregistration.k8s.io"
 WORKERS = 5
 

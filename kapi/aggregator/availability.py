@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import available_condition, condition, local_available
 
-Object = dict[str, Any]
 SERVICE_LABEL = "kubernetes.io/service-name"
 
 

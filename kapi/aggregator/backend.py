@@ -20,8 +20,7 @@ from kapi.client.egress import CLUSTER
 from kapi.client.tls_client import counted
 from kapi.client.tls_faults import AGGREGATOR
 from kapi.client.tls_trust import NoCertificates, authorities, unverified_options, verified_options
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class Backend:

@@ -20,8 +20,7 @@ from kapi.aggregator.probing import AvailabilityController
 from kapi.client.interface import Client
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class APIServiceController:

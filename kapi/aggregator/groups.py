@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from kapi.aggregator.priorities import group_priority, version_priority
 from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, version_rank
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Resource
-
-Object = dict[str, Any]
 
 
 class GroupIndex:

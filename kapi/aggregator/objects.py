@@ -20,9 +20,9 @@ from kapi.client.collected import Collected, abort
 from kapi.client.head import identity_headers
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.machinery.tree import Object
 from kapi.request.user import LOOPBACK_USER
 
-Object = dict[str, Any]
 MAX_ANSWER = MAX_EVENT = 64 * 1024 * 1024  # bytes
 PAGE = 500  # objects of a list
 SECONDS = 30.0  # for an answer
@@ -37,7 +37,9 @@ class RemoteObjects:
         self._reactor = reactor
         self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
 
-    async def ask(self, key: str, method: str, path: str, body: Any = None, media: str = "application/json") -> Object:
+    async def ask(
+        self, key: str, method: str, path: str, body: object = None, media: str = "application/json"
+    ) -> Object:
         """The answer.  Raises StatusError: what the server says, or ServiceUnavailable when it cannot be asked."""
         request: Deferred[Object] = Deferred.fromCoroutine(self._ask(key, method, path, body, media))
         request.addTimeout(SECONDS, self._reactor)
@@ -48,7 +50,7 @@ class RemoteObjects:
         except Exception as error:  # whatever the network does
             raise status.service_unavailable(f"{key}: {str(error) or type(error).__name__}") from error
 
-    async def _ask(self, key: str, method: str, path: str, body: Any, media: str) -> Object:
+    async def _ask(self, key: str, method: str, path: str, body: object, media: str) -> Object:
         answer = await self._send(key, method, path, body, media)
         collected = Collected(MAX_ANSWER)
         answer.deliverBody(collected)
@@ -78,7 +80,7 @@ class RemoteObjects:
             lines.close()
             raise
 
-    async def _send(self, key: str, method: str, path: str, body: Any, media: str) -> Any:
+    async def _send(self, key: str, method: str, path: str, body: object, media: str) -> Any:
         headers = Headers({b"Accept": [b"application/json"]})
         for name, value in identity_headers(LOOPBACK_USER):
             headers.addRawHeader(name, value)

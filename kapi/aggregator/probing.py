@@ -6,7 +6,6 @@ Upstream: kube-aggregator ``status/remote`` and ``handler_discovery.go``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError
@@ -23,9 +22,9 @@ from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import available_condition
 
-Object = dict[str, Any]
 WORKERS = 5  # servers asked at once: one that never answers holds one of them, for PROBE_TIMEOUT
 RESYNC = 30.0  # seconds between two looks at a server
 #: seconds until a server that did not answer is asked again: at first, and at most where it takes no longer to ask; upstream

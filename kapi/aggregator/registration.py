@@ -5,13 +5,13 @@ Built-in group versions are registered once, at the start; those of custom resou
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.aggregator.priorities import CUSTOM_GROUP, CUSTOM_VERSION, group_priority, version_priority
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import AUTOMANAGED
 
-Object = dict[str, Any]
 ON_START, ALWAYS = "onstart", "true"
 
 

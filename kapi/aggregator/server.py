@@ -21,14 +21,12 @@ from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Lister
 from kapi.server.delegation import Answer, Delegate
 from kapi.server.generic import GenericServer
-
-Object = dict[str, Any]
-
 
 #: what one controller does here, and several with hooks of their own do upstream
 _STEPS = (

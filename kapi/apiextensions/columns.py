@@ -12,9 +12,9 @@ from kapi.apiextensions.jsonpath import Find, JSONPathError, compile_path
 from kapi.cel.values import format_double
 from kapi.machinery.ages import human_duration
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Column, TableColumns
 
-Object = dict[str, Any]
 _NAME = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client "
     "to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and "
@@ -67,7 +67,7 @@ def _finder(path: str) -> Find:
         return lambda value: []
 
 
-def cell(type_: str, value: Any, now: float) -> Any:
+def cell(type_: str, value: object, now: float) -> Any:
     """What a column of a type shows of a value; null for what does not fit."""
     if type_ == "string":
         return as_text(value)
@@ -89,7 +89,7 @@ def _since(text: str, now: float) -> str:
         return "<invalid>"
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A value as Go prints it, objects and lists as JSON."""
     if value is None:
         return "<nil>"

@@ -12,9 +12,9 @@ import orjson
 from twisted.internet.defer import Deferred
 
 from kapi.machinery import status, tree
+from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted
 
-Object = dict[str, Any]
 #: (client configuration, review, timeout in seconds) -> the decoded answer
 Post = Callable[[Mapping[str, Any], Object, float], Awaitable[Object]]
 
@@ -162,7 +162,7 @@ def _answered(answer: Object, api_version: str, uid: str, count: int, name: str)
     return objects
 
 
-def _checked(original: Object, converted: Any, api_version: str, name: str) -> Object:
+def _checked(original: Object, converted: object, api_version: str, name: str) -> Object:
     """The converted object with the metadata that a webhook may change, and no other."""
 
     def refuse(what: str, why: str) -> status.StatusError:

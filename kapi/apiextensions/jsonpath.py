@@ -31,7 +31,7 @@ def compile_path(text: str) -> Find:
     """Reads ``.a.b[0]['c'][?(@.x=="y")].z``.  Raises JSONPathError."""
     steps = _steps(text)
 
-    def find(value: Any) -> list[Any]:
+    def find(value: object) -> list[Any]:
         found = [value]
         for step in steps:
             found = step(found)[:MAX_FOUND]
@@ -146,7 +146,7 @@ def _filter(text: str) -> _Step:
         return lambda values: [item for item in _wildcard(values) if exists(item)]
     left, operator, right = _operand(match.group(1)), match.group(2), _operand(match.group(3))
 
-    def keep(item: Any) -> bool:
+    def keep(item: object) -> bool:
         one, other = left(item), right(item)
         return len(one) == 1 and len(other) == 1 and _compare(one[0], operator, other[0])
 

@@ -10,11 +10,11 @@ from typing import Any
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 from kapi.resources.apiextensions.validation import approval, is_protected
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
-Object = dict[str, Any]
 _KEYS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 _NAMING = (("plural", "PluralConflict", False), ("singular", "SingularConflict", False))
 _KINDS = (("kind", "KindConflict", True), ("listKind", "ListKindConflict", True))

@@ -15,13 +15,13 @@ from kapi.apiextensions.conversion import Post, WebhookConverter
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
 from kapi.schema.structural.pruning import prune
 from kapi.schema.structural.structure import Schema
 from kapi.schema.types import Type
 
-Object = dict[str, Any]
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _SUB_VERBS = ("get", "patch", "update")
 Convert = Callable[[Object], Object]

@@ -17,11 +17,12 @@ from twisted.logger import Logger
 from kapi.apiextensions import names
 from kapi.apiextensions.conversion import Post
 from kapi.apiextensions.rows import Rows, state_of
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.registry.client import Subscription
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
@@ -252,7 +253,7 @@ def _terminating(crd: Object, value: str, reason: str, message: str, now: str) -
 
 
 def _fields(rows: Rows) -> Any:
-    fields: dict[str, Any] = {}
+    fields: Object = {}
     for row in rows.all.values():
         fields.update(row.selectable_fields)
     return fields

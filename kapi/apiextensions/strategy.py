@@ -11,6 +11,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
+from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata_errors
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
@@ -22,7 +23,6 @@ from kapi.schema.structural.rules import Budget, RuleValidator, validator
 from kapi.schema.structural.structure import Schema
 from kapi.schema.structural.values import value_errors
 
-Object = dict[str, Any]
 _INT32_MAX = 2**31 - 1
 _BLOCKING = (
     "FieldValueNotSupported",
@@ -238,7 +238,7 @@ def _nested(obj: Object, path: str) -> Any:
     return node
 
 
-def _accessor(path: str, value: Any, wanted: str) -> str:
+def _accessor(path: str, value: object, wanted: str) -> str:
     names: dict[type, str] = {
         str: "string",
         bool: "bool",

@@ -103,6 +103,6 @@ def _wrap(name: str, backend: Backend, options: Options, reactor: Any, meter: Me
     return sink
 
 
-def _option(options: Options, name: str, default: Any) -> Any:
+def _option(options: Options, name: str, default: object) -> Any:
     value = getattr(options, name, None)
     return default if value is None else value

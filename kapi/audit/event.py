@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 from msgspec import Raw
@@ -23,11 +22,11 @@ from kapi.audit.record import Record
 from kapi.audit.sinks import Outcome, Sink
 from kapi.audit.source import origin
 from kapi.audit.wire import Event, encode, reference
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, leaves_whole
 from kapi.request.user import encoded_user
 
-Object = dict[str, Any]
 log = Logger()
 
 _READS = frozenset({"get", "list"})

@@ -14,6 +14,7 @@ from kapi.codecs import yaml_reading
 from kapi.machinery.field import FieldError, invalid, not_supported, required
 from kapi.machinery.field import Path as FieldPath
 from kapi.machinery.names import dns_subdomain
+from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -134,7 +135,7 @@ def load_policy(path: str) -> tuple[Policy, list[str]]:
     return policy, warnings + more
 
 
-def read_policy(tree: Any) -> tuple[Policy, list[str]]:
+def read_policy(tree: object) -> tuple[Policy, list[str]]:
     """The policy of a decoded document.  Unknown fields are warned of and ignored.  Raises PolicyError."""
     if not isinstance(tree, dict) or tree.get("kind") != "Policy" or tree.get("apiVersion") != "audit.k8s.io/v1":
         kind = f"{tree.get('apiVersion')}, Kind={tree.get('kind')}" if isinstance(tree, dict) else "nothing"
@@ -157,7 +158,7 @@ def read_policy(tree: Any) -> tuple[Policy, list[str]]:
     return Policy(tuple(_read_rule(rule, stages, omit) for rule in rules), otherwise), warnings
 
 
-def _read_rule(rule: dict[str, Any], stages: frozenset[str], omit: bool) -> Rule:
+def _read_rule(rule: Object, stages: frozenset[str], omit: bool) -> Rule:
     own = rule.get("omitManagedFields")
     config = AuditConfig(
         LEVELS[rule["level"]],
@@ -166,7 +167,7 @@ def _read_rule(rule: dict[str, Any], stages: frozenset[str], omit: bool) -> Rule
         omit if own is None else bool(own),
     )
 
-    def strings(source: dict[str, Any], name: str) -> frozenset[str]:
+    def strings(source: Object, name: str) -> frozenset[str]:
         return frozenset(source.get(name) or ())
 
     resources = tuple(
@@ -184,7 +185,7 @@ def _read_rule(rule: dict[str, Any], stages: frozenset[str], omit: bool) -> Rule
     )
 
 
-def _check_rule(rule: dict[str, Any], path: FieldPath, warnings: list[str]) -> list[FieldError]:
+def _check_rule(rule: Object, path: FieldPath, warnings: list[str]) -> list[FieldError]:
     warnings += [f'unknown field "{path.child(name)}"' for name in rule if name not in _RULE_FIELDS]
     errors: list[FieldError] = []
     for name in sorted(_LISTS):
@@ -207,7 +208,7 @@ def _check_rule(rule: dict[str, Any], path: FieldPath, warnings: list[str]) -> l
     return errors
 
 
-def _strings(value: Any) -> bool:
+def _strings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
@@ -225,7 +226,7 @@ def _check_urls(urls: Iterable[str], path: FieldPath) -> list[FieldError]:
     return errors
 
 
-def _check_resources(resources: Any, path: FieldPath, warnings: list[str]) -> list[FieldError]:
+def _check_resources(resources: object, path: FieldPath, warnings: list[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     if not isinstance(resources, list) or not all(isinstance(item, dict) for item in resources):
         raise PolicyError(f"{path} must be a list of objects")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class Record:

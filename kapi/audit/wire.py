@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
-
-Object = dict[str, Any]
 
 
 class ObjectReference(msgspec.Struct, omit_defaults=True, gc=False):

@@ -8,10 +8,10 @@ import time
 from base64 import b64decode
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from kapi.authentication.interface import Authenticated
 from kapi.authentication.static_tokens import for_any_audience
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.definition import Lister
 
@@ -55,7 +55,7 @@ class BootstrapTokenAuthenticator:
         return for_any_audience(user, self.api_audiences, audiences, expires or 0.0)
 
 
-def _value(data: dict[str, Any], key: str) -> bytes:
+def _value(data: Object, key: str) -> bytes:
     return b64decode(data.get(key) or "")
 
 

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.authentication.anonymous import AnonymousAuthenticator
 from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
@@ -22,6 +21,7 @@ from kapi.authentication.static_tokens import StaticTokenAuthenticator
 from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.meters import Histogram
+from kapi.machinery.tree import Object
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Lister
 
@@ -45,7 +45,7 @@ class AuthenticationSettings:
     anonymous_paths: Iterable[str] | None = None  # None: everywhere
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
     clock: Callable[[], float] = time.time  # unix seconds
-    mark_used: Callable[[dict[str, Any]], None] | None = None  # told of Secrets whose legacy token was used
+    mark_used: Callable[[Object], None] | None = None  # told of Secrets whose legacy token was used
     token_meter: TokenMeter = field(default_factory=TokenMeter)
     lifetimes: Histogram | None = None  # of client certificates
 

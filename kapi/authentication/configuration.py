@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.authentication.interface import TokenAnswer, TokenAuthenticator
 from kapi.authentication.oidc.configuration import Expressions, validate_entries
 from kapi.authentication.union import UnionTokenAuthenticator
 from kapi.authorization.configuration import ConfigurationError, read_tree
 from kapi.machinery.field import Path, invalid, too_many
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _MAX_AUTHENTICATORS = 64  # JWT authenticators
 _PREFIXED: Object = {"claim": str, "prefix": str, "expression": str}
 _SHAPE: Object = {

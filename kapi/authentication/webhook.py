@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -14,6 +13,7 @@ from kapi.authentication.interface import Authenticated, AuthenticationError, To
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.client.https import HTTPSClient
 from kapi.client.review import ReviewClient, ReviewError
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
 _log = Logger()
@@ -66,7 +66,7 @@ class WebhookTokenAuthenticator:
             self._cache.put(digest, outcome, self.ttl)  # an error may be over the next moment
         return _outcome(outcome)
 
-    def _judge(self, status: dict[str, Any], audiences: tuple[str, ...]) -> Authenticated | str:
+    def _judge(self, status: Object, audiences: tuple[str, ...]) -> Authenticated | str:
         """The user; or the error, "" when the webhook just does not know the token."""
         given = tuple(status.get("audiences") or ())
         shared = intersect(audiences, given) if given else intersect(audiences, self.api_audiences)

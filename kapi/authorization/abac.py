@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
+from kapi.machinery.tree import Object
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 
 _READING = frozenset({"get", "list", "watch"})
@@ -93,7 +94,7 @@ def parse_policies(text: str) -> list[Policy]:
     return policies
 
 
-def _parse(tree: dict[str, Any]) -> Policy:
+def _parse(tree: Object) -> Policy:
     if "kind" not in tree and "apiVersion" not in tree:
         return _parse_v0(tree)
     if tree.get("kind") != "Policy" or tree.get("apiVersion") not in (
@@ -121,7 +122,7 @@ def _everybody(user: str, group: str) -> tuple[str, str]:
     return ("", ALL_AUTHENTICATED) if "*" in (user, group) else (user, group)
 
 
-def _parse_v0(tree: dict[str, Any]) -> Policy:
+def _parse_v0(tree: Object) -> Policy:
     """The unversioned form: what is left out matches everything."""
     user, group = _everybody(tree.get("user", ""), tree.get("group", ""))
     if not user and not group:

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.authorization.interface import Decision
 from kapi.authorization.match_conditions import CELConditions, compile_conditions
@@ -15,8 +14,8 @@ from kapi.machinery.duration import parse_duration
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, not_supported, required
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.shape import shape_errors
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 TYPES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1")
 _MAX_TIMEOUT = 30.0  # seconds a webhook may take

@@ -12,8 +12,7 @@ from kapi import cel
 from kapi.authorization.errors import aggregate
 from kapi.cel.types import BOOL, DYN, STRING, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 def _struct(name: str, /, **fields: Any) -> StructType:

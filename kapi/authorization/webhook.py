@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 from twisted.internet.interfaces import IReactorTime
@@ -16,10 +16,10 @@ from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.rules import RuleSet
 from kapi.client.https import HTTPSClient
 from kapi.client.review import ReviewClient, ReviewError
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
 _log = Logger()
-Object = dict[str, Any]
 TYPE = "Webhook"
 _MAX_KEY = 10_000  # characters a user may put into a cached question
 _SIZE = 8192

@@ -31,7 +31,7 @@ class CallCost:
         self.growth: Callable[[list[Any]], int] = growth or (lambda values: 0)
 
 
-def units(value: Any) -> int:
+def units(value: object) -> int:
     """The size that counts: characters, bytes, elements; 1 for what has no size."""
     if isinstance(value, (str, bytes, list, tuple, dict)):
         return len(value)
@@ -59,7 +59,7 @@ def _contains(values: list[Any]) -> int:
     return ceil_tenth(units(values[0])) * ceil_tenth(units(values[1]))
 
 
-def traversal(value: Any) -> int:
+def traversal(value: object) -> int:
     """The cost of looking at all of a value."""
     if isinstance(value, str):
         return int(len(value.encode("utf-8", "surrogatepass")) * TRAVERSAL)

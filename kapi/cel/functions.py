@@ -97,7 +97,7 @@ def guard(type_: CelType) -> Callable[[Any], bool] | None:
         return _GUARDS[type_.kind]
     name = type_.name
 
-    def named(value: Any) -> bool:
+    def named(value: object) -> bool:
         found = getattr(value, "cel_type", None)
         return found is not None and found.name == name
 

@@ -49,7 +49,7 @@ def _check(call: Call) -> Issue | None:
     return None
 
 
-def _converted(call: Call, value: Any) -> Any:
+def _converted(call: Call, value: object) -> Any:
     for overload in call.overloads:
         if overload.impl is not None and overload.accepts((value,)):
             return overload.impl(value)

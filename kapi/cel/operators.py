@@ -223,16 +223,16 @@ def _opaque(type_: CelType | None) -> bool:
     return type_ is not None and "." in type_.name and not isinstance(type_, StructType)
 
 
-def _equality_cost(one: Any, other: Any) -> int:
+def _equality_cost(one: object, other: object) -> int:
     smaller = min(_units(one), _units(other))
     return -(-smaller // 10)
 
 
-def _units(value: Any) -> int:
+def _units(value: object) -> int:
     return len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 1
 
 
-def _index_if_there(value: Any, at: Any) -> Optional:
+def _index_if_there(value: object, at: object) -> Optional:
     """What is there as an optional; none where nothing is."""
     try:
         found = index(value, at)
@@ -280,7 +280,7 @@ class _Absent(EvaluationError):
     """There is no such element."""
 
 
-def index(value: Any, at: Any) -> Any:
+def index(value: object, at: object) -> Any:
     """An element of a list or entry of a map.  Raises EvaluationError."""
     if isinstance(value, (list, tuple)):
         if at.__class__ is bool or not isinstance(at, (int, float)):

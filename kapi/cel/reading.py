@@ -24,7 +24,7 @@ def local(index: int) -> Step:
     return read
 
 
-def constant(value: Any) -> Step:
+def constant(value: object) -> Step:
     def read(frame: Frame) -> Any:
         frame.cost += 1
         return value
@@ -66,7 +66,7 @@ class Lazy:
         return self.state[0]
 
 
-def get_field(value: Any, name: str) -> Any:
+def get_field(value: object, name: str) -> Any:
     """A field or entry by name.  Raises EvaluationError."""
     if isinstance(value, dict):
         try:
@@ -100,7 +100,7 @@ def struct_field(operand: Step, name: str, convert: Callable[[Any], Any] | None)
     return read
 
 
-def _member(value: Any, name: str, convert: Callable[[Any], Any] | None) -> Any:
+def _member(value: object, name: str, convert: Callable[[Any], Any] | None) -> Any:
     found = get_field(value, name)
     if convert is not None:
         found = convert(found)

@@ -238,7 +238,7 @@ def _truncated(nanos: int, unit: int) -> int:
 
 
 def _compared(test: Callable[[int], bool]) -> Callable[[Any, Any], bool]:
-    def relation(one: Any, other: Any) -> bool:
+    def relation(one: object, other: object) -> bool:
         try:
             return test(compare(one, other))
         except EvaluationError:
@@ -294,7 +294,7 @@ def in_map(value: Any, mapping: Any) -> bool:
         return False
 
 
-def _map_insert(mapping: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+def _map_insert(mapping: dict[Any, Any], key: object, value: object) -> dict[Any, Any]:
     kept = to_key(key)
     if kept in mapping:
         raise EvaluationError(f"insert failed: key {key} already exists")
@@ -312,7 +312,7 @@ def _map_insert_map(mapping: dict[Any, Any], entries: dict[Any, Any]) -> dict[An
     return result
 
 
-def _nothing(*args: Any) -> Any:
+def _nothing(*args: object) -> Any:
     raise no_overload()
 
 
@@ -401,7 +401,7 @@ def _logic() -> list[Overload]:
 def _conversions() -> list[Overload]:
     d = declare
 
-    def same(value: Any) -> Any:
+    def same(value: object) -> Any:
         return value
 
     return [

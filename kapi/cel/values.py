@@ -64,7 +64,7 @@ TRUE_KEY = BoolKey(True)
 FALSE_KEY = BoolKey(False)
 
 
-def to_key(value: Any) -> Any:
+def to_key(value: object) -> Any:
     """How a value is kept as a key.  Raises EvaluationError when it cannot be one."""
     if value is True:
         return TRUE_KEY
@@ -75,7 +75,7 @@ def to_key(value: Any) -> Any:
     raise EvaluationError(f"unsupported key type: {type_of(value).name}")
 
 
-def from_key(key: Any) -> Any:
+def from_key(key: object) -> Any:
     """The value of a kept key."""
     return key.value if key.__class__ is BoolKey else key
 
@@ -216,11 +216,11 @@ class MapList(list[Any]):
         super().__init__(items)
         self.keys = keys
 
-    def key_of(self, item: Any) -> tuple[Any, ...]:
+    def key_of(self, item: object) -> tuple[Any, ...]:
         return tuple(_hashable(item.get(key)) if isinstance(item, dict) else None for key in self.keys)
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
 
 
@@ -258,7 +258,7 @@ _BY_CLASS: dict[type, CelType] = {
 }
 
 
-def type_of(value: Any) -> CelType:
+def type_of(value: object) -> CelType:
     """The type of a value, as ``type(x)`` gives it."""
     found = _BY_CLASS.get(value.__class__)
     if found is not None:
@@ -340,7 +340,7 @@ class Members:
         for item in steps(items) if frame is None else frame.steps(items):
             self.add(item)
 
-    def add(self, item: Any) -> None:
+    def add(self, item: object) -> None:
         try:
             self.known.add(_identity(item))
         except TypeError:
@@ -350,7 +350,7 @@ class Members:
             if not isinstance(item, (str, bytes, int, float)):
                 self.compound.append(item)
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         try:
             if _identity(value) in self.known:
                 return True
@@ -399,7 +399,7 @@ def no_overload() -> EvaluationError:
     return EvaluationError("no such overload")
 
 
-def size(value: Any) -> int:
+def size(value: object) -> int:
     """Characters, bytes, elements or entries."""
     if isinstance(value, (str, bytes, list, tuple, dict)):
         return len(value)
@@ -432,7 +432,7 @@ def format_double(value: float) -> str:
     return f"{'-' if value < 0 else ''}{body}e{'+' if power >= 0 else '-'}{abs(power):02d}"
 
 
-def is_zero(value: Any) -> bool:
+def is_zero(value: object) -> bool:
     """Whether ``optional.ofNonZeroValue`` takes the value for none."""
     if value is None or value is False or value == "" or value == b"":
         return True

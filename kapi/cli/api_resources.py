@@ -11,6 +11,7 @@ from kapi.cli.print_flags import no_printer
 from kapi.client.discovery import APIResource, Discovered
 from kapi.client.mapper import preferred
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 
 FLAGS = (
     Flag("output", short="o"),
@@ -105,7 +106,7 @@ def _print_table(factory: Factory, chosen: list[APIResource], wide: bool) -> Non
 def _print_list(factory: Factory, chosen: list[APIResource], output: str) -> None:
     resources = []
     for one in chosen:
-        item: dict[str, Any] = {"name": one.name, "singularName": one.singular, "namespaced": one.namespaced}
+        item: Object = {"name": one.name, "singularName": one.singular, "namespaced": one.namespaced}
         item |= {"group": one.group} if one.group else {}
         item |= {"version": one.version, "kind": one.kind, "verbs": list(one.verbs)}
         item |= {"shortNames": list(one.short_names)} if one.short_names else {}

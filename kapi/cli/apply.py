@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from kapi.cli.client_side_apply import ClientSideApply
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.print_flags import printer_for
 from kapi.cli.writing import WRITE, dry_run, dry_run_suffix, file_builder, validation
 from kapi.client.errors import StatusError
 from kapi.machinery.status import Conflict
+from kapi.machinery.tree import Object
 
 FLAGS = (*WRITE, Flag("server-side", "bool"), Flag("force-conflicts", "bool"))
 #: applies one object, and says what was done

@@ -15,6 +15,7 @@ from kapi.cli.result import Result
 from kapi.cli.visitor import Chain, Failed, Flattened, Named, Selector, expand_paths, read_documents
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError
+from kapi.machinery.tree import Object
 
 _SEPARATE = (
     "there is no need to specify a resource type as a separate argument when passing arguments in resource/name form "
@@ -206,7 +207,7 @@ class Builder:
         except SelectorError as error:
             raise CommandError(str(error)) from None
 
-    async def _documents(self, path: str) -> list[tuple[dict[str, Any], str]]:
+    async def _documents(self, path: str) -> list[tuple[Object, str]]:
         if path == "-":
             data = getattr(self._factory.stdin, "buffer", self._factory.stdin).read()
             data = data.encode() if isinstance(data, str) else data
@@ -225,7 +226,7 @@ class Builder:
             found += [(obj, file) for obj in read_documents(data, file)]
         return found
 
-    async def _from_object(self, obj: dict[str, Any], source: str) -> Info:
+    async def _from_object(self, obj: Object, source: str) -> Info:
         version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
         if not kind:
             raise CommandError(f"unable to decode \"{source}\": Object 'Kind' is missing in '{_compact(obj)}'")
@@ -264,7 +265,7 @@ class Builder:
         return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
 
 
-def _compact(obj: dict[str, Any]) -> str:
+def _compact(obj: Object) -> str:
     import orjson
 
     return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode()

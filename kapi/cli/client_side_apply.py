@@ -9,13 +9,14 @@ from twisted.internet.task import deferLater
 
 from kapi.cli.factory import Factory
 from kapi.cli.go_values import json_text
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.cli.openapi import read_document
 from kapi.cli.writing import LAST_APPLIED, sourced, with_last_applied
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
 from kapi.machinery.status import Conflict, NotFound
+from kapi.machinery.tree import Object
 
 MAX_RETRIES, RETRY_DELAY = 5, 1.0  # after a conflict; seconds from the second on
 _MISSING = (

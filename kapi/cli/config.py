@@ -6,13 +6,13 @@ import copy
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.messages import Aggregate, CommandError
 from kapi.cli.print_flags import no_printer
 from kapi.client.clientcmd import Kubeconfig, default_files
+from kapi.machinery.tree import Object
 
 FLAGS = (
     Flag("output", short="o"),
@@ -113,7 +113,7 @@ def _view(factory: Factory) -> None:
         raise no_printer(output, ("json", "yaml"))
 
 
-def _tree(files: Kubeconfig, only: str) -> dict[str, Any]:
+def _tree(files: Kubeconfig, only: str) -> Object:
     entries = files.entries
     names = {plural: sorted(entries[plural]) for plural in entries}
     if only:
@@ -121,7 +121,7 @@ def _tree(files: Kubeconfig, only: str) -> dict[str, Any]:
             raise CommandError(f'cannot locate context "{only}"')
         context = entries["contexts"][only]
         names = {"contexts": [only], "clusters": [str(context.get("cluster"))], "users": [str(context.get("user"))]}
-    tree: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": only or files.current_context}
+    tree: Object = {"apiVersion": "v1", "kind": "Config", "current-context": only or files.current_context}
     for plural, singular in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
         tree[plural] = [
             {"name": name, singular: copy.deepcopy(entries[plural][name])}
@@ -131,7 +131,7 @@ def _tree(files: Kubeconfig, only: str) -> dict[str, Any]:
     return tree
 
 
-def _redact(tree: dict[str, Any]) -> None:
+def _redact(tree: Object) -> None:
     for item in tree["clusters"] or ():
         if item["cluster"].get("certificate-authority-data"):
             item["cluster"]["certificate-authority-data"] = "DATA+OMITTED"

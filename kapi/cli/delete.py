@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
 from kapi.cli.flags import FILENAME, PRINT, Flag
@@ -14,6 +12,7 @@ from kapi.cli.waiting import wait_until_gone
 from kapi.cli.writing import dry_run, dry_run_suffix
 from kapi.client.errors import StatusError
 from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object
 
 FLAGS = (
     *FILENAME,
@@ -73,7 +72,7 @@ async def run(factory: Factory, program: str) -> int:
     result.ignore_not_found = bool(ignore)
     if force:
         factory.err.write(_FORCED)
-    options: dict[str, Any] = {"propagationPolicy": cascade}
+    options: Object = {"propagationPolicy": cascade}
     if grace >= 0:
         options["gracePeriodSeconds"] = grace
     if how == "server":
@@ -90,7 +89,7 @@ def _builder(factory: Factory, program: str) -> Builder:
     return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).flatten()
 
 
-async def _delete(factory: Factory, result: Result, options: dict[str, Any], how: str, force: bool, wait: bool) -> int:
+async def _delete(factory: Factory, result: Result, options: Object, how: str, force: bool, wait: bool) -> int:
     errors: list[BaseException] = []
     deleted: list[tuple[Info, str]] = []
     found = 0

@@ -5,14 +5,13 @@ It is not kubectl's command of this name, which compares manifests with what the
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.logical_clusters import FLAG, LogicalClusters
 from kapi.cli.messages import CommandError
 from kapi.cli.print_flags import no_printer
 from kapi.cli.printers.tabwriter import TabWriter
+from kapi.machinery.tree import Object
 
 FLAGS = (FLAG, Flag("output", short="o"), Flag("no-headers", "bool"))
 _OUTPUTS = ("json", "yaml")
@@ -35,7 +34,7 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-def _text(answer: dict[str, Any], output: str, *, headers: bool) -> str:
+def _text(answer: Object, output: str, *, headers: bool) -> str:
     if output == "json":
         import json
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kapi.machinery.duration import parse_duration
+from kapi.machinery.tree import Object
 
 
 class UsageError(Exception):
@@ -32,7 +33,7 @@ class Flags:
     def __init__(self, known: Iterable[Flag]) -> None:
         self._known = {flag.name: flag for flag in known}
         self._short = {flag.short: flag for flag in self._known.values() if flag.short}
-        self._values: dict[str, Any] = {}
+        self._values: Object = {}
         self.arguments: list[str] = []
         self.dash: int | None = None  # how many arguments come before "--"
 

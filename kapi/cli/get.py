@@ -7,11 +7,12 @@ from typing import Any
 from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
 from kapi.cli.flags import FILENAME, PRINT, Flag
-from kapi.cli.info import Info, Object, is_list
+from kapi.cli.info import Info, is_list
 from kapi.cli.messages import CommandError, aggregate
 from kapi.cli.print_flags import printer_for
 from kapi.cli.result import Result
 from kapi.client.rest import Request
+from kapi.machinery.tree import Object
 
 FLAGS = (
     *FILENAME,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.cli.print_flags import printer_for
 from kapi.cli.printers.table import TablePrinter
 from kapi.cli.printers.tabwriter import TabWriter
+from kapi.machinery.tree import Object
 
 
 async def watch(options: Any) -> int:

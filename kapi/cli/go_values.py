@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from kapi.machinery.numbers import float_text
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def go_text(value: Any) -> str:
+def go_text(value: object) -> str:
     """``%v``."""
     match value:
         case None:
@@ -28,7 +27,7 @@ def go_text(value: Any) -> str:
     return str(value)
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
+def json_text(value: object, indent: int | None = None) -> str:
     """Keys sorted; what HTML would read is escaped."""
     separators = (",", ":") if indent is None else (",", ": ")
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, separators=separators)

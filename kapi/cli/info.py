@@ -7,8 +7,8 @@ from typing import Any
 
 from kapi.client.discovery import APIResource
 from kapi.client.rest import PatchType, Request, RESTClient
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 #: changes a request for reading before it is sent: asks for tables
 Transform = Callable[[Request], Request]
 
@@ -50,7 +50,7 @@ class Info:
     async def create(self, **options: object) -> None:
         self.object = await self.request(self.client.post(), "").params(options).body(self.object).do()
 
-    async def patch(self, kind: PatchType, body: Any, **options: object) -> None:
+    async def patch(self, kind: PatchType, body: object, **options: object) -> None:
         self.object = await self.request(self.client.patch(kind)).params(options).body(body).do()
 
     async def delete(self, options: Mapping[str, Any]) -> Any:

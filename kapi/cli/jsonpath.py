@@ -79,18 +79,18 @@ class Template:
             if depth < 0:
                 raise JSONPathError("not in range, nothing to end")
 
-    def find(self, data: Any) -> list[list[Any]]:
+    def find(self, data: object) -> list[list[Any]]:
         """The values of each path in the template."""
         return [values for kind, values in self._run(0, len(self._nodes), [data], data) if kind == "values"]
 
-    def expand(self, data: Any) -> str:
+    def expand(self, data: object) -> str:
         """The template with its values put in."""
         parts = []
         for kind, value in self._run(0, len(self._nodes), [data], data):
             parts.append(value if kind == "text" else " ".join(_shown(one) for one in value))
         return "".join(parts)
 
-    def _run(self, start: int, end: int, current: list[Any], root: Any) -> Iterator[tuple[str, Any]]:
+    def _run(self, start: int, end: int, current: list[Any], root: object) -> Iterator[tuple[str, Any]]:
         position = start
         while position < end:
             kind, what = self._nodes[position]
@@ -126,13 +126,13 @@ def relaxed(text: str) -> str:
     return "{." + (match[1] or match[2]) + "}"
 
 
-def _follow(steps: list[Step], current: list[Any], root: Any) -> list[Any]:
+def _follow(steps: list[Step], current: list[Any], root: object) -> list[Any]:
     for step in steps:
         current = step(current, root)
     return current
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return json_text(value) if isinstance(value, dict | list) else go_text(value)
 
 
@@ -200,7 +200,7 @@ class _Reader:
         return found
 
     def _field(self, name: str, among_all: bool = False) -> Step:
-        def step(values: list[Any], root: Any) -> list[Any]:
+        def step(values: list[Any], root: object) -> list[Any]:
             found = [value[name] for value in values if isinstance(value, dict) and name in value]
             if not found and not self._allow and not among_all:
                 raise JSONPathError(f"{name} is not found")
@@ -243,7 +243,7 @@ class _Reader:
         ]
 
     def _index(self, index: int) -> Step:
-        def step(values: list[Any], root: Any) -> list[Any]:
+        def step(values: list[Any], root: object) -> list[Any]:
             found = []
             for value in values:
                 if not isinstance(value, list):
@@ -263,7 +263,7 @@ class _Reader:
         first = self._operand(left)
         second = self._operand(right) if operator else None
 
-        def step(values: list[Any], root: Any) -> list[Any]:
+        def step(values: list[Any], root: object) -> list[Any]:
             found = []
             for value in values:
                 for item in value if isinstance(value, list) else [value]:
@@ -328,7 +328,7 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
         return False
 
 
-def _wildcard(values: list[Any], root: Any) -> list[Any]:
+def _wildcard(values: list[Any], root: object) -> list[Any]:
     found: list[Any] = []
     for value in values:
         if isinstance(value, list):
@@ -338,7 +338,7 @@ def _wildcard(values: list[Any], root: Any) -> list[Any]:
     return found
 
 
-def _descend(values: list[Any], root: Any) -> list[Any]:
+def _descend(values: list[Any], root: object) -> list[Any]:
     """The values and all below them."""
     found: list[Any] = []
     waiting = list(reversed(values))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
-from kapi.cli.info import Object
 from kapi.cli.messages import CommandError
 from kapi.cli.pods_of import container_of, containers_of, named, pods_of, selected, write_bytes
 from kapi.client.errors import StatusError
 from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object
 
 FLAGS = (
     Flag("follow", "bool", short="f"),
@@ -72,7 +71,7 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-def _options(factory: Factory) -> dict[str, Any]:
+def _options(factory: Factory) -> Object:
     """Those of the request.  Raises CommandError."""
     flags = factory.flags
     if flags["since"] and flags["since-time"]:
@@ -114,7 +113,7 @@ def _containers(factory: Factory, pod: Object, name: str) -> list[str]:
     return [container_of(factory, pod, name)]
 
 
-async def _print(factory: Factory, pod: Object, container: str, options: dict[str, Any]) -> None:
+async def _print(factory: Factory, pod: Object, container: str, options: Object) -> None:
     metadata = pod["metadata"]
     request = factory.client("v1").get().namespace(metadata["namespace"]).resource("pods").name(metadata["name"])
     request.subresource("log").params({"container": container, **options})

@@ -31,7 +31,7 @@ PROGRAM = "kapi"
 
 
 async def run(
-    arguments: Sequence[str], reactor: Any, out: TextIO | None = None, err: TextIO | None = None, stdin: Any = None
+    arguments: Sequence[str], reactor: Any, out: TextIO | None = None, err: TextIO | None = None, stdin: object = None
 ) -> int:
     """One command; its exit code."""
     from kapi.cli.factory import Factory

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cli.factory import Factory
+from kapi.machinery.tree import Object
 
 
-async def read_document(factory: Factory, group: str, version: str) -> dict[str, Any] | None:
+async def read_document(factory: Factory, group: str, version: str) -> Object | None:
     """None where the server has none.  Raises StatusError and ClientError."""
     client = factory.client()
     paths = (await client.get().abs_path("/openapi/v3").do()).get("paths") or {}
     place = paths.get(f"apis/{group}/{version}" if group else f"api/{version}")
     if place is None:
         return None
-    found: dict[str, Any] = await client.get().abs_path(place["serverRelativeURL"]).do()
+    found: Object = await client.get().abs_path(place["serverRelativeURL"]).do()
     return found

@@ -7,9 +7,10 @@ from typing import Any
 
 from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.machinery.selectors import selector_text
+from kapi.machinery.tree import Object
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _WITH_SELECTOR = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
@@ -73,7 +74,7 @@ def containers_of(pod: Object) -> Iterator[tuple[str, str]]:
 
 def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = False) -> str:
     """The container that is meant.  Raises CommandError."""
-    metadata: dict[str, Any] = pod.get("metadata") or {}
+    metadata: Object = pod.get("metadata") or {}
     known = list(containers_of(pod))
     shown = ", ".join(text for _, text in known)
     if name:

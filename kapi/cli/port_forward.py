@@ -9,10 +9,11 @@ from twisted.internet.error import CannotListenError
 
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.cli.pods_of import named, pods_of
 from kapi.client.portforward import PortForward
+from kapi.machinery.tree import Object
 
 FLAGS = (
     Flag("address", "list", default=["localhost"]),

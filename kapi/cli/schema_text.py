@@ -11,8 +11,8 @@ from typing import Any
 
 from kapi.cli.go_values import go_text
 from kapi.cli.printers.word_wrap import indented, wrapped
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 WIDTH, MARGIN = 80, 4  # characters
 MAX_ENUM = 4  # values shown in a list of fields
 _NONE: frozenset[str] = frozenset()
@@ -180,7 +180,7 @@ def _external(schema: Object, margin: int, inner: int) -> str:
     return text
 
 
-def _enum_text(value: Any) -> str:
+def _enum_text(value: object) -> str:
     return '""' if value == "" else go_text(value)
 
 

@@ -13,6 +13,7 @@ from kapi.cli.logical_clusters import FLAG, LogicalClusters, segment
 from kapi.cli.messages import CommandError
 from kapi.cli.pods_of import write_bytes
 from kapi.cli.printers.tabwriter import TabWriter
+from kapi.machinery.tree import Object
 
 FLAGS = (FLAG, Flag("filename", short="f"), Flag("no-headers", "bool"))
 MAX_REQUEST = 2_000_000  # bytes of a file that are sent at once
@@ -81,7 +82,7 @@ def _write(factory: Factory, file: str, data: bytes) -> None:
         raise CommandError(f"{file}: {error.strerror}") from None
 
 
-async def _load(clusters: LogicalClusters, path: str, file: str, stdin: Any) -> Any:
+async def _load(clusters: LogicalClusters, path: str, file: str, stdin: object) -> Any:
     """In requests of a size that the server takes; the last answer tells of the whole."""
     if file == "-":
         return await _send(clusters, path, getattr(stdin, "buffer", sys.stdin.buffer))
@@ -116,7 +117,7 @@ def parts_of(lines: Iterable[bytes], most: int = MAX_REQUEST) -> Iterator[bytes]
         yield b"".join(part)
 
 
-def _table(snapshots: list[dict[str, Any]], *, headers: bool) -> str:
+def _table(snapshots: list[Object], *, headers: bool) -> str:
     writer = TabWriter()
     if headers:
         writer.row(["NAME", "REVISION", "OBJECTS"])

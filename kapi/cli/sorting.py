@@ -38,7 +38,7 @@ def _pairs(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
     return _order(left[0], right[0])
 
 
-def _order(left: Any, right: Any) -> int:
+def _order(left: object, right: object) -> int:
     if left is _NONE or right is _NONE:
         return (right is _NONE) - (left is _NONE)
     if isinstance(left, str) and isinstance(right, str):

@@ -6,12 +6,13 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
-from kapi.cli.info import Info, Object, Transform, is_list, items_of
+from kapi.cli.info import Info, Transform, is_list, items_of
 from kapi.cli.messages import CommandError
 from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.client.rest import RESTClient
 from kapi.machinery.status import BadRequest, NotFound
+from kapi.machinery.tree import Object
 
 EXTENSIONS = (".json", ".yaml", ".yml")
 

@@ -8,11 +8,12 @@ from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
 from kapi.cli.flags import FILENAME, PRINT, Flag
 from kapi.cli.go_values import go_text
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.jsonpath import JSONPathError, Template, relaxed
 from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.print_flags import printer_for
 from kapi.cli.waiting import FOREVER, wait_for
+from kapi.machinery.tree import Object
 
 FLAGS = (
     *FILENAME,

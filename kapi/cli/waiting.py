@@ -8,10 +8,11 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred, TimeoutError
 
 from kapi.cli.factory import Factory
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.client.errors import ConnectionFailed
 from kapi.machinery.status import Expired
+from kapi.machinery.tree import Object
 
 FOREVER = 7 * 24 * 3600.0  # seconds: as kubectl, a week
 

@@ -6,9 +6,10 @@ from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
 from kapi.cli.flags import FILENAME, PRINT, Flag
 from kapi.cli.go_values import json_text
-from kapi.cli.info import Info, Object
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.client.errors import StatusError
+from kapi.machinery.tree import Object
 
 WRITE = (
     *FILENAME,

@@ -44,7 +44,7 @@ class Answer:
         self.body = b""
         self.length: Any = 0
 
-    def setPreviousResponse(self, response: Any) -> None:
+    def setPreviousResponse(self, response: object) -> None:
         self.previousResponse = response
 
     def deliverBody(self, protocol: Any) -> None:

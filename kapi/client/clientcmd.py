@@ -19,8 +19,8 @@ from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.codecs import yaml_reading
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 
 
@@ -116,7 +116,7 @@ class Kubeconfig:
     def is_empty(self) -> bool:
         return not any(self.entries.values())
 
-    def config(self, reactor: Any = None, overrides: Overrides | None = None, **more: Any) -> Config:
+    def config(self, reactor: Any = None, overrides: Overrides | None = None, **more: object) -> Config:
         """Of the current context, or the one of ``overrides``.  ``more`` are fields of Config.  Raises ConfigError."""
         over = overrides or Overrides()
         context_name = over.context or self.current_context
@@ -220,7 +220,7 @@ def load_config(
     overrides: Overrides | None = None,
     environment: Mapping[str, str] | None = None,
     service_account: str = SERVICE_ACCOUNT,
-    **more: Any,
+    **more: object,
 ) -> Config:
     """What a program should use that is told nothing else: kubeconfig files, or in a Pod its ServiceAccount.
 

@@ -120,7 +120,7 @@ class _Host:
     proxied: bool
     addresses: Sequence[str]
 
-    def connect(self, protocolFactory: Any) -> Deferred[Any]:
+    def connect(self, protocolFactory: object) -> Deferred[Any]:
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
     async def _connect(self, factory: Any) -> Any:
@@ -137,7 +137,7 @@ class _Behind(_Host):
 
     proxy: HTTPConnect
 
-    async def _connect(self, factory: Any) -> Any:
+    async def _connect(self, factory: object) -> Any:
         addresses, host = self.addresses, self.host
         if not addresses and self.proxied:
             addresses = await self.dialer.proxyable(host)
@@ -157,7 +157,7 @@ class _Receiver:
         self._found: list[str] = []
         self.done: Deferred[list[str]] = Deferred()
 
-    def resolutionBegan(self, resolutionInProgress: Any) -> None: ...
+    def resolutionBegan(self, resolutionInProgress: object) -> None: ...
 
     def addressResolved(self, address: Any) -> None:
         self._found.append(address.host)

@@ -63,7 +63,7 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> An
     return verified_options(name, trust, pair)
 
 
-async def _through(reactor: Any, proxy: str, host: str, port: int, factory: Factory, options: Any) -> Any:
+async def _through(reactor: Any, proxy: str, host: str, port: int, factory: Factory, options: object) -> Any:
     parsed = urlsplit(proxy)
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     more = ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from twisted.internet.defer import Deferred
@@ -16,8 +16,8 @@ from kapi.client.errors import ClientError, StatusError, UnexpectedAnswer
 from kapi.client.rest import RESTClient, Session, base_path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _AS = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _ACCEPT = f"{_AS.format('v2')},{_AS.format('v2beta1')},application/json"
 _AT_ONCE = 10  # requests

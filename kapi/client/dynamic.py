@@ -25,8 +25,8 @@ from kapi.client.rest import PatchType, Request, RESTClient, Session, base_path
 from kapi.client.transport import Stream
 from kapi.client.watching import Watch
 from kapi.machinery.status import Expired, NotFound, StatusError
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 PAGE = 500  # objects
 
 
@@ -128,7 +128,7 @@ class ResourceInterface:
         return _tree(await self._to(self._client.put(), name, subresource).params(options).body(obj).do())
 
     async def patch(
-        self, name: str, patch: Any, kind: PatchType = "merge", subresource: str = "", **options: object
+        self, name: str, patch: object, kind: PatchType = "merge", subresource: str = "", **options: object
     ) -> Object:
         """``patch`` is a tree, or bytes."""
         request = self._to(self._client.patch(kind), name, subresource).params(options)
@@ -246,7 +246,7 @@ def condition_is(kind: str, status: str = "True") -> Callable[[Object | None], b
     return done
 
 
-def _tree(answer: Any) -> Object:
+def _tree(answer: object) -> Object:
     if not isinstance(answer, dict):
         raise StatusError("the answer is no object")
     return answer

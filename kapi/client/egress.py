@@ -39,7 +39,7 @@ class HTTPConnect:
     ) -> None:
         self._endpoint, self._name, self._transport, self._meter = endpoint, name, transport, meter
 
-    async def connect(self, reactor: Any, target: str, factory: Any, options: Any, timeout: float) -> Any:
+    async def connect(self, reactor: Any, target: str, factory: object, options: object, timeout: float) -> Any:
         """A protocol of ``factory``, connected within ``timeout`` seconds.  Raises ProxyError, and what a connection raises."""
         meter, transport = self._meter, self._transport
         meter.begin(transport)
@@ -60,7 +60,7 @@ class HTTPConnect:
         return found
 
 
-def _timed_out(result: Any, timeout: float) -> Any:
+def _timed_out(result: object, timeout: float) -> Any:
     raise TimeoutError
 
 

@@ -13,14 +13,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from kapi.client.config import ConfigError as ConfigError
 from kapi.client.transport import Response
 from kapi.machinery import status as api
 from kapi.machinery.status import StatusError as StatusError
+from kapi.machinery.tree import Object
 
 
 class Gone(StatusError):
@@ -68,7 +67,7 @@ class NoMatch(ClientError):
     """No kind or resource of that name."""
 
 
-def from_status(tree: dict[str, Any], headers: tuple[tuple[str, str], ...] = ()) -> StatusError:
+def from_status(tree: Object, headers: tuple[tuple[str, str], ...] = ()) -> StatusError:
     """The error that a Status says, of the class of its reason."""
     reason, code = str(tree.get("reason") or ""), tree.get("code")
     code = code if isinstance(code, int) else 500
@@ -116,7 +115,7 @@ def from_response(response: Response, method: str = "", resource: str = "", name
             message = text or "unknown"
     if method and (resource or name):
         message += f" ({method.lower()} {' '.join(part for part in (resource, name) if part)})"
-    details: dict[str, Any] = {}
+    details: Object = {}
     after = retry_after(response)
     if after:
         details["retryAfterSeconds"] = after

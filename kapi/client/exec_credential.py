@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 from kapi.client.config import ConfigError
 from kapi.client.credentials import ClientCertificate, Header
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MAX_OUTPUT = 1024 * 1024  # bytes
@@ -81,7 +82,7 @@ class ExecPlugin:
         if not self._waiting and self._running is not None:
             self._running.cancel()
 
-    def _done(self, result: Any) -> None:
+    def _done(self, result: object) -> None:
         waiting, self._waiting, self._running = self._waiting, [], None
         for one in waiting:
             if isinstance(result, Failure):
@@ -94,7 +95,7 @@ class ExecPlugin:
         return ConfigError(f"getting credentials: exec: {why}{hint}", file=self._file, field="exec")
 
     async def _run(self) -> None:
-        spec: dict[str, Any] = {"interactive": False}
+        spec: Object = {"interactive": False}
         if self._cluster is not None:
             spec["cluster"] = self._cluster
         info = {"kind": "ExecCredential", "apiVersion": self._api_version, "spec": spec}

@@ -67,7 +67,7 @@ class _Endpoints:
         return wrapped
 
 
-def _timed_out(result: Any, timeout: float) -> Any:
+def _timed_out(result: object, timeout: float) -> Any:
     """Whatever the connection makes of being cancelled."""
     raise TimeoutError(timeout, "Deferred")
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 #: the values under which an object is found
 IndexFunction = Callable[[Object], Iterable[str]]
 
@@ -89,7 +90,7 @@ class Indexer:
                         del index[value]
 
 
-def _as_it_is(obj: Any) -> Any:
+def _as_it_is(obj: object) -> Any:
     return obj
 
 

@@ -22,8 +22,9 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from kapi.client.dynamic import ResourceInterface
-from kapi.client.indexer import Indexer, IndexFunction, Object, key_of
+from kapi.client.indexer import Indexer, IndexFunction, key_of
 from kapi.client.reflector import Reflector
+from kapi.machinery.tree import Object
 
 OnObject = Callable[[Object], Any]
 OnUpdate = Callable[[Object, Object], Any]

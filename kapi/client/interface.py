@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
 
-Object = dict[str, Any]
 #: called with ("ADDED" | "MODIFIED" | "DELETED", object, previous object or None)
 EventHandler = Callable[[str, Object, "Object | None"], None]
 

@@ -6,11 +6,9 @@ import base64
 import binascii
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from kapi.codecs import yaml_reading
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class KubeconfigError(ValueError):

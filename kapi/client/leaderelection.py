@@ -18,8 +18,7 @@ from kapi.client.dynamic import ResourceInterface
 from kapi.client.errors import ClientError
 from kapi.machinery.status import NotFound, StatusError
 from kapi.machinery.time import stamp_micros
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class LeaderElector:

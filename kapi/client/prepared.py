@@ -56,10 +56,10 @@ class prepared_url(EncodedURL):  # noqa: N801 - used like a function
 
 
 class _NoCookies(IndexableCookieJar):
-    def add_cookie_header(self, request: Any) -> None:
+    def add_cookie_header(self, request: object) -> None:
         pass
 
-    def extract_cookies(self, response: Any, request: Any) -> None:
+    def extract_cookies(self, response: object, request: object) -> None:
         pass
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -19,8 +18,8 @@ from kapi.client.errors import ClientError
 from kapi.client.limiter import TokenBucket
 from kapi.machinery.status import NotFound, StatusError
 from kapi.machinery.time import stamp
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 MAX_QUEUED = 1000  # events
 MAX_KNOWN = 4096  # events, and objects, that are remembered
 BURST, RATE = 25, 1 / 300.0  # events of one object

@@ -20,8 +20,8 @@ from kapi.client.errors import ClientError, Gone, UnexpectedAnswer
 from kapi.client.indexer import key_of
 from kapi.client.watching import Watch
 from kapi.machinery.status import BadRequest, Expired, Invalid, StatusError
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 FIRST_WAIT, LONGEST_WAIT = 0.8, 30.0  # seconds; each is lengthened by up to itself
 HEALTHY = 120.0  # seconds without a failure, after which the next is the first again
 MIN_WATCH = 300  # seconds that a watch lasts at least, and at most twice that

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any
 
 from kapi.client.discovery import APIResource
 from kapi.client.dynamic import DynamicClient, ResourceInterface
@@ -15,8 +14,8 @@ from kapi.client.errors import NoMatch
 from kapi.client.informer import SharedInformer
 from kapi.client.mapper import preferred
 from kapi.client.reflector import typed_items
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 EventHandler = Callable[[str, Object, "Object | None"], None]
 
 

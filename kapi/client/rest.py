@@ -222,7 +222,7 @@ class Request:
         self._headers[name] = value
         return self
 
-    def body(self, body: Any, content_type: str = "") -> Request:
+    def body(self, body: object, content_type: str = "") -> Request:
         """Bytes as they are, else a tree as JSON."""
         self._body = body if isinstance(body, bytes) else orjson.dumps(body)
         if content_type or "Content-Type" not in self._headers:

@@ -13,8 +13,8 @@ from twisted.internet.error import TimeoutError as ConnectTimeout
 from kapi.client.https import HTTPSClient
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, list_of, struct, text, text_lists, truth
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _HEADERS = {"Content-Type": "application/json"}
 _USER = struct("v1.UserInfo", username=text, uid=text, groups=list_of(text), extra=text_lists)

@@ -48,7 +48,7 @@ class Sliced:
         elif not self.done.called:
             self.done.callback(result)
 
-    def _come(self, result: Any) -> Any:
+    def _come(self, result: object) -> Any:
         """The coroutine takes a result from the Deferred itself; a failure it is given."""
         failure = result if isinstance(result, Failure) else None
         self._compute(failure)

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import orjson
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 MAX_REFERENCES = 16  # one behind the other
 _ABSENT: Any = object()
 
@@ -80,7 +81,7 @@ def three_way_patch(original: Object, modified: Object, current: Object, schema:
     return _object(original, modified, current, schema)
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     return orjson.dumps(left, option=orjson.OPT_SORT_KEYS) == orjson.dumps(right, option=orjson.OPT_SORT_KEYS)
 
 
@@ -139,7 +140,7 @@ def _merged_list(
         patch[key] = changes
 
 
-def _mark(item: Any, merge_key: str) -> bytes:
+def _mark(item: object, merge_key: str) -> bytes:
     """Raises ValueError for an item without the key."""
     if not isinstance(item, dict) or merge_key not in item:
         raise ValueError(f"map: {orjson.dumps(item).decode()} does not contain declared merge key: {merge_key}")

@@ -33,7 +33,7 @@ class TLSClient(TLSWriting, tcp.Client):
 
     _verdict: BaseException | None = None  # why the server is not who it should be
 
-    def __init__(self, options: Any, *arguments: Any) -> None:
+    def __init__(self, options: Any, *arguments: object) -> None:
         self._options = options
         super().__init__(*arguments)  # type: ignore[no-untyped-call]
 
@@ -89,7 +89,7 @@ class TLSClient(TLSWriting, tcp.Client):
     def doWrite(self) -> Any:
         return super().doWrite() if self._established else self._shake()
 
-    def loseConnection(self, *arguments: Any) -> None:
+    def loseConnection(self, *arguments: object) -> None:
         if self._established:
             super().loseConnection(*arguments)  # type: ignore[no-untyped-call]
         else:
@@ -133,7 +133,7 @@ class TLSReactor:
         directlyProvides(self, providedBy(reactor))
 
     def connectTCP(
-        self, host: str, port: int, factory: Any, timeout: float = 30.0, bindAddress: Any = None
+        self, host: str, port: int, factory: object, timeout: float = 30.0, bindAddress: object = None
     ) -> tcp.Connector:
         connector = _Connector(self._options, host, port, factory, timeout, bindAddress, self._reactor)
         connector.connect()
@@ -160,7 +160,7 @@ def _copy(options: Any, faults: CertificateFaults | None, socket: Callable[[Any]
     in_memory: Any = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol))
     context = options.clientConnectionForTLS(in_memory.buildProtocol(None)).get_context()
 
-    def connection(transport: Any) -> SSL.Connection:
+    def connection(transport: object) -> SSL.Connection:
         found = _Connection(context, socket(transport))
         found.faults = faults
         found.set_app_data(transport)
@@ -170,10 +170,10 @@ def _copy(options: Any, faults: CertificateFaults | None, socket: Callable[[Any]
     return made
 
 
-def _on_sockets(options: Any, faults: CertificateFaults | None) -> Any:
+def _on_sockets(options: object, faults: CertificateFaults | None) -> Any:
     return _copy(options, faults, lambda transport: transport.socket)
 
 
-def counted(options: Any, faults: CertificateFaults) -> Any:
+def counted(options: object, faults: CertificateFaults) -> Any:
     """The same options, for connections in memory; ``faults`` counts the certificates that servers show."""
     return _copy(options, faults, lambda transport: None)

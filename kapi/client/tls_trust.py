@@ -66,12 +66,12 @@ class _Unverified:
         self._name = None if not name or _is_address(name) else name.encode("idna")
         self._createConnection: Callable[[Any], SSL.Connection] = self._create
 
-    def _create(self, transport: Any) -> SSL.Connection:
+    def _create(self, transport: object) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
         connection.set_app_data(transport)
         return connection
 
-    def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
+    def clientConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
         connection: SSL.Connection = self._createConnection(tlsProtocol)
         if self._name is not None:
             connection.set_tlsext_host_name(self._name)

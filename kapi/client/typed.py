@@ -16,7 +16,7 @@ class WrongType(ValueError):
     """A value that the type cannot hold; the text is Go's."""
 
 
-def _wrong(value: Any, path: str, wanted: str) -> WrongType:
+def _wrong(value: object, path: str, wanted: str) -> WrongType:
     match value:
         case bool():
             given = "bool"
@@ -29,23 +29,23 @@ def _wrong(value: Any, path: str, wanted: str) -> WrongType:
     return WrongType(f"json: cannot unmarshal {given} into Go struct field {path} of type {wanted}")
 
 
-def text(value: Any, path: str) -> None:
+def text(value: object, path: str) -> None:
     if not isinstance(value, str):
         raise _wrong(value, path, "string")
 
 
-def truth(value: Any, path: str) -> None:
+def truth(value: object, path: str) -> None:
     if not isinstance(value, bool):
         raise _wrong(value, path, "bool")
 
 
-def int32(value: Any, path: str) -> None:
+def int32(value: object, path: str) -> None:
     if value.__class__ is not int or not -(1 << 31) <= value < 1 << 31:
         raise _wrong(value, path, "int32")
 
 
 def list_of(item: Check) -> Check:
-    def check(value: Any, path: str) -> None:
+    def check(value: object, path: str) -> None:
         if not isinstance(value, list):
             raise _wrong(value, path, "[]")
         for each in value:
@@ -54,7 +54,7 @@ def list_of(item: Check) -> Check:
     return check
 
 
-def texts(value: Any, path: str) -> None:
+def texts(value: object, path: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, path, "map[string]string")
     for each in value.values():
@@ -62,7 +62,7 @@ def texts(value: Any, path: str) -> None:
 
 
 def struct(go_type: str, /, **fields: Check) -> Check:
-    def check(value: Any, path: str) -> None:
+    def check(value: object, path: str) -> None:
         if not isinstance(value, dict):
             raise _wrong(value, path, go_type)
         for key, item in fields.items():
@@ -72,7 +72,7 @@ def struct(go_type: str, /, **fields: Check) -> Check:
     return check
 
 
-def text_lists(value: Any, path: str) -> None:
+def text_lists(value: object, path: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, path, "map[string][]string")
     for each in value.values():

@@ -10,8 +10,8 @@ from twisted.internet.defer import CancelledError
 
 from kapi.client.errors import ConnectionFailed, UnexpectedAnswer, from_status
 from kapi.client.transport import Stream, StreamClosed
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 MAX_EVENT = 64 * 1024 * 1024  # bytes
 
 

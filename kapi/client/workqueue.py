@@ -160,7 +160,7 @@ class WorkQueue(Generic[Key]):
         delay = min(LONGEST_RETRY, self._first_retry * 2.0 ** min(failures, 20))
         self.add_after(key, max(delay, self._retries.reserve(self._reactor.seconds())))
 
-    def _finished(self, result: Any, key: Key) -> None:
+    def _finished(self, result: object, key: Key) -> None:
         self._running.pop(key, None)
         self._figures.finished(key)
         if key in self._again:

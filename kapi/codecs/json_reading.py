@@ -18,6 +18,7 @@ import orjson
 from kapi.codecs import json_steps
 from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.tree import Object
 
 _LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
 _WORDS = {"t": "true", "f": "false", "n": "null"}
@@ -41,7 +42,7 @@ class NumberTooLarge(JSONError):
         self.tree = tree
 
 
-class Duplicated(dict[str, Any]):
+class Duplicated(Object):
     """A mapping in which a key came twice.  As a dict it holds the last values; ``pairs`` has all of them, in order."""
 
     __slots__ = ("pairs",)
@@ -86,7 +87,7 @@ def may_have_duplicates(data: bytes, keys: int) -> bool:
     return any(space in data and space + b":" in data for space in _SPACES)
 
 
-def count_keys(tree: Any) -> int:
+def count_keys(tree: object) -> int:
     """The number of keys in a tree, at all depths."""
     keys = 0
     stack = [tree]
@@ -110,7 +111,7 @@ def loads_exactly(data: bytes) -> Any:
     return _parse(data, _mapping, object_pairs_hook=_mapping, parse_float=Literal, parse_int=_exact_integer)
 
 
-def duplicates(tree: Any, path: str = "") -> Iterator[str]:
+def duplicates(tree: object, path: str = "") -> Iterator[str]:
     """The paths of keys that come again, in the order of the text: ``spec.replicas``, ``[0].op``."""
     if isinstance(tree, list):
         for position, item in enumerate(steps(tree)):
@@ -126,7 +127,7 @@ def duplicates(tree: Any, path: str = "") -> Iterator[str]:
             yield from duplicates(value, below)
 
 
-def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _mapping(pairs: list[tuple[str, Any]]) -> Object:
     checkpoint()
     tree = dict(pairs)
     return tree if len(tree) == len(pairs) else Duplicated(pairs)
@@ -160,7 +161,7 @@ def _loads_slowly(data: bytes) -> Any:
     return tree
 
 
-def _parse(data: bytes, mapping: Callable[[list[tuple[str, Any]]], Any], **hooks: Any) -> Any:
+def _parse(data: bytes, mapping: Callable[[list[tuple[str, Any]]], Any], **hooks: object) -> Any:
     text = data.decode("utf-8", "kapi.replace_bytes")
     checkpoint()
     try:
@@ -196,7 +197,7 @@ def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("kapi.replace_bytes", _replace_bytes)
 
 
-def _without_surrogates(node: Any, mapping: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Any]]], Any]) -> Any:
     """Each half of a surrogate pair becomes U+FFFD, in keys as well."""
     if isinstance(node, str):
         return node if node.isascii() else _HALF_SURROGATE.sub("\ufffd", node)
@@ -328,7 +329,7 @@ def _container(prefix: str) -> str:
     return depth[-1] if depth else ""
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """How Go's messages name the kind of a JSON value."""
     if isinstance(value, str):
         return "string"

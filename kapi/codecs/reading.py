@@ -11,8 +11,8 @@ from kapi.codecs import json_reading, yaml_reading
 from kapi.codecs.negotiation import YAML
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 _SUMMARY = 30  # bytes of a body that a message quotes
 
@@ -25,7 +25,7 @@ class DecodingError(status.BadRequest):
         self.cause = cause or message
 
 
-class Document(dict[str, Any]):
+class Document(Object):
     """A body's tree; ``raw`` is its JSON text (None for YAML), ``duplicates`` the keys that YAML has twice.
 
     ``source`` is the body as it came; ``too_large`` the first number in it that no float64 can hold, as it was written.
@@ -86,7 +86,7 @@ def _json(data: bytes) -> tuple[Any, str]:
         raise ValueError(f"couldn't get version/kind; json parse error: {error}") from None
 
 
-def as_object(tree: Any) -> Object:
+def as_object(tree: object) -> Object:
     """What was sent as an object, null as an empty one.  Raises ValueError with Go's words."""
     if tree is None:
         return {}

@@ -6,17 +6,16 @@ first in metadata, so that the place to cut is known without a search.
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.raw import RawObject
+from kapi.machinery.tree import Object
 
 _EMPTY = b"{}"
 
 
-def encode_halves(obj: dict[str, Any]) -> tuple[bytes, bytes]:
+def encode_halves(obj: Object) -> tuple[bytes, bytes]:
     """``head + revision + tail`` are the stored bytes.  ``obj`` is not changed; its resourceVersion is left out."""
     checkpoint()
     metadata = obj["metadata"]

@@ -29,6 +29,7 @@ from yaml.events import (
 
 from kapi.codecs.json_reading import count_keys, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, engage, steps
+from kapi.machinery.tree import Object
 
 MAX_DEPTH = 240
 #: scalars, lists and mappings in a document: a megabyte of them is no object, but seconds of work
@@ -130,7 +131,7 @@ class _Builder:
         assert isinstance(event, DocumentEndEvent)
         return tree, self.duplicates
 
-    def node(self, event: Any, depth: int) -> Any:
+    def node(self, event: object, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise YAMLError(f"yaml: exceeded max depth of {MAX_DEPTH}")
         self.nodes += 1
@@ -168,9 +169,9 @@ class _Builder:
             items.append(self.node(event, depth + 1))
         return items
 
-    def mapping(self, depth: int) -> dict[str, Any]:
-        entries: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
+    def mapping(self, depth: int) -> Object:
+        entries: Object = {}
+        merged: Object = {}
         while not isinstance(event := self.next(), MappingEndEvent):
             line = event.start_mark.line + 1
             merges = isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0]
@@ -193,13 +194,13 @@ class _Builder:
         return dict(sorted(entries.items()))
 
 
-def _shown(key: Any) -> str:
+def _shown(key: object) -> str:
     if isinstance(key, str):
         return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return _key(key)
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     """A mapping key as JSON has it.  Raises YAMLError for lists and mappings."""
     if isinstance(key, str):
         return key

@@ -74,7 +74,7 @@ class _Writer:
         self._dumper: Any = _Dumper(self.stream, default_flow_style=False, allow_unicode=True, width=80)
         self._emit = self._dumper.emit
 
-    def document(self, tree: Any) -> str:
+    def document(self, tree: object) -> str:
         emit = self._emit
         try:
             emit(StreamStartEvent())
@@ -86,7 +86,7 @@ class _Writer:
             self._dumper.dispose()
         return self.stream.getvalue()
 
-    def _node(self, node: Any) -> None:
+    def _node(self, node: object) -> None:
         emit = self._emit
         if isinstance(node, str):
             self._scalar(_TEXT, node, _style(node))
@@ -112,7 +112,7 @@ class _Writer:
         self._emit(ScalarEvent(None, tag, implicit, text, style=style))
 
 
-def dump_yaml(tree: Any) -> bytes:
+def dump_yaml(tree: object) -> bytes:
     """A JSON tree as one YAML document."""
     text = _Writer().document(tree)
     return text.removesuffix("...\n").encode("utf-8")  # the end mark after kept line breaks; upstream writes none

@@ -15,9 +15,9 @@ from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 
-Object = dict[str, Any]
 CACHE_SIZE = 4096  # events whose repetition is counted
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
 

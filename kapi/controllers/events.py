@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from twisted.logger import Logger
 
@@ -13,8 +13,8 @@ from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _SERIES = 6 * 60.0  # a series ends when nothing was added to it for so long
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
 

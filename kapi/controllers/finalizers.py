@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 def has(obj: Object, finalizer: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.controllers.service_pods import matters, selector_of, selects
+from kapi.machinery.tree import Object
 
 Key = tuple[str, str]  # namespace and name of a Service
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 HEADLESS = "service.kubernetes.io/headless"
 
 

@@ -61,7 +61,7 @@ class Etcd:
             for scheme, host, port in urls:
                 self._listen(factory, scheme, host, port, context)
 
-    def _listen(self, factory: ClientPort, scheme: str, host: str, port: int, context: Any) -> None:
+    def _listen(self, factory: ClientPort, scheme: str, host: str, port: int, context: object) -> None:
         try:
             if scheme == "https":
                 listening = self._reactor.listenSSL(port, factory, context, interface=host)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 from urllib.parse import urlsplit
 
 from kapi.options.errors import ConfigError
@@ -81,7 +80,7 @@ class EtcdFlags(FlagSet):
         for name, why in _REFUSED.items():
             self.value(name, string, "", "", refused=why)
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         self.directory: str = self.data_dir or f"{self.name}.etcd"
         self.client_urls = _listeners("listen-client-urls", self.listen_client_urls)
         self.http_urls = [

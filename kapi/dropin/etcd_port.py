@@ -39,7 +39,7 @@ class _Side(Protocol):
         if self.other is not None and self.other.transport is not None:
             self.other.transport.write(data)
 
-    def connectionLost(self, reason: Any = None) -> None:
+    def connectionLost(self, reason: object = None) -> None:
         """The other end is given what is on its way, then ends; a producer that is gone must not be waited for."""
         if self.other is not None and self.other.transport is not None:
             self.other.transport.unregisterProducer()  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ class ClientConnection(Protocol):
         if self.transport is not None:
             self.transport.abortConnection()  # type: ignore[attr-defined]
 
-    def connectionLost(self, reason: Any = None) -> None:
+    def connectionLost(self, reason: object = None) -> None:
         self._port.connections.discard(self)
         self._quiet()
         if self._inner is not None:
@@ -137,7 +137,7 @@ class ClientPort(Factory):
         self.site.noisy = False
         self.site.log = lambda request: None  # type: ignore[method-assign]
 
-    def buildProtocol(self, addr: Any) -> ClientConnection:
+    def buildProtocol(self, addr: object) -> ClientConnection:
         return ClientConnection(self)
 
     def drop_all(self) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from twisted.internet.defer import CancelledError
 
 from kapi.codecs.negotiation import PROTOBUF, input_media_type
@@ -12,13 +10,13 @@ from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.pending import REFUSAL, RETRY
 from kapi.schema import protobuf
 from kapi.schema.decode import decode
 from kapi.schema.types import Type
 
-Object = dict[str, Any]
 BODY_LIMIT = 3 * 1024 * 1024  # bytes
 
 

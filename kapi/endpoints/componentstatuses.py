@@ -19,10 +19,10 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
-Object = dict[str, Any]
 #: asks one component: (healthy, message)
 Probe = Callable[[], Awaitable[tuple[bool, str]]]
 _TIMEOUT = 20.0  # seconds

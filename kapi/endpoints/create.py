@@ -15,8 +15,6 @@ from kapi.registry.operation import Stored
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
-Object = dict[str, Any]
-
 
 async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     """201 with the stored object.  Raises StatusError."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
 from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.codecs.reading import DecodingError
@@ -15,6 +14,7 @@ from kapi.endpoints.scope import RequestScope, request_name
 from kapi.endpoints.selection import predicate_of
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.delete import delete
 from kapi.registry.delete_collection import delete_collection as delete_all
@@ -25,7 +25,6 @@ from kapi.schema.builtin import definition
 from kapi.schema.decode import decode
 from kapi.watchcache.entry import Entry
 
-Object = dict[str, Any]
 _OPTIONS = GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")
 
 

@@ -7,7 +7,6 @@ routes.  Which methods a path has follows from the catalogue row alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Any
 
 from kapi.endpoints.create import create_object
 from kapi.endpoints.delete import delete_collection, delete_object
@@ -21,6 +20,7 @@ from kapi.endpoints.watch import watch_objects
 from kapi.machinery import status
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.registry.conversion import converting
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
@@ -195,7 +195,7 @@ class ResourceTable:
             assert attempt is not None
             return await attempt
 
-        def related() -> list[dict[str, Any]]:
+        def related() -> list[Object]:
             info = ctx.info
             assert info is not None
             if len(info.parts) > 1:

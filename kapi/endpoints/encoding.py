@@ -12,13 +12,13 @@ from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import checkpoint, status
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
 from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 
-Object = dict[str, Any]
 PROTOBUF_TYPE = PROTOBUF.encode()
 
 
@@ -44,7 +44,7 @@ def _in_parts(tree: Any, pretty: bool) -> Any:
     return tree
 
 
-def _part(entry: Any, pretty: bool) -> orjson.Fragment:
+def _part(entry: object, pretty: bool) -> orjson.Fragment:
     if not pretty:
         return orjson.Fragment(orjson.dumps(entry))
     lines = orjson.dumps(entry, option=orjson.OPT_INDENT_2)
@@ -62,7 +62,7 @@ def respond_message(code: int, kind: GroupVersionKind, message: bytes) -> Respon
     return Response(code, protobuf_writing.envelope(kind, message), PROTOBUF_TYPE)
 
 
-def respond_tree(code: int, tree: Any, media: MediaType) -> Response:
+def respond_tree(code: int, tree: object, media: MediaType) -> Response:
     return Response(code, encode(tree, media), media.content_type)
 
 

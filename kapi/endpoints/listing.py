@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 
@@ -16,6 +15,7 @@ from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.writer import LARGE
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices, steps
+from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -23,7 +23,6 @@ from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
-Object = dict[str, Any]
 _SHOWN = 10  # unreadable objects that a warning names
 _PER_SLICE = 128  # entries joined into one slice
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
@@ -12,10 +11,10 @@ from kapi.machinery.gvk import GroupKind
 from kapi.machinery.memo import remember
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.resources.shared.features import enabled
 
-Object = dict[str, Any]
 _META = "meta.k8s.io"
 APPLY = "application/apply-patch+yaml"
 

@@ -99,7 +99,7 @@ class _Pipe(Protocol):
             self._http.abort()
         self._done.callback(None)
 
-    def _gone(self, _: Any) -> None:
+    def _gone(self, _: object) -> None:
         self.stopProducing()
 
     def pauseProducing(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.codecs.json_reading import kind_of
 from kapi.codecs.negotiation import check_patch_route, output_media_type
@@ -16,6 +15,7 @@ from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.operation import Operation
 from kapi.registry.update import update
@@ -30,7 +30,6 @@ from kapi.schema.managedfields import FieldManager
 from kapi.schema.patched_text import json_patched_text, merged_text, sorted_text
 from kapi.schema.types import Type
 
-Object = dict[str, Any]
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

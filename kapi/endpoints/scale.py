@@ -19,6 +19,7 @@ from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry import read
 from kapi.registry.operation import Operation
@@ -32,7 +33,6 @@ from kapi.resources.shared.replicas import count
 from kapi.schema import managedfields
 from kapi.schema.builtin import type_of
 
-Object = dict[str, Any]
 SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 _REPLICAS: Object = {"f:spec": {"f:replicas": {}}}
 

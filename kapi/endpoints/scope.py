@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.operation import Operation
 from kapi.registry.resource_store import ResourceStore
@@ -17,8 +17,6 @@ from kapi.request.context import RequestContext
 from kapi.resources.definition import Resource, Subresource
 from kapi.schema.types import Type
 from kapi.watchcache.entry import Entry
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True, eq=False)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from typing import Any
 
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Column, Resource, TableColumns
 
-Object = dict[str, Any]
 _NAME = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
     "client to request the generation of an appropriate name automatically. Name is primarily intended for creation "

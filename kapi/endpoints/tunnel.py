@@ -66,7 +66,7 @@ class _Tunnelled(TakenConnection):
 
     endless = True  # only its ends know when it is over: a server that stops does not wait for it
 
-    def __init__(self, http: Any, peer: Protocol) -> None:
+    def __init__(self, http: object, peer: Protocol) -> None:
         super().__init__(http)
         self._peer = peer
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, decode_object, raw_body, read_any
@@ -11,12 +9,11 @@ from kapi.endpoints.create import stored_response
 from kapi.endpoints.options import write_options
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.update import update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-
-Object = dict[str, Any]
 
 
 async def update_object(ctx: RequestContext, scope: RequestScope) -> Response:

@@ -64,7 +64,7 @@ def websocket_response(ctx: RequestContext, events: Callable[[Any], Awaitable[No
 class WatchSocket(TakenConnection):
     """The part of a Twisted request that a stream of events uses; each line is a message."""
 
-    def __init__(self, http: Any, head: bytes) -> None:
+    def __init__(self, http: object, head: bytes) -> None:
         super().__init__(http)
         self._frames = FrameProtocol(client=False, extensions=[])
         self._producer: IPushProducer | None = None

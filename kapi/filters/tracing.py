@@ -19,6 +19,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from kapi.filters.chain import Filter, Handler, MaybeResponse
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.request.response import Response
@@ -167,7 +168,7 @@ def span_name(method: str, info: RequestInfo | None) -> str:
     return f"{method} /" + "/".join(filter(None, parts))
 
 
-def _attributes(ctx: RequestContext) -> dict[str, Any]:
+def _attributes(ctx: RequestContext) -> Object:
     target = ctx.http.uri.decode("latin-1")
     return {
         "http.request.method": ctx.method,
@@ -179,7 +180,7 @@ def _attributes(ctx: RequestContext) -> dict[str, Any]:
     }
 
 
-def _verb_attributes(ctx: RequestContext) -> dict[str, Any]:
+def _verb_attributes(ctx: RequestContext) -> Object:
     info = ctx.info
     assert info is not None
     return {

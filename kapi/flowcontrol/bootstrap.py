@@ -7,12 +7,10 @@ They are kept in the store by a controller; the mandatory ones serve even before
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.machinery.tree import Object
 from kapi.resources.flowcontrol import mandatory as must
 from kapi.resources.flowcontrol import suggested
 
-Object = dict[str, Any]
 GROUP = "flowcontrol.apiserver.k8s.io"
 
 

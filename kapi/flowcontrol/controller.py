@@ -29,10 +29,10 @@ from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.sharding import flow_hash
 from kapi.flowcontrol.shares import Flow
 from kapi.flowcontrol.tally import Tally
+from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
-Object = dict[str, Any]
 log = Logger()
 
 SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"

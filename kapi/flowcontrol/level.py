@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -11,8 +10,8 @@ from kapi.flowcontrol.allocation import half_up
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import FairQueues
 from kapi.flowcontrol.shares import Level
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _EXEMPT = 3.0  # an exempt level's part of the thread's time, by those of all others together
 _MAX_SEATS_PART = 0.15  # of the nominal limit: the most one request may have
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
-Object = dict[str, Any]
 Matcher = Callable[[RequestInfo, UserInfo], bool]
 _ACCOUNT = "system:serviceaccount:"
 

@@ -13,6 +13,7 @@ import orjson
 
 from kapi.machinery import checkpoint
 from kapi.machinery.numbers import float_text
+from kapi.machinery.tree import Object
 
 
 class Path:
@@ -98,9 +99,9 @@ class FieldError:
             text = f"{words}: {format_value(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
-    def cause(self) -> dict[str, Any]:
+    def cause(self) -> Object:
         """The entry of a Status' ``details.causes``."""
-        cause: dict[str, Any] = {"reason": self.type.value[0], "message": self.body()}
+        cause: Object = {"reason": self.type.value[0], "message": self.body()}
         if self.field:
             cause["field"] = self.field
         return cause
@@ -139,7 +140,7 @@ def _quote_char(char: str) -> str:
 _HTML = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """A bad value as upstream's messages show it."""
     if value is None:
         return "null"
@@ -169,15 +170,15 @@ def required(path: Path | str, detail: str = "") -> FieldError:
     return FieldError(ErrorType.REQUIRED, path, "", detail)
 
 
-def invalid(path: Path | str, value: Any, detail: str, origin: str = "") -> FieldError:
+def invalid(path: Path | str, value: object, detail: str, origin: str = "") -> FieldError:
     return FieldError(ErrorType.INVALID, path, value, detail, origin)
 
 
-def type_invalid(path: Path | str, value: Any, detail: str) -> FieldError:
+def type_invalid(path: Path | str, value: object, detail: str) -> FieldError:
     return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
 
 
-def duplicate(path: Path | str, value: Any) -> FieldError:
+def duplicate(path: Path | str, value: object) -> FieldError:
     return FieldError(ErrorType.DUPLICATE, path, value, "")
 
 
@@ -185,11 +186,11 @@ def forbidden(path: Path | str, detail: str) -> FieldError:
     return FieldError(ErrorType.FORBIDDEN, path, "", detail)
 
 
-def not_found(path: Path | str, value: Any) -> FieldError:
+def not_found(path: Path | str, value: object) -> FieldError:
     return FieldError(ErrorType.NOT_FOUND, path, value, "")
 
 
-def not_supported(path: Path | str, value: Any, supported: Iterable[str]) -> FieldError:
+def not_supported(path: Path | str, value: object, supported: Iterable[str]) -> FieldError:
     """``Unsupported value: "x": supported values: "A", "B"`` (upstream sorts them)."""
     names = ", ".join(quote(str(name)) for name in sorted(supported))
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")

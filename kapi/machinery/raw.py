@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import orjson
+
+from kapi.machinery.tree import Object
 
 _SPACE = " \t\r\n"
 _decode = json.JSONDecoder().raw_decode
 
 
-class RawObject(dict[str, Any]):
+class RawObject(Object):
     """A tree that remembers its ``text``.  Copies of objects share it: never change it."""
 
     __slots__ = ("text",)
 
-    def __init__(self, tree: dict[str, Any], text: bytes) -> None:
+    def __init__(self, tree: Object, text: bytes) -> None:
         super().__init__(tree)
         self.text = text
 
 
-def text_of(value: Any) -> bytes:
+def text_of(value: object) -> bytes:
     """The text of a raw value; of a plain tree the compact one, which is what Go's encoder writes."""
     return value.text if isinstance(value, RawObject) else orjson.dumps(value)
 

@@ -11,7 +11,7 @@ from typing import Any
 _NAMES = {str: "string", bool: "bool"}
 
 
-def shape_errors(tree: Any, shape: Any, path: str = "") -> tuple[list[str], list[str]]:
+def shape_errors(tree: object, shape: object, path: str = "") -> tuple[list[str], list[str]]:
     """(values of another type than their field, fields that do not exist), in the order of the file."""
     wrong: list[str] = []
     unknown: list[str] = []

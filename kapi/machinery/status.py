@@ -22,6 +22,7 @@ from typing import Any
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource
+from kapi.machinery.tree import Object
 
 MAX_CAUSES = 4 * 1024 * 1024  # characters of what a 422 says is wrong
 
@@ -36,7 +37,7 @@ class StatusError(Exception):
         self,
         message: str,
         *,
-        details: dict[str, Any] | None = None,
+        details: Object | None = None,
         code: int | None = None,
         reason: str | None = None,
         headers: Sequence[tuple[str, str]] = (),
@@ -53,10 +54,10 @@ class StatusError(Exception):
             self.reason = reason
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Object:
         """The Status object; keys in upstream's order."""
         metadata = {"continue": self.continue_token} if self.continue_token else {}
-        status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
+        status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure"}
         if self.message:
             status["message"] = self.message
         if self.reason:
@@ -139,9 +140,9 @@ class Timeout(StatusError):
     code, reason = 504, "Timeout"
 
 
-def resource_details(resource: GroupResource, name: str = "") -> dict[str, Any]:
+def resource_details(resource: GroupResource, name: str = "") -> Object:
     """``details`` that name a resource; empty parts are left out as upstream does."""
-    details: dict[str, Any] = {}
+    details: Object = {}
     if name:
         details["name"] = name
     if resource.group:
@@ -192,14 +193,14 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
 
     An error may quote a whole list for each entry that it finds wrong: what exceeds ``MAX_CAUSES`` is only counted.
     """
-    details: dict[str, Any] = {}
+    details: Object = {}
     if name:
         details["name"] = name
     if kind.group:
         details["group"] = kind.group
     if kind.kind:
         details["kind"] = kind.kind
-    causes: list[dict[str, Any]] = []
+    causes: list[Object] = []
     distinct: dict[str, None] = {}
     size = 0
     for error in errors:
@@ -260,7 +261,7 @@ def service_unavailable(message: str, retry_after: int = 0) -> ServiceUnavailabl
 
 
 def timeout(message: str, retry_after: int = 0) -> Timeout:
-    details: dict[str, Any] = {"retryAfterSeconds": retry_after} if retry_after else {}
+    details: Object = {"retryAfterSeconds": retry_after} if retry_after else {}
     return Timeout(f"Timeout: {message}", details=details)
 
 

@@ -1,10 +1,17 @@
-"""Plain JSON trees: copying and reading."""
+"""JSON trees as decoders make them and encoders take them: their types, copying and reading.
+
+``Any`` stands in them because what a tree holds where is said by its schema, which validation has checked, and not by Python's
+types: a recursive union would ask for a check at each step of each path.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kapi.machinery.checkpoint import steps
+
+Tree = Any  # an Object, a list of trees, a text, a number, a bool or None
+Object = dict[str, Any]  # of trees, by field
 
 
 def copy(value: Any) -> Any:
@@ -17,7 +24,7 @@ def copy(value: Any) -> Any:
     return value
 
 
-def dig(tree: Any, *path: str) -> Any:
+def dig(tree: object, *path: str) -> Any:
     """The value at a path of keys, or None where any step is missing."""
     for part in path:
         if not isinstance(tree, dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kapi.options.flags import FlagSet, integer, string
 
@@ -33,7 +32,7 @@ class AdmissionOptions(FlagSet):
         )
         self.value("default-unreachable-toleration-seconds", integer, 300, "Of the one for unreachable.")
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         self.conflict = bool(
             self.admission_control and (self.enable_admission_plugins or self.disable_admission_plugins)
         )

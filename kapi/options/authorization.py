@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.authorization.configuration import TYPES
 from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, duration, string
@@ -23,7 +21,7 @@ class AuthorizationOptions(FlagSet):
         self.value("authorization-webhook-version", string, "v1beta1", "Version of SubjectAccessReview that is sent.")
         self.value("authorization-config", string, "", "AuthorizationConfiguration file.")
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         self.modes = list(self.authorization_mode) or ["Node", "RBAC"]
 
     def validate(self) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.controllers.leaderelection.reconcile import Timing
 from kapi.options.flags import FlagSet, duration, string
 
@@ -20,7 +18,7 @@ class ControllerOptions(FlagSet):
         self.value("leader-elect-resource-name", string, "kapi-controller-manager", "Name of the Lease.")
         self.value("leader-elect-resource-namespace", string, "kube-system", "Namespace of the Lease.")
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         self.election = Timing(
             self.leader_elect_lease_duration, self.leader_elect_renew_deadline, self.leader_elect_retry_period
         )

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from kapi.machinery.tree import Object
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, string
 
@@ -89,7 +90,7 @@ class _Reader:
                 found.append(selection)
         return found
 
-    def _object(self, at: str, value: Any, known: set[str]) -> dict[str, Any]:
+    def _object(self, at: str, value: object, known: set[str]) -> Object:
         if not isinstance(value, dict):
             self.errors.append(f"{at}: must be an object")
             return {}
@@ -97,7 +98,7 @@ class _Reader:
             self.errors.append(f'strict decoding error: unknown field "{at}{"." if at else ""}{name}"')
         return value
 
-    def _connection(self, at: str, name: str, connection: dict[str, Any]) -> Selection | None:
+    def _connection(self, at: str, name: str, connection: Object) -> Selection | None:
         protocol, transport = connection.get("proxyProtocol"), connection.get("transport")
         if protocol == "Direct":
             if transport is not None:
@@ -135,7 +136,7 @@ class _Reader:
             return None
         return self._tcp(at, name, self._object(f"{at}.transport.tcp", tcp, {"url", "tlsConfig"}))
 
-    def _tcp(self, at: str, name: str, tcp: dict[str, Any]) -> Selection | None:
+    def _tcp(self, at: str, name: str, tcp: Object) -> Selection | None:
         url, tls = str(tcp.get("url") or ""), tcp.get("tlsConfig")
         if url.startswith(("http://", "https://")) and not _has_host(url):
             self.errors.append(f'{at}.url: Invalid value: "{url}": no host, or a port that is none')

@@ -138,7 +138,7 @@ class FlagSet:
     def add(self) -> None:
         """Declares the group's flags."""
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         """Fills in what follows from other flags; may read files and raise ConfigError."""
 
     def validate(self) -> list[str]:
@@ -157,7 +157,7 @@ class FlagSet:
         empty = flag.default
         setattr(self, flag.attribute, type(empty)(empty) if isinstance(empty, (list, dict)) else empty)
 
-    def value(self, name: str, parse: Callable[[str], Any], default: Any, help: str, **more: str) -> None:
+    def value(self, name: str, parse: Callable[[str], Any], default: object, help: str, **more: str) -> None:
         self.declare(Flag(name, parse, default, help, **more))
 
     def switch(self, name: str, default: bool, help: str, **more: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kapi.machinery import feature_gates
 from kapi.machinery.feature_gates import WITH_EFFECT
@@ -98,7 +97,7 @@ class GenericOptions(FlagSet):
         )
         self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         self.features: dict[str, bool] = feature_gates.resolve(self.feature_gates)
 
     def validate(self) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import yaml
 
@@ -43,7 +42,7 @@ class MetricsOptions(FlagSet):
             inert="none are hidden",
         )
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         pairs: Mapping[str, str] = self.allow_metric_labels
         if self.allow_metric_labels_manifest:
             pairs = {**self._manifest(), **pairs}

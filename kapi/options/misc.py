@@ -46,7 +46,7 @@ class MiscOptions(FlagSet):
         self.value("service-node-port-range", port_range, (30000, 32767), "Ports reserved for NodePort services.")
         self.value("kubernetes-service-node-port", integer, 0, "Node port of the kubernetes service; 0: ClusterIP.")
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         self.service_ranges: list[Any] = []
         self.range_errors: list[str] = []
         for text in self.service_cluster_ip_range.split(","):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.options.flags import Flag, FlagError, FlagSet, integer, ip_address, string
 
 #: names as Go has them -> OpenSSL's
@@ -83,7 +81,7 @@ class ServingOptions(FlagSet):
         text = "cert,key[:hosts] for a server name; may be repeated."
         self.declare(Flag("tls-sni-cert-key", sni_pair, [], text, "array", type="namedCertKey"))
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         self.minimum_version = self.tls_min_version or VERSIONS[0]
         self.ciphers = [CIPHER_SUITES[name] for name in self.tls_cipher_suites if name in CIPHER_SUITES]
 

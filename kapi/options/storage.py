@@ -64,7 +64,7 @@ class StorageOptions(FlagSet):
     def _etcd(self) -> None:
         """Upstream's flags for etcd: what they say goes for the store here, or how to say it."""
 
-        def value(name: str, parse: Callable[[str], Any], default: Any, text: str, **more: str) -> None:
+        def value(name: str, parse: Callable[[str], Any], default: object, text: str, **more: str) -> None:
             self.value(name, parse, default, text, group="Etcd", **more)
 
         value(
@@ -116,7 +116,7 @@ class StorageOptions(FlagSet):
             else:
                 value(name, parse, parsed, "Of etcd.", refused=use)
 
-    def complete(self, options: Any) -> None:
+    def complete(self, options: object) -> None:
         #: None: as many as is best here
         self.delete_workers = self.delete_collection_workers if self.is_set("delete-collection-workers") else None
         if self.is_set("etcd-compaction-interval") and not self.is_set("redis-compaction-interval"):

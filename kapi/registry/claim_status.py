@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from inspect import isawaitable
-from typing import Any
 
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery import tree
 from kapi.machinery.field import Path, forbidden
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.registry.registry import Registry
 from kapi.resources.definition import StrategyContext
 from kapi.resources.resource.resourceclaims import STATUS_STRATEGY, device_id
@@ -22,7 +22,6 @@ from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import same
 
-Object = dict[str, Any]
 CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
 _STATUS = Path("status")
 _NODE_NAME = "authentication.kubernetes.io/node-name"

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from kapi.client.interface import EventHandler
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.conversion import converting
 from kapi.registry.create import create
@@ -28,8 +29,6 @@ from kapi.watchcache.event import DELETED
 from kapi.watchcache.unreadable import Unreadable
 
 log = Logger()
-
-Object = dict[str, Any]
 
 
 class CacheLister:
@@ -303,5 +302,5 @@ class Listers(dict[GroupResource, CacheLister]):
         lister = self[key] = CacheLister(self._stores[key])
         return lister
 
-    def get(self, key: GroupResource, default: Any = None) -> Any:
+    def get(self, key: GroupResource, default: object = None) -> Any:
         return self[key] if key in self._stores else default

@@ -7,11 +7,11 @@ Unconverted; nothing has been written then, so that the request can be repeated 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 Result = TypeVar("Result")
 _ATTEMPTS = 8
 

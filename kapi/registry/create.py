@@ -9,6 +9,7 @@ from kapi.admission.interface import CREATE
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
@@ -20,7 +21,6 @@ from kapi.store.errors import KeyExists, OutcomeUnknown, Outdated, StoreError
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
-Object = dict[str, Any]
 _ATTEMPTS = 8  # with another name, or with another charge
 
 

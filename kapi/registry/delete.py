@@ -9,14 +9,13 @@ from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE, commit, engage
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of, stamp
+from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.unreadable import delete_unreadable, refuse_readable
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
 from kapi.watchcache.unreadable import Unreadable
-
-Object = dict[str, Any]
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import commit
+from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
-
-Object = dict[str, Any]
 
 
 async def modify(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from kapi.authorization.rbac.escalation import EscalationCheck
 from kapi.authorization.rbac.index import GROUP
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.registry.registry import Registry
 from kapi.resources.definition import StrategyContext
 
-Object = dict[str, Any]
 _RESOURCES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 import orjson
 
@@ -12,9 +11,9 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupResource, GroupVersionResource
 from kapi.machinery.names import path_segment
+from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 
-Object = dict[str, Any]
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
 _RANDOM_LENGTH = 5
 _MAX_BASE = 63 - _RANDOM_LENGTH

@@ -9,11 +9,10 @@ from typing import Any
 from kapi.machinery import warnings
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Resource, Strategy, Subresource
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

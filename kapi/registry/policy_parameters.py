@@ -13,11 +13,11 @@ from typing import Any
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery.field import Path, forbidden
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.registry.registry import Registry
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 from kapi.resources.definition import Resource, StrategyContext
 
-Object = dict[str, Any]
 #: the plural of a kind that is served now; "" when none is
 Resolve = Callable[[GroupVersionKind], str]
 GROUP = "admissionregistration.k8s.io"

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -123,7 +122,7 @@ def decode_token(text: str) -> _Token:
     return _Token(revision, start)
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     """A JSON value in the words of Go's decoder."""
     match value:
         case bool():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any
 
 from kapi.admission.interface import AdmissionChain, Attributes
 from kapi.codecs.split import encode_halves
@@ -17,6 +16,7 @@ from kapi.machinery.checkpoint import LARGE, engage
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.names import path_segment
+from kapi.machinery.tree import Object
 from kapi.registry.conversion import converting
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
@@ -29,7 +29,6 @@ from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.entry import Entry
 
-Object = dict[str, Any]
 _VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
 Convert = Callable[[Object], Object]
 

@@ -7,8 +7,6 @@ option means for an object that can be read.
 
 from __future__ import annotations
 
-from typing import Any
-
 from twisted.logger import Logger
 
 from kapi.authorization.interface import Attributes, Decision
@@ -17,6 +15,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
@@ -50,7 +49,7 @@ async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadab
     if wrong:
         raise _invalid(store, op, wrong)
     await _authorize(store, op)
-    metadata: dict[str, Any] = {"name": op.name}
+    metadata: Object = {"name": op.name}
     if op.namespace:
         metadata["namespace"] = op.namespace
     obj = {"kind": store.row.kind, "apiVersion": str(store.row.group_version), "metadata": metadata}

@@ -11,6 +11,7 @@ from kapi.machinery.checkpoint import commit
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
 from kapi.registry.create import insert
@@ -21,7 +22,6 @@ from kapi.registry.validation import refusal, validated
 from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, Outdated, RevisionConflict, StoreError
 
-Object = dict[str, Any]
 #: (existing object or None) -> new object, free to be changed; called anew on every attempt
 Transform = Callable[["Object | None"], Awaitable[Object]]
 

@@ -15,6 +15,7 @@ from kapi.cel import TimeExceeded
 from kapi.machinery import checkpoint, status
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupVersion
+from kapi.machinery.tree import Object
 from kapi.registry.operation import Operation
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.definition import Resource, StrategyContext
@@ -27,7 +28,7 @@ _LIMIT = 20.0  # seconds in a thread
 
 
 async def validated(
-    context: StrategyContext, validate: Callable[..., list[FieldError]], *objects: Any
+    context: StrategyContext, validate: Callable[..., list[FieldError]], *objects: object
 ) -> list[FieldError]:
     """The errors that a strategy's method finds.  Raises Timeout."""
     if checkpoint.current is not None:
@@ -45,14 +46,14 @@ async def validated(
     return errors
 
 
-def refusal(store: ResourceStore, op: Operation, obj: dict[str, Any], errors: list[FieldError]) -> status.Invalid:
+def refusal(store: ResourceStore, op: Operation, obj: Object, errors: list[FieldError]) -> status.Invalid:
     """The answer to an object with these errors."""
     sent = op.sent if op.resource.to_storage is None else None
     return invalid_answer(store.row, store.type_of(store.row), obj, errors, sent)
 
 
 def invalid_answer(
-    row: Resource, type_: Type, obj: dict[str, Any], errors: list[FieldError], sent: Callable[[], Any] | None
+    row: Resource, type_: Type, obj: Object, errors: list[FieldError], sent: Callable[[], Any] | None
 ) -> status.Invalid:
     """The answer, of a row and its type; ``sent`` returns the object as the client sent it, None when nobody knows it."""
     if type_.schema is None:  # else a map to Go, too
@@ -60,7 +61,7 @@ def invalid_answer(
     return status.invalid(_given_kind(row, obj), obj["metadata"].get("name", ""), errors)
 
 
-def _given_kind(resource: Resource, obj: dict[str, Any]) -> GroupKind:
+def _given_kind(resource: Resource, obj: Object) -> GroupKind:
     """Of what kind an invalid object is: custom resources may say wrong things of themselves."""
     if not resource.typed_items:
         return resource.group_kind

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 from msgspec import Raw
+
+from kapi.machinery.tree import Object
 
 ANONYMOUS = "system:anonymous"
 ALL_AUTHENTICATED = "system:authenticated"
@@ -27,9 +28,9 @@ class UserInfo:
     _encoded: Raw | None = field(default=None, init=False, compare=False, repr=False)  # see ``encoded_user``
 
 
-def user_tree(user: UserInfo) -> dict[str, Any]:
+def user_tree(user: UserInfo) -> Object:
     """``username``, ``uid``, ``groups``, ``extra`` as the API shows them; empty ones left out."""
-    tree: dict[str, Any] = {}
+    tree: Object = {}
     if user.name:
         tree["username"] = user.name
     if user.uid:

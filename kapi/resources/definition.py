@@ -13,10 +13,9 @@ from typing import Any, Protocol
 from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.machinery.selectors import selector_text
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.schema.types import Type
-
-Object = dict[str, Any]
 
 
 class Lister(Protocol):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import mutatingadmissionpolicies, mutatingadmissionpolicybindings
 from kapi.resources.apiserverinternal import storageversions
 from kapi.resources.certificates import clustertrustbundles
@@ -29,7 +29,6 @@ from kapi.resources.resource import (
 from kapi.resources.storage import volumeattributesclasses
 from kapi.resources.storagemigration import storageversionmigrations
 
-Object = dict[str, Any]
 Convert = Callable[[Object], Object]
 
 

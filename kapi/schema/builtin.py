@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import orjson
 
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.schema import derive
 from kapi.schema.types import Field, Kind, Type
 
@@ -39,7 +39,7 @@ _types: dict[str, Type] = {}
 
 
 @functools.cache
-def definitions() -> dict[str, dict[str, Any]]:
+def definitions() -> dict[str, Object]:
     """All definitions in OpenAPI v2 form, without descriptions, with Go's facts under ``go``.  Shared: do not change."""
     return _read(derive.TYPES)
 
@@ -50,14 +50,14 @@ def descriptions() -> dict[str, dict[str, str]]:
     return _read(derive.TEXTS)
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read(name: str) -> Object:
     path = derive.HERE / "data" / name
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         derive.write(path.parent)
         content = path.read_bytes()
-    result: dict[str, Any] = orjson.loads(content)
+    result: Object = orjson.loads(content)
     return result
 
 
@@ -110,7 +110,7 @@ def _build(name: str) -> Type:
     return result
 
 
-def _field(name: str, schema: dict[str, Any], required: bool, fact: str) -> Field:
+def _field(name: str, schema: Object, required: bool, fact: str) -> Field:
     flags, _, go_type = fact.partition("=")
     pointer = "$ref" in schema and not required
     if "*" in flags:
@@ -136,7 +136,7 @@ def _field(name: str, schema: dict[str, Any], required: bool, fact: str) -> Fiel
     )
 
 
-def _type(schema: dict[str, Any], go_type: str = "") -> Type:
+def _type(schema: Object, go_type: str = "") -> Type:
     """The type of a property; ``go_type`` overrides what its OpenAPI form implies."""
     reference = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ())), None)
     if reference is not None:
@@ -174,7 +174,7 @@ def _type(schema: dict[str, Any], go_type: str = "") -> Type:
     return Type(Kind.ANY, go_type=go_type or "interface {}")
 
 
-def _implied_go_type(schema: dict[str, Any]) -> str:
+def _implied_go_type(schema: Object) -> str:
     kind = schema["type"]
     if kind == "integer":
         return str(schema.get("format", "int"))

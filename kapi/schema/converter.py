@@ -19,14 +19,14 @@ _NUMBERS = frozenset((Kind.INTEGER, Kind.NUMBER))
 _LOWEST = -(1 << 63)
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A value for a field that is a string.  Raises TypeMismatch."""
     if isinstance(value, str):
         return value
     raise _simple_mismatch(value, "string", "string")
 
 
-def _simple_mismatch(value: Any, kind: str, type_: str) -> TypeMismatch:
+def _simple_mismatch(value: object, kind: str, type_: str) -> TypeMismatch:
     given = _given(value)
     convertible = given == "int64" and kind == "string" or given == "float64" and kind.startswith("int")
     if convertible:
@@ -34,7 +34,7 @@ def _simple_mismatch(value: Any, kind: str, type_: str) -> TypeMismatch:
     return TypeMismatch(f"unrecognized type: {kind}")
 
 
-def _given(value: Any) -> str:
+def _given(value: object) -> str:
     if isinstance(value, int) and not _LOWEST <= value < -_LOWEST:
         return "float64"
     return next((name for class_, name in _KINDS.items() if isinstance(value, class_)), "string")
@@ -43,7 +43,7 @@ def _given(value: Any) -> str:
 class Converter(ExactDecoder):
     """One conversion: the first fault ends it."""
 
-    def decode(self, value: Any, type_: Type) -> Any:
+    def decode(self, value: object, type_: Type) -> Any:
         try:
             result = super().decode(value, type_)
         except TypeMismatch:  # which is the first depends on the order of the type's fields
@@ -54,7 +54,7 @@ class Converter(ExactDecoder):
     def _pass_over(self, fault: FieldMismatch) -> None:
         raise fault
 
-    def _scalar(self, value: Any, type_: Type, names: tuple[str, ...], struct: str) -> Any:
+    def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Any:
         kind = type_.kind
         if kind in _OWN:
             return super()._scalar(value, type_, (), "")
@@ -71,7 +71,9 @@ class Converter(ExactDecoder):
         half = 1 << bits - 1
         return int((value + half) % (half << 1) - half)
 
-    def _mismatch(self, value: Any, type_: Type, names: tuple[str, ...], struct: str, shown: str = "") -> TypeMismatch:
+    def _mismatch(
+        self, value: object, type_: Type, names: tuple[str, ...], struct: str, shown: str = ""
+    ) -> TypeMismatch:
         kind, given = type_.kind, _given(value)
         if kind in (Kind.LIST, Kind.BYTES):
             return TypeMismatch(f"cannot restore slice from {given}")

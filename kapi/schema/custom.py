@@ -12,12 +12,12 @@ from typing import Any
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.tree import Object
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.types import Kind, Type
 
-Object = dict[str, Any]
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TYPE_META = ("kind", "apiVersion", "metadata")
 #: types without fields: of an object where one of these belongs nothing is known
@@ -39,7 +39,7 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
     return pruned, [*problems, *unknown][:MAX_PROBLEMS] if strict else []
 
 
-def count(tree: Any, raw: bytes | None) -> int:
+def count(tree: object, raw: bytes | None) -> int:
     """The number of keys at all depths.  Raises ValueError for a number beyond a float64."""
     keys = 0
     stack = [tree]
@@ -71,7 +71,7 @@ def _literal(raw: bytes | None) -> str:
     return ""
 
 
-def decode_metadata(metadata: Any, decoder: ExactDecoder) -> Object:
+def decode_metadata(metadata: object, decoder: ExactDecoder) -> Object:
     """Metadata as its Go type has it.  Raises ValueError with Go's text."""
     if metadata is None:
         return {}
@@ -85,7 +85,7 @@ def decode_metadata(metadata: Any, decoder: ExactDecoder) -> Object:
         return result
 
 
-def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool = False) -> Any:
+def prune(node: object, type_: Type, path: str, unknown: list[str], *, root: bool = False) -> Any:
     """A copy without the fields that the schema does not know; their paths are appended to ``unknown``."""
     if isinstance(node, list):
         if type_.elem is None:
@@ -119,7 +119,7 @@ def prune(node: Any, type_: Type, path: str, unknown: list[str], *, root: bool =
     return result
 
 
-def _embedded_metadata(item: Any, path: str, unknown: list[str]) -> Any:
+def _embedded_metadata(item: object, path: str, unknown: list[str]) -> Any:
     decoder = ExactDecoder()
     try:
         result = decode_metadata(item, decoder)

@@ -20,13 +20,13 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
+from kapi.machinery.tree import Object
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.legacy_kinds import internal_kind, is_meta, is_registered
 from kapi.schema.types import Type
 
-Object = dict[str, Any]
 #: fields whose text counts, not only the tree
 _RAW = {("apps", "ControllerRevision"): "data"}
 #: levels of an object; upstream takes 10,000
@@ -144,7 +144,7 @@ def decode_tree(
     return result, decoder.problems if strict else []
 
 
-def _has_infinity(node: Any) -> bool:
+def _has_infinity(node: object) -> bool:
     if isinstance(node, dict):
         return any(_has_infinity(value) for value in node.values())
     if isinstance(node, list):

@@ -14,6 +14,7 @@ from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.schema.embedded import embedded_name
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
@@ -38,7 +39,7 @@ class FieldMismatch(TypeMismatch):
         return FieldMismatch(self._shown, (*names, *self._names), struct, self._go_type)
 
 
-def go_number(value: Any) -> str:
+def go_number(value: object) -> str:
     """A number as it was written, as far as that is still known."""
     if isinstance(value, Literal):
         return value.text
@@ -61,9 +62,9 @@ class _Struct:
     __slots__ = ("given", "inner", "out")
 
     def __init__(self) -> None:
-        self.out: dict[str, Any] = {}
-        self.given: dict[str, Any] = {}
-        self.inner: dict[str, Any] = {}  # of fields that are structs (_Struct) or maps, as long as they are not null
+        self.out: Object = {}
+        self.given: Object = {}
+        self.inner: Object = {}  # of fields that are structs (_Struct) or maps, as long as they are not null
 
 
 class ExactDecoder:
@@ -74,7 +75,7 @@ class ExactDecoder:
         self._seen: set[str] = set()
         self._first: FieldMismatch | None = None
 
-    def decode(self, value: Any, type_: Type) -> Any:
+    def decode(self, value: object, type_: Type) -> Any:
         """The tree as Go would write it again.  Raises TypeMismatch."""
         decoded = self._value(value, type_, "", (), "")
         if self._first is not None:
@@ -89,10 +90,12 @@ class ExactDecoder:
             self._seen.add(text)
             self.problems.append(text)
 
-    def _mismatch(self, value: Any, type_: Type, names: tuple[str, ...], struct: str, shown: str = "") -> TypeMismatch:
+    def _mismatch(
+        self, value: object, type_: Type, names: tuple[str, ...], struct: str, shown: str = ""
+    ) -> TypeMismatch:
         return FieldMismatch(shown or kind_of(value), names, struct, type_.go_type)
 
-    def _value(self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
+    def _value(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
         """``path`` is for unknown fields (with indexes), ``names`` and ``struct`` are Go's error context."""
         if value is None:
             return zero(type_)
@@ -111,7 +114,7 @@ class ExactDecoder:
             return [self._item(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(steps(value))]
         return self._scalar(value, type_, names, struct)
 
-    def _item(self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
+    def _item(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
         try:
             return self._value(value, type_, path, names, struct)
         except FieldMismatch as fault:
@@ -119,8 +122,8 @@ class ExactDecoder:
             return zero(type_)
 
     def _struct(
-        self, value: dict[str, Any], type_: Type, path: str, names: tuple[str, ...], earlier: _Struct | None = None
-    ) -> dict[str, Any]:
+        self, value: Object, type_: Type, path: str, names: tuple[str, ...], earlier: _Struct | None = None
+    ) -> Object:
         """``earlier`` is what the same field held, when it is given again: Go decodes the second value into the first."""
         state = earlier or _Struct()
         out, given, seen = state.out, state.given, set[str]()
@@ -154,7 +157,7 @@ class ExactDecoder:
         return result
 
     def _field(
-        self, value: Any, type_: Type, path: str, names: tuple[str, ...], struct: str, key: str, state: _Struct
+        self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str, key: str, state: _Struct
     ) -> Any:
         """A field's value; a struct or map goes on from what the field held before."""
         if not isinstance(value, dict) or type_.kind not in (Kind.STRUCT, Kind.MAP):
@@ -171,13 +174,13 @@ class ExactDecoder:
 
     def _map(
         self,
-        value: Any,
+        value: object,
         type_: Type,
         path: str,
         names: tuple[str, ...],
         struct: str,
-        out: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
+        out: Object | None = None,
+    ) -> Object:
         if not isinstance(value, dict):
             raise self._mismatch(value, type_, names, struct)
         assert type_.elem is not None
@@ -192,7 +195,7 @@ class ExactDecoder:
             out[key] = self._item(item, type_.elem, below, names, struct)
         return out
 
-    def _scalar(self, value: Any, type_: Type, names: tuple[str, ...], struct: str) -> Any:
+    def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Any:
         kind = type_.kind
         if kind is Kind.ANY:
             try:
@@ -223,7 +226,7 @@ class ExactDecoder:
             raise self._mismatch(value, type_, names, struct, f"number {go_number(value)}")
         return value
 
-    def _any(self, value: Any, type_: Type) -> Any:
+    def _any(self, value: object, type_: Type) -> Any:
         """Raw JSON; the schema alternatives of CRDs are decoded leniently, each by a decoder of its own."""
         if type_.unions:
             schema = type_.unions[0]
@@ -242,7 +245,7 @@ class ExactDecoder:
         return _plain(value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Raw JSON without the marks of exact reading."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in steps(value.items())}
@@ -251,7 +254,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Literal) else value
 
 
-def _onto(first: Any, second: Any, field: Field) -> Any:
+def _onto(first: object, second: object, field: Field) -> Any:
     """What is decoded of a field's second value, after its first."""
     kind = field.type.kind
     if second is None and not field.pointer and kind not in (Kind.MAP, Kind.LIST, Kind.BYTES):
@@ -259,7 +262,7 @@ def _onto(first: Any, second: Any, field: Field) -> Any:
     return second
 
 
-def _kept(field: Field, value: Any) -> bool:
+def _kept(field: Field, value: object) -> bool:
     """Whether Go writes a value that was given."""
     if field.omitzero and not field.pointer:
         return not is_zero(value, field.type)
@@ -270,7 +273,7 @@ def _kept(field: Field, value: Any) -> bool:
     return bool(value)
 
 
-def _quantity(value: Any) -> str:
+def _quantity(value: object) -> str:
     if isinstance(value, str):
         return quantity.canonical(value.strip())
     if isinstance(value, bool) or not isinstance(value, (int, float)):

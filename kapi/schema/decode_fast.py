@@ -12,6 +12,7 @@ from typing import Any
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.schema.decode_exact import base64_text
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty
@@ -50,13 +51,13 @@ def _struct_walk(type_: Type) -> Walk:
         always = always_emitted(type_)
         compiled = True
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Any:
         if type(value) is not dict:
             raise Unusual
         if not compiled:
             compile_fields()  # late: a type may contain itself
         keys[0] += len(value)
-        out: dict[str, Any] = {}
+        out: Object = {}
         try:
             for name, item in value.items():
                 wanted, keep, convert = steps[name]
@@ -92,7 +93,7 @@ def _step(field: Field, keep_empty: bool) -> tuple[type | None, bool, Walk | Non
     if field.omitzero and not field.pointer:
         inner = convert
 
-        def unless_zero(value: Any, keys: list[int]) -> Any:
+        def unless_zero(value: object, keys: list[int]) -> Any:
             if inner is not None:
                 value = inner(value, keys)
             return None if is_zero(value, type_) else value
@@ -107,7 +108,7 @@ def _plain_walk(type_: Type) -> Walk:
     """A value on its own, e.g. an element: null and the wrong type are unusual."""
     wanted, convert = _SHAPES[type_.kind](type_)
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Any:
         if wanted is not None and type(value) is not wanted or value is None:
             raise Unusual
         return value if convert is None else convert(value, keys)
@@ -138,7 +139,7 @@ def _integer(type_: Type) -> Shape:
 
 
 def _number(type_: Type) -> Shape:
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Any:
         if type(value) is float or type(value) is int and -_EXACT <= value <= _EXACT:
             return value
         raise Unusual
@@ -147,7 +148,7 @@ def _number(type_: Type) -> Shape:
 
 
 def _int_or_string(type_: Type) -> Shape:
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Any:
         if type(value) is str or type(value) is int and -_INT32 <= value < _INT32:
             return value
         raise Unusual
@@ -156,7 +157,7 @@ def _int_or_string(type_: Type) -> Shape:
 
 
 def _quantity(type_: Type) -> Shape:
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Any:
         if type(value) is int:
             value = str(value)
         elif type(value) is not str:
@@ -195,7 +196,7 @@ def _any(type_: Type) -> Shape:
     if type_.unions:
         return None, _schema_walk(type_)
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Any:
         _count(value, keys)
         return value
 
@@ -205,7 +206,7 @@ def _any(type_: Type) -> Shape:
 def _schema_walk(type_: Type) -> Walk:
     """The alternatives of CRD schemas: only the schema itself is usual."""
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Any:
         if type(value) is dict:
             return walk_of(type_.unions[0])(value, keys)
         if type(value) is bool and type_.name == "JSONSchemaPropsOrBool":
@@ -215,7 +216,7 @@ def _schema_walk(type_: Type) -> Walk:
     return walk
 
 
-def _count(value: Any, keys: list[int]) -> None:
+def _count(value: object, keys: list[int]) -> None:
     if isinstance(value, dict):
         if type(value) is not dict:
             raise Unusual

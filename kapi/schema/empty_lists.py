@@ -5,9 +5,8 @@ Which fields of a type are concerned, itself or below, is worked out once; a wri
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.schema.types import Kind, Type
 
 #: per struct: (field, whether it is such a list itself, the kind of what holds more below or None, the type below)
@@ -15,7 +14,7 @@ _Plan = tuple[tuple[str, bool, "Kind | None", "Type | None"], ...]
 _plans: dict[Type, _Plan] = {}
 
 
-def nil_empty_lists(obj: dict[str, Any], type_: Type) -> None:
+def nil_empty_lists(obj: Object, type_: Type) -> None:
     """Changes ``obj`` in place."""
     for name, own, kind, below in steps(_plan(type_)):
         value = obj.get(name)

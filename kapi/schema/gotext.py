@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 from kapi.machinery.numbers import float_text
@@ -11,7 +9,7 @@ from kapi.machinery.numbers import float_text
 _INT64 = 1 << 63  # numbers beyond are floats to Go
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A JSON tree as ``%v`` shows it: maps with sorted keys, lists without commas, null as ``<nil>``."""
     if value is None:
         return "<nil>"
@@ -30,7 +28,7 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def type_name(value: Any) -> str:
+def type_name(value: object) -> str:
     """The Go type a decoded JSON value has: ``map[string]interface {}``, ``string``, ``int64`` ..."""
     if value is None:
         return "%!s(<nil>)"
@@ -49,7 +47,7 @@ def type_name(value: Any) -> str:
     return "[]interface {}"
 
 
-def json_kind(value: Any) -> str:
+def json_kind(value: object) -> str:
     """How encoding/json names a JSON value in its errors."""
     if isinstance(value, dict):
         return "object"

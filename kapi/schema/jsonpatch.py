@@ -15,6 +15,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
+from kapi.machinery.tree import Object
 from kapi.schema import gotext
 from kapi.schema.longlist import LONG, LongList, plain
 
@@ -24,7 +25,7 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 _OPERATION_FIELDS = {"op": "string", "path": "string", "from": "string", "value": ""}
 
 
-Container = dict[str, Any] | list[Any] | LongList
+Container = Object | list[Any] | LongList
 _CONTAINERS = (dict, list, LongList)
 
 
@@ -38,7 +39,7 @@ class TestFailed(PatchError):
     __test__ = False
 
 
-def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]]:
+def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
     """Checks a parsed patch document; returns the operations and the strict errors (without their prefix).
 
     ``strict`` is true for field validation Warn and Strict.  Raises BadRequest and RequestTooLarge.
@@ -50,7 +51,7 @@ def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]
         raise BadRequest(f"{prefix}json: cannot unmarshal {gotext.json_kind(value)} into Go value of type {whole}")
     item = "handlers.jsonPatchOp" if strict else "jsonpatch.Operation"
     unknown: list[str] = []
-    operations: list[dict[str, Any]] = []
+    operations: list[Object] = []
     for i, operation in enumerate(steps(value)):
         if operation is None:
             operations.append({})
@@ -73,7 +74,7 @@ def decode(value: Any, *, strict: bool) -> tuple[list[dict[str, Any]], list[str]
     return operations, unknown
 
 
-def check_size(operations: list[dict[str, Any]]) -> None:
+def check_size(operations: list[Object]) -> None:
     """Raises RequestTooLarge for more than 10,000 operations."""
     if len(operations) > MAX_OPERATIONS:
         raise RequestTooLarge(
@@ -81,7 +82,7 @@ def check_size(operations: list[dict[str, Any]]) -> None:
         )
 
 
-def apply(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+def apply(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
     """The patched document; the given one stays as it is.
 
     Raises RequestTooLarge for too many operations and Invalid (422) where upstream answers so.
@@ -93,7 +94,7 @@ def apply(document: Any, operations: list[dict[str, Any]], *, max_copied: int = 
         raise Invalid("the server rejected our request due to an error in our request", details={}) from error
 
 
-def patched(document: Any, operations: list[dict[str, Any]], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+def patched(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
     """Like ``apply`` but raises PatchError with the library's text."""
     run = _Run(tree.copy(document), max_copied)
     for operation in steps(operations):
@@ -110,7 +111,7 @@ class _Run:
         self.copied = 0
         self.long = False  # whether there are long lists in the document
 
-    def one(self, operation: dict[str, Any]) -> None:
+    def one(self, operation: Object) -> None:
         kind = operation.get("op")
         action = _ACTIONS.get(kind) if isinstance(kind, str) else None
         if action is None:
@@ -150,21 +151,21 @@ class _Run:
             parent[index + len(parent) if index < 0 else index] = long
         return long
 
-    def add(self, operation: dict[str, Any]) -> None:
+    def add(self, operation: Object) -> None:
         path = _member(operation, "path", "add operation failed to decode path: missing value")
         container, key = self.find(path)
         if container is None:
             raise PatchError(f'add operation does not apply: doc is missing path: "{path}": missing value')
         _wrapped(f"error in add for path: '{path}'", _add, container, key, tree.copy(operation.get("value")))
 
-    def remove(self, operation: dict[str, Any]) -> None:
+    def remove(self, operation: Object) -> None:
         path = _member(operation, "path", "remove operation failed to decode path: missing value")
         container, key = self.find(path)
         if container is None:
             raise PatchError(f'remove operation does not apply: doc is missing path: "{path}": missing value')
         _wrapped(f"error in remove for path: '{path}'", _remove, container, key)
 
-    def replace(self, operation: dict[str, Any]) -> None:
+    def replace(self, operation: Object) -> None:
         path = _member(
             operation, "path", "replace operation failed to decode path: operation missing path field: missing value"
         )
@@ -187,7 +188,7 @@ class _Run:
             index = _index(key)
             container[index + len(container) if index < 0 else index] = value
 
-    def move(self, operation: dict[str, Any]) -> None:
+    def move(self, operation: Object) -> None:
         source = _member(
             operation, "from", "move operation failed to decode from: operation, missing from field: missing value"
         )
@@ -204,7 +205,7 @@ class _Run:
             raise PatchError(f"move operation does not apply: doc is missing destination path: {path}: missing value")
         _wrapped(f"error in move for path: '{path}'", _add, container, key, value)
 
-    def test(self, operation: dict[str, Any]) -> None:
+    def test(self, operation: Object) -> None:
         path = _member(
             operation, "path", "test operation failed to decode path: operation missing path field: missing value"
         )
@@ -218,7 +219,7 @@ class _Run:
         if not same(found, operation.get("value")):
             raise TestFailed(f"testing value {path} failed: test failed")
 
-    def copy(self, operation: dict[str, Any]) -> None:
+    def copy(self, operation: Object) -> None:
         source = _member(
             operation, "from", "copy operation failed to decode from: operation, missing from field: missing value"
         )
@@ -265,7 +266,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _member(operation: dict[str, Any], name: str, missing: str) -> str:
+def _member(operation: Object, name: str, missing: str) -> str:
     value = operation.get(name)
     if not isinstance(value, str):
         raise PatchError(missing)
@@ -296,7 +297,7 @@ def _bounded(index: int, low: int, high: int) -> int:
     return index
 
 
-def _get(container: Any, key: str) -> Any:
+def _get(container: object, key: str) -> Any:
     if isinstance(container, dict):
         return container.get(key)
     if not isinstance(container, (list, LongList)):
@@ -306,7 +307,7 @@ def _get(container: Any, key: str) -> Any:
     return container[index + size if index < 0 else index]
 
 
-def _add(container: Container, key: str, value: Any) -> None:
+def _add(container: Container, key: str, value: object) -> None:
     if isinstance(container, dict):
         container[key] = value
         return

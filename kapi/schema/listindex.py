@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 
 
 class PatchError(ValueError):
     """A patch that does not apply; upstream answers with its text and 500."""
 
 
-def mark(value: Any) -> Any:
+def mark(value: object) -> Any:
     """A hashable stand-in: two are equal exactly when the JSON values are (1, 1.0 and true are)."""
     if isinstance(value, dict):
         return frozenset((name, mark(item)) for name, item in value.items())
@@ -23,7 +24,7 @@ def mark(value: Any) -> Any:
     return value
 
 
-def typed_mark(value: Any) -> Any:
+def typed_mark(value: object) -> Any:
     """A stand-in for a value of a merge key: 1 and true are two."""
     return type(value), mark(value)
 
@@ -45,18 +46,18 @@ class Index:
             if merge_key in item:
                 self._places.setdefault(typed_mark(item[merge_key]), i)
 
-    def find(self, value: Any) -> int:
+    def find(self, value: object) -> int:
         """The item's place, -1 when there is none.  Raises PatchError when an item on the way is no map."""
         at = self._places.get(typed_mark(value), -1)
         if at < 0 <= self._stop:
             raise PatchError(f"value for key {self._stop} is not a map")
         return at
 
-    def appended(self, item: dict[str, Any]) -> None:
+    def appended(self, item: Object) -> None:
         """An item that has the merge key has been put at the list's end."""
         self._places.setdefault(typed_mark(item[self._merge_key]), len(self._items) - 1)
 
-    def check(self, at: int, value: Any) -> None:
+    def check(self, at: int, value: object) -> None:
         """The item at ``at``, found by ``value``, has been merged: a null takes the merge key away."""
         if value is not None or self._merge_key in self._items[at]:
             return

@@ -44,7 +44,7 @@ class LongList:
         number, place = self._place(index)
         return self._pieces[number][place]
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         number, place = self._place(index)
         self._pieces[number][place] = value
 
@@ -55,7 +55,7 @@ class LongList:
         if not self._pieces[number] and len(self._pieces) > 1:
             del self._pieces[number]
 
-    def insert(self, index: int, value: Any) -> None:
+    def insert(self, index: int, value: object) -> None:
         number, place = self._place(index)
         piece = self._pieces[number]
         piece.insert(place, value)
@@ -63,7 +63,7 @@ class LongList:
         if len(piece) > 2 * _PIECE:
             self._pieces[number : number + 1] = [piece[:_PIECE], piece[_PIECE:]]
 
-    def append(self, value: Any) -> None:
+    def append(self, value: object) -> None:
         self.insert(self._length, value)
 
 

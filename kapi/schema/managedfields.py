@@ -15,6 +15,7 @@ import orjson
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, StatusError
+from kapi.machinery.tree import Object
 from kapi.schema.apply import fieldset, lastapplied, typed
 from kapi.schema.apply.conflict import Conflicts, Manager
 from kapi.schema.apply.fieldset import BadSet, Set
@@ -24,7 +25,6 @@ from kapi.schema.apply.updater import Managers, Owned, Updater, Version
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.types import Type
 
-Object = dict[str, Any]
 Times = dict[Manager, str]
 
 MAX_UPDATE_MANAGERS = 10
@@ -65,7 +65,7 @@ _decoded: dict[bytes, Set] = {}
 _created: dict[Any, Set] = {}
 
 
-def _decode_fields(stored: Any) -> Set:
+def _decode_fields(stored: object) -> Set:
     """A stored ``fieldsV1`` as a set; the last few thousand texts are remembered."""
     text = orjson.dumps(stored)
     found = _decoded.get(text)
@@ -76,7 +76,7 @@ def _decode_fields(stored: Any) -> Set:
     return found
 
 
-def _remember(known: dict[Any, Set], key: Any, fields: Set) -> None:
+def _remember(known: dict[Any, Set], key: object, fields: Set) -> None:
     if len(known) >= 4000:
         known.clear()
     known[key] = fields
@@ -140,7 +140,7 @@ def _entry(manager: Manager, owned: Owned, time: str, canonical: Set) -> Object:
     return entry
 
 
-def is_reset(entries: Any) -> bool:
+def is_reset(entries: object) -> bool:
     """Whether a client asks to forget all ownership: an empty list, or a list of one empty entry."""
     if not isinstance(entries, list):
         return False
@@ -264,7 +264,7 @@ class FieldManager:
             _remember(_created, key, fields)
         return fields
 
-    def _known(self, given: Any, stored: Any) -> tuple[Managers, Times]:
+    def _known(self, given: object, stored: object) -> tuple[Managers, Times]:
         """Ownership before the write: the client's if it sends some that can be read, else the stored."""
         if not self.subresource:
             if is_reset(given):

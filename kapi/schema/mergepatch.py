@@ -7,10 +7,11 @@ from typing import Any
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import BadRequest
+from kapi.machinery.tree import Object
 from kapi.schema import gotext
 
 
-def decode(value: Any, *, strict: bool) -> dict[str, Any]:
+def decode(value: object, *, strict: bool) -> Object:
     """Checks a parsed merge patch.  ``strict`` is true for field validation Warn and Strict.  Raises BadRequest."""
     if value is not None and not isinstance(value, dict):
         if strict:
@@ -24,7 +25,7 @@ def decode(value: Any, *, strict: bool) -> dict[str, Any]:
     return value
 
 
-def apply(document: Any, change: Any) -> Any:
+def apply(document: object, change: object) -> Any:
     """The document with the change merged in; neither argument is changed, parts are shared."""
     if not isinstance(change, dict):
         return change
@@ -41,13 +42,13 @@ def apply(document: Any, change: Any) -> Any:
     return merged
 
 
-def _merge(document: Any, change: Any) -> Any:
+def _merge(document: object, change: object) -> Any:
     if isinstance(document, dict) and isinstance(change, dict):
         return apply(document, change)
     return change if isinstance(document, dict) else without_nulls(change)
 
 
-def without_nulls(value: Any) -> Any:
+def without_nulls(value: object) -> Any:
     """A copy without members that are null, however deep; elements of lists stay."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in steps(value.items()) if item is not None}
@@ -56,9 +57,9 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def difference(before: Any, after: Any) -> dict[str, Any]:
+def difference(before: Any, after: Any) -> Object:
     """The merge patch that turns one object into the other."""
-    change: dict[str, Any] = {}
+    change: Object = {}
     for key, value in steps(after.items()):
         if key not in before:
             change[key] = tree.copy(value)

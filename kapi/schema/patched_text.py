@@ -10,6 +10,7 @@ from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import format_value
+from kapi.machinery.tree import Object
 from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
@@ -18,22 +19,22 @@ _UNKNOWN = Type(Kind.ANY)
 _WITH_VALUE = ("add", "replace")
 
 
-def merged_text(result: Any, type_: Type, change: Any) -> str:
+def merged_text(result: object, type_: Type, change: object) -> str:
     """What a merge patch left."""
     return format_value(_merged(result, type_, change))
 
 
-def json_patched_text(result: Any, type_: Type, operations: list[dict[str, Any]]) -> str:
+def json_patched_text(result: object, type_: Type, operations: list[Object]) -> str:
     """What the operations of a JSON patch left."""
     return format_value(_opened(result, type_, _visited(operations)))
 
 
-def sorted_text(result: Any) -> str:
+def sorted_text(result: object) -> str:
     """An object that is a map to Go all through."""
     return format_value(_sorted(result))
 
 
-def _sorted(value: Any) -> Any:
+def _sorted(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in steps(sorted(value))}
     if isinstance(value, list):
@@ -48,7 +49,7 @@ def _below(type_: Type, key: str) -> Type:
     return type_.elem or _UNKNOWN
 
 
-def _merged(value: Any, type_: Type, change: Any) -> Any:
+def _merged(value: object, type_: Type, change: object) -> Any:
     if not isinstance(value, dict) or not isinstance(change, dict):
         return _sorted(value)
     return {
@@ -59,9 +60,9 @@ def _merged(value: Any, type_: Type, change: Any) -> Any:
     }
 
 
-def _visited(operations: list[dict[str, Any]]) -> dict[str, Any]:
+def _visited(operations: list[Object]) -> Object:
     """The objects and lists that operations go through, as a tree; what they put there stays as it was sent."""
-    root: dict[str, Any] = {}
+    root: Object = {}
     for operation in steps(operations):
         path = operation.get("path")
         if not isinstance(path, str):

@@ -19,9 +19,9 @@ from kapi.codecs import json_reading
 from kapi.machinery import time
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.schema.builtin import definitions, names_by_kind
 
-Object = dict[str, Any]
 MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."

@@ -280,15 +280,15 @@ def _integer(value: Any) -> bytes:
     return varint(int(value))
 
 
-def _boolean(value: Any) -> bytes:
+def _boolean(value: object) -> bytes:
     return b"\x01" if value else b"\x00"
 
 
-def _double(value: Any) -> bytes:
+def _double(value: object) -> bytes:
     return struct.pack("<d", value)
 
 
-def _text_message(value: Any) -> bytes:
+def _text_message(value: object) -> bytes:
     """Quantity: its text in field 1."""
     return b"\x0a" + _framed(str(value).encode())
 
@@ -317,12 +317,12 @@ def _duration(value: Any) -> bytes:
     return b"\x08" + varint(nanoseconds(value))
 
 
-def _raw_json(value: Any) -> bytes:
+def _raw_json(value: object) -> bytes:
     """RawExtension, FieldsV1, JSON: the text in field 1."""
     return b"" if value is None else b"\x0a" + _framed(text_of(value))
 
 
-def _schema_or(value: Any) -> bytes:
+def _schema_or(value: object) -> bytes:
     """JSONSchemaPropsOrBool."""
     if isinstance(value, bool):
         return b"\x08" + _boolean(value)

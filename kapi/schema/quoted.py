@@ -51,13 +51,13 @@ def complete(
                 error.value = _NOTHING.get(kind.kind)
 
 
-def _shown(value: Any, type_: Type, internal: Internal | None) -> Any:
+def _shown(value: object, type_: Type, internal: Internal | None) -> Any:
     if internal is not None:
         value = internal(type_, value)
     return go_order(value, type_)
 
 
-def _with_empties(shown: Any, sent: Any) -> Any:
+def _with_empties(shown: object, sent: object) -> Any:
     """A value with the empty lists and maps that were sent for what it shows as null: only internal types show what is nil."""
     if shown is None:
         return sent if sent in _EMPTY else None
@@ -69,7 +69,7 @@ def _with_empties(shown: Any, sent: Any) -> Any:
     return shown
 
 
-def go_order(tree: Any, type_: Type) -> Any:
+def go_order(tree: object, type_: Type) -> Any:
     """A copy of a tree with the fields of structs in Go's order and maps sorted."""
     if isinstance(tree, dict):
         if type_.kind is Kind.STRUCT:

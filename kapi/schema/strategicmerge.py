@@ -12,6 +12,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
 from kapi.machinery.status import BadRequest, Invalid, StatusError
+from kapi.machinery.tree import Object
 from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark, typed_mark
 from kapi.schema.types import Field, Kind, Type
@@ -20,8 +21,6 @@ DIRECTIVE = "$patch"
 RETAIN_KEYS = "$retainKeys"
 DELETE_FROM = "$deleteFromPrimitiveList"
 ELEMENT_ORDER = "$setElementOrder"
-
-Object = dict[str, Any]
 
 
 class BadFormat(PatchError):
@@ -41,7 +40,7 @@ _RETAIN_FORMAT = "invalid patch format of retainKeys"
 _ORDER_FORMAT = "invalid patch format of setElementOrder list"
 
 
-def decode(value: Any) -> Object:
+def decode(value: object) -> Object:
     """Checks a parsed patch document.  Raises BadRequest."""
     if value is None:
         return {}
@@ -149,7 +148,7 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
     return original
 
 
-def _take(original: Object, key: str, value: Any) -> None:
+def _take(original: Object, key: str, value: object) -> None:
     """Puts a value where there is none to merge with; what is only a directive puts nothing."""
     if isinstance(value, dict) and DIRECTIVE in value:
         original.pop(key, None)
@@ -157,7 +156,7 @@ def _take(original: Object, key: str, value: Any) -> None:
         original[key] = _without_directives(value)
 
 
-def _without_directives(value: Any) -> Any:
+def _without_directives(value: object) -> Any:
     if isinstance(value, dict):
         return {
             key: _without_directives(item)
@@ -171,7 +170,7 @@ def _without_directives(value: Any) -> Any:
     return value
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in steps(value.items()) if item is not None}
     if isinstance(value, list):
@@ -179,7 +178,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _directive_text(value: Any) -> str:
+def _directive_text(value: object) -> str:
     """A directive as ``%s`` shows it."""
     if isinstance(value, str):
         return value
@@ -245,7 +244,7 @@ def _element_orders(original: Object, change: Object, type_: Type | None) -> Non
         change.pop(key, None)
 
 
-def _received(value: Any) -> str:
+def _received(value: object) -> str:
     return "%!s(<nil>)" if value is None else gotext.type_name(value)
 
 
@@ -270,7 +269,7 @@ def _check_order(new: list[Any], wanted: list[Any], merge_key: str) -> None:
         )
 
 
-def _merge_value(item: Any, merge_key: str) -> Any:
+def _merge_value(item: object, merge_key: str) -> Any:
     if not merge_key:
         return item
     if not isinstance(item, dict):
@@ -302,7 +301,7 @@ def _partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[An
 def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
     """Both lists in one: each keeps its own order, an item of the live list stands where the live order lets it."""
 
-    def address(item: Any) -> Any:
+    def address(item: object) -> Any:
         return mark(item.get(merge_key) if merge_key and isinstance(item, dict) else item)
 
     def placed_by(order: list[Any]) -> dict[Any, int]:

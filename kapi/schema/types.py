@@ -12,6 +12,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery.tree import Object
+
 
 class Kind(enum.Enum):
     """What JSON a value of the type is."""
@@ -50,7 +52,7 @@ class Type:
     nullable: bool = False
     int_bits: int = 64  # INTEGER: 32 or 64
     unions: tuple[Any, ...] = ()
-    schema: dict[str, Any] | None = None  # the JSON schema it came from (custom resources): keywords, rules, default
+    schema: Object | None = None  # the JSON schema it came from (custom resources): keywords, rules, default
 
     def __repr__(self) -> str:
         """Short: a type may contain itself."""

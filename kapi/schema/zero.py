@@ -44,7 +44,7 @@ def zero(type_: Type) -> Any:
     return _ZEROS.get(type_.kind)
 
 
-def is_zero(value: Any, type_: Type) -> bool:
+def is_zero(value: object, type_: Type) -> bool:
     """Whether a value as Go writes it is the type's zero value."""
     return bool(value == zero(type_))
 

@@ -20,6 +20,7 @@ from kapi.endpoints.body import raw_body
 from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.delegation import Answer
@@ -42,8 +43,6 @@ _LOOK = 5  # clusters are woken between two looks at how many are awake
 _AT_ONCE = 10  # fall asleep in one turn: each takes milliseconds
 _PREFIX = PATH + "/"
 _asked = attrgetter("asked")
-
-Object = dict[str, Any]
 
 
 class Clusters:

@@ -35,7 +35,7 @@ class ConnectionErrors:
         )
         self._bursts: dict[str, _Burst] = {}
 
-    def add(self, reason: str, peer: Any, error: Any, now: float) -> None:
+    def add(self, reason: str, peer: object, error: object, now: float) -> None:
         """``reason`` is one of a few words, ``error`` says more."""
         self.counter.add(reason)
         burst = self._bursts.get(reason)

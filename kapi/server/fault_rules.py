@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any
 
 import msgspec
 
 from kapi.machinery.duration import parse_duration
+from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 
 MAX_RULES = 100
@@ -124,7 +124,7 @@ class Rules:
     def has(self, rule: Rule) -> bool:
         return any(one is rule for one in self._rules.values())
 
-    def all(self) -> dict[str, Any]:
+    def all(self) -> Object:
         return {name: msgspec.to_builtins(rule) for name, rule in self._rules.items()}
 
     def find(self, info: RequestInfo, user: str, agent: str) -> Rule | None:

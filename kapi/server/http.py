@@ -66,7 +66,7 @@ class Negotiator(protocol.Protocol):
         self.dataReceived = channel.dataReceived  # type: ignore[method-assign]
         channel.dataReceived(data)
 
-    def connectionLost(self, reason: Any = protocol.connectionDone) -> None:
+    def connectionLost(self, reason: object = protocol.connectionDone) -> None:
         self.owner.closed(self)
         if self.channel is not None:
             self.channel.connectionLost(reason)
@@ -148,12 +148,12 @@ class Connections(protocol.ServerFactory):
             connection.sweep(now)
         self.errors.sweep(now)
 
-    def buildProtocol(self, addr: Any) -> Negotiator:
+    def buildProtocol(self, addr: object) -> Negotiator:
         connection = Negotiator(self)
         connection.factory = self
         return connection
 
-    def log(self, request: Any) -> None:
+    def log(self, request: object) -> None:
         """The request log is a filter's business."""
 
     def close_idle(self) -> Deferred[None]:

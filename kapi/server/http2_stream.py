@@ -58,7 +58,7 @@ class Stream:
     def isSecure(self) -> bool:
         return True
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
+    def registerProducer(self, producer: object, streaming: bool) -> None:
         self.producer, self.streaming = producer, streaming
         self.connection.sending.registered(self)
 
@@ -72,7 +72,7 @@ class Stream:
     def abortConnection(self) -> None:
         self.connection.reset(self.number)
 
-    def requestDone(self, request: Any) -> None:
+    def requestDone(self, request: object) -> None:
         """The answer is whole."""
         self.request = None
         if not self.ended:

@@ -113,7 +113,7 @@ def bounded(waiting: Deferred[Any], seconds: float, clock: IReactorTime) -> Defe
 
     call = clock.callLater(seconds, late)
 
-    def finish(result: Any) -> Any:
+    def finish(result: object) -> Any:
         if call.active():
             call.cancel()
         if not done.called:

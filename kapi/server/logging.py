@@ -11,6 +11,8 @@ from typing import IO, Any, Protocol
 
 from twisted.logger import ILogObserver, LogLevel, formatEvent, textFileLogObserver
 
+from kapi.machinery.tree import Object
+
 _ORDER = [LogLevel.debug, LogLevel.info, LogLevel.warn, LogLevel.error, LogLevel.critical]
 _ERROR = 3  # the place of errors in this order
 #: what an event has beside its fields
@@ -63,7 +65,7 @@ def _json_observer(stream: IO[Any]) -> ILogObserver:
 
     def write(event: Any) -> None:
         level = event.get("log_level", LogLevel.info)
-        line: dict[str, Any] = {
+        line: Object = {
             "ts": round(event["log_time"] * 1000, 3),  # milliseconds
             "caller": event.get("log_namespace", ""),
             "msg": formatEvent(event),

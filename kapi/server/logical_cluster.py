@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.moved_clock import MovedClock
@@ -157,7 +158,7 @@ class LogicalCluster:
         if served is not None:
             await served.stop(Compacted(0, revision))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Object:
         """What is told of it."""
         return {
             "name": self.name,
@@ -167,7 +168,7 @@ class LogicalCluster:
         }
 
 
-def _fire(result: Any, waiting: Deferred[None]) -> Any:
+def _fire(result: object, waiting: Deferred[None]) -> Any:
     if not waiting.called:
         waiting.callback(None)
     return result

@@ -73,7 +73,7 @@ class MovedClock:
     def seconds(self) -> float:
         return float(self.reactor.seconds()) + self.ahead
 
-    def callLater(self, delay: float, function: Callable[..., object], *args: Any, **how: Any) -> MovedCall:
+    def callLater(self, delay: float, function: Callable[..., object], *args: object, **how: object) -> MovedCall:
         return MovedCall(self, delay, lambda: function(*args, **how))
 
     def advance(self, seconds: float) -> None:

@@ -19,6 +19,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.registry.errors import interpret
 from kapi.request.context import RequestContext
@@ -31,8 +32,6 @@ from kapi.store.errors import RevisionConflict, StoreError
 PATH = "/kapi/objects"
 _DEFINITION = "CustomResourceDefinition"
 _TURNS = 3  # until definitions that were established are served
-
-Object = dict[str, Any]
 
 
 class LoadEndpoint:

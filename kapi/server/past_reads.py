@@ -7,7 +7,6 @@ the history of watches does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Any
 
 import orjson
 
@@ -19,6 +18,7 @@ from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.machinery.field import quote
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
@@ -103,7 +103,7 @@ class PastReads:
                 continue  # neither before nor after
             group, resource, namespace, name = key.split("/", 3)
             kind = "created" if new else "deleted" if change.kind == DELETED else "updated"
-            told: dict[str, Any] = {"change": kind, "group": "" if group == "core" else group, "resource": resource}
+            told: Object = {"change": kind, "group": "" if group == "core" else group, "resource": resource}
             found.append({**told, "namespace": namespace, "name": name, "revision": change.revision})
         return Response(200, orjson.dumps({"from": since, "to": until, "changes": found}))
 

@@ -63,7 +63,7 @@ class APIRequest(http.Request):
     def _connection(self) -> Any:
         return getattr(self, "channel", None) or self.transport
 
-    def getHeader(self, key: Any) -> Any:
+    def getHeader(self, key: object) -> Any:
         """The last value, as bytes."""
         return self.requestHeaders.last(key)  # type: ignore[attr-defined]
 

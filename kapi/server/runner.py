@@ -247,7 +247,7 @@ class RequestRunner:
         arguments = (ctx, response.status)
         done.addCallbacks(self._written, self._broken, arguments, errbackArgs=arguments)
 
-    def _written(self, _: Any, ctx: RequestContext, code: int) -> None:
+    def _written(self, _: object, ctx: RequestContext, code: int) -> None:
         self._finish(ctx, code)
 
     def _broken(self, failure: Failure, ctx: RequestContext, code: int) -> None:

@@ -54,7 +54,7 @@ class Owner(Protocol):
     def resumed(self) -> None:
         """The next slice begins."""
 
-    def finished(self, result: Any) -> None:
+    def finished(self, result: object) -> None:
         """The job has returned.  Raises nothing."""
 
 
@@ -71,7 +71,7 @@ class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
         self._slices = slices
         self._thread = get_ident()
 
-    def _work(self, job: Callable[[Any], Any], argument: Any) -> None:
+    def _work(self, job: Callable[[Any], Any], argument: object) -> None:
         while True:
             try:
                 result = job(argument)
@@ -174,7 +174,7 @@ class Slices:
         queue.append(suspended)
         self._come_back()
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+    def call(self, function: Callable[..., Any], *arguments: object) -> Deferred[Any]:
         """The result of a function that is nobody's request."""
         work = _Call()
         result = self.run(_called, (function, arguments), work)
@@ -270,7 +270,7 @@ class _Call:
 
     def resumed(self) -> None: ...
 
-    def finished(self, result: Any) -> None:
+    def finished(self, result: object) -> None:
         if not self.done.called:
             self.done.callback(result)  # a Failure goes to the errbacks
 

@@ -16,6 +16,7 @@ from kapi.endpoints.body import raw_body
 from kapi.machinery import names, status
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.delegation import Answer
@@ -29,8 +30,6 @@ FORMAT = "kapi snapshot 1"
 MAX_REVISION = 2**62
 LINES = b"application/x-kapi-snapshot"
 _PREFIX = PATH + "/"
-
-Object = dict[str, Any]
 
 
 class Snapshots:
@@ -133,7 +132,7 @@ def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
     return Snapshot(revision, objects, **tables)
 
 
-def _revision(value: Any) -> int:
+def _revision(value: object) -> int:
     """Raises ValueError for what is none, and for one above which there may be no room for further ones."""
     if type(value) is not int or not 0 <= value < MAX_REVISION:
         raise ValueError(f"no revision: {value}")

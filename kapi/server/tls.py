@@ -181,6 +181,6 @@ def _matches(name: str, pattern: str) -> bool:
     return name == pattern or ("*" in pattern and fnmatch.fnmatchcase(name, pattern))
 
 
-def _accept_any(connection: Any, certificate: Any, error: int, depth: int, ok: int) -> bool:
+def _accept_any(connection: object, certificate: object, error: int, depth: int, ok: int) -> bool:
     """A certificate proves possession of its key; what it is worth is decided by the authenticator."""
     return True

@@ -231,7 +231,7 @@ class TLSConnection(TLSWriting, tcp.Server):
 
     # -- ending
 
-    def loseConnection(self, *arguments: Any) -> None:
+    def loseConnection(self, *arguments: object) -> None:
         if not self._established:
             self.abortConnection()  # there is nobody to say anything to
         elif not self._writeDisconnected:

@@ -89,7 +89,7 @@ class Waiting:
         self._awaited = awaited
         awaited.addBoth(self._come)
 
-    def _come(self, result: Any) -> Any:
+    def _come(self, result: object) -> Any:
         """What was waited for: the coroutine takes a result from the Deferred itself; a failure it is given."""
         failure = self._failure = result if isinstance(result, Failure) else None
         flow, rounds = self._ctx.flow, self._rounds
@@ -162,7 +162,7 @@ class Waiting:
         """A slice is used up."""
         self._ctx.pause()
 
-    def finished(self, result: Any) -> None:
+    def finished(self, result: object) -> None:
         """The computation has come to its end."""
         self.computing = False
         self._take(result)

@@ -14,6 +14,7 @@ import yaml
 
 from kapi.codecs.negotiation import not_accepted
 from kapi.machinery.time import stamp
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.server.generic import GenericServer
@@ -81,7 +82,7 @@ def install_statusz(server: GenericServer, clock: Callable[[], float] = time.tim
     def paths() -> list[str]:
         return [path for path in server.listed_paths() if not path.startswith(_OTHERS)]
 
-    def fields() -> dict[str, Any]:
+    def fields() -> Object:
         return {
             "startTime": stamp(int(started)),
             "uptimeSeconds": int(clock() - started),

@@ -26,6 +26,7 @@ from twisted.internet.ssl import (
     trustRootFromCertificates,
 )
 
+from kapi.machinery.tree import Object
 from kapi.store.errors import UnsuitableStore
 
 _QUERY = {"db", "ca", "cert", "key", "server-name", "password-file"}
@@ -124,7 +125,7 @@ def parse(url: str) -> Address:
     username, password = unquote(username), unquote(password)
     if "password-file" in query:
         password = _read("password-file", query)
-    common: dict[str, Any] = {
+    common: Object = {
         "username": username,
         "password": password,
         "tls": scheme.startswith("rediss"),

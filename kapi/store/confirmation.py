@@ -145,7 +145,7 @@ class Confirmation:
 
     # -- what is held
 
-    def hold(self, deferred: Deferred[Any], result: Any) -> None:
+    def hold(self, deferred: Deferred[Any], result: object) -> None:
         """Fires the Deferred of a write with its result, a revision or a StoreError, once it is confirmed."""
         self._hold(deferred, result, True)
 
@@ -182,7 +182,7 @@ class Confirmation:
             raise StoreUnavailable(f"what was written last is not confirmed: {why}")
         return newest
 
-    def _hold(self, deferred: Deferred[Any], result: Any, write: bool) -> Deferred[Any]:
+    def _hold(self, deferred: Deferred[Any], result: object, write: bool) -> Deferred[Any]:
         held = _Held(self._reactor.seconds(), deferred, result, write)
         if self._fence is None:
             self._fail([held], "the connection was lost")

@@ -82,7 +82,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
                         deferred.errback(ConnectionGone("its reply was lost") if write is None else self.error)
                 self.abort()
 
-    def execute_command(self, *args: Any, **kwargs: Any) -> defer.Deferred[Any]:
+    def execute_command(self, *args: object, **kwargs: object) -> defer.Deferred[Any]:
         """Sends a command.  Errs with ConnectionGone or the server's error (txredisapi.ResponseError)."""
         deferred: defer.Deferred[Any] = defer.Deferred()
         self.send(args, (deferred, None))
@@ -113,5 +113,5 @@ def fire(batch: list[tuple[Pending, Any]]) -> None:
 class ConnectionFactory(Factory):
     noisy = False
 
-    def buildProtocol(self, addr: Any) -> Connection:
+    def buildProtocol(self, addr: object) -> Connection:
         return Connection()

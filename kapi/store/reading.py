@@ -38,7 +38,7 @@ class Reading:
         self._connection = connection
         self._confirmation = confirmation
 
-    async def ask(self, *words: Any) -> Any:
+    async def ask(self, *words: object) -> Any:
         """The reply to one command.  Raises StoreUnavailable."""
         connection = self._connection()
         try:

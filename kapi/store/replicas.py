@@ -66,7 +66,7 @@ class Replicas:
         elif now >= self._slow_until:
             self.expected = count
 
-    def take(self, reply: Any) -> None:
+    def take(self, reply: object) -> None:
         """The primary's answer to ROLE."""
         listed = _listed(reply)
         if listed is None:
@@ -107,7 +107,7 @@ class Replicas:
         for asking in list(self._asking.values()):
             asking.cancel()
 
-    def _asked(self, _: Any, place: Place) -> None:
+    def _asked(self, _: object, place: Place) -> None:
         del self._asking[place]
 
     async def _ask(self, place: Place) -> None:

@@ -83,7 +83,7 @@ class Writing:
         asked = connection.execute_command("EVAL", PROBE, len(self._keys), *self._keys)
         asked.addCallbacks(self._works, self._still_failing, errbackArgs=(connection,))
 
-    def _works(self, _: Any) -> None:
+    def _works(self, _: object) -> None:
         self._probing = False
         self.failing = ""
         log.info("the store takes writes again")

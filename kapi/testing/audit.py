@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 MAX_LINES = 200  # of a report; the newest
 #: everything that comes by HTTP, once it is answered; controllers in the process do not ask by HTTP
 POLICY = """\

@@ -20,11 +20,11 @@ from typing import Any
 
 import yaml
 
+from kapi.machinery.tree import Object
 from kapi.testing.audit import AuditTrail
 from kapi.testing.kubectl import Kubectl, kubectl_path
 from kapi.testing.process import KapiProcess
 
-Object = dict[str, Any]
 #: a tree, text in YAML, or a file of either
 Manifest = Object | str | Path
 _MANAGER = "kapi-testing"
@@ -142,7 +142,7 @@ class Cluster:
         self,
         method: str,
         path: str,
-        body: Any = None,
+        body: object = None,
         *,
         type: str = "application/json",
         headers: Mapping[str, str] | None = None,
@@ -155,7 +155,7 @@ class Cluster:
         return answer
 
     def _ask(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
         url = urllib.parse.urlsplit(self.url)
         context = ssl.create_default_context(cafile=str(self.server.authority))
@@ -192,7 +192,7 @@ class Cluster:
         return int(answer["revision"])
 
     @contextmanager
-    def fault(self, match: Object | None = None, **rule: Any) -> Iterator[str]:
+    def fault(self, match: Object | None = None, **rule: object) -> Iterator[str]:
         """A rule of ``/kapi/faults`` for the length of a block, in the test's namespace unless ``match`` says otherwise.
 
         The server has to run with ``--enable-fault-injection``.  Yields the rule's name.

@@ -80,7 +80,7 @@ class MemoryAPI:
         return answer
 
     def ask(
-        self, method: str, uri: str, body: Any = None, *, headers: dict[str, str] | None = None, type: str = ""
+        self, method: str, uri: str, body: object = None, *, headers: dict[str, str] | None = None, type: str = ""
     ) -> MemoryRequest:
         """Sends a request; what can be answered without waiting has been answered on return.
 
@@ -99,7 +99,7 @@ class MemoryAPI:
         self.clock.advance(seconds)
 
 
-def _encoded(body: Any) -> bytes:
+def _encoded(body: object) -> bytes:
     return body.encode() if isinstance(body, str) else orjson.dumps(body)
 
 

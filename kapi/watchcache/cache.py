@@ -13,12 +13,13 @@ from twisted.logger import Logger
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
+from kapi.machinery.tree import Object
 from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial, past
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.contents import Contents
-from kapi.watchcache.entry import Entry, Fields, Object, Scope
+from kapi.watchcache.entry import Entry, Fields, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.history import History
 from kapi.watchcache.pages import Stretch, read, read_one

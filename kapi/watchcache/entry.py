@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import orjson
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 Fields = Mapping[str, Callable[[Object], str]]
 
 _REVISION = b'"metadata":{"resourceVersion":"'

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 import msgspec
 
+from kapi.machinery.tree import Object
 from kapi.request.pending import Share
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.sent import Sent, Tally
@@ -15,8 +15,6 @@ ADDED = "ADDED"
 MODIFIED = "MODIFIED"
 DELETED = "DELETED"
 BOOKMARK = "BOOKMARK"
-
-Object = dict[str, Any]
 
 
 class WatchEvent:

@@ -46,7 +46,7 @@ class Lifeline:
         except BlockingIOError:
             return None
 
-    def connectionLost(self, reason: Any) -> None:
+    def connectionLost(self, reason: object) -> None:
         """The supervisor is gone, or the reactor lets go of everything in its end."""
         if self._reactor.running:
             self._ended()

@@ -13,9 +13,8 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
-
-Object = dict[str, Any]
 
 
 class FakeLister:

@@ -20,10 +20,10 @@ from twisted.web.server import Site
 from kapi.admission.interface import UPDATE, Attributes, Plugin
 from kapi.admission.plugins import image_policy_webhook
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from tests.admission.certificates import make_certificate
 from tests.admission.fakes import attributes, initializer, pod
 
-Object = dict[str, Any]
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 
 

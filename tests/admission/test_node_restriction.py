@@ -10,10 +10,10 @@ from kapi.admission.interface import DELETE, UPDATE, Attributes, Plugin
 from kapi.admission.plugins import node_restriction
 from kapi.machinery import tree
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
 
-Object = dict[str, Any]
 NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
 
 

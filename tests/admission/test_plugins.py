@@ -26,11 +26,11 @@ from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.interface import Decision, Verdict
 from kapi.machinery import tree
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
 
-Object = dict[str, Any]
 NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
 
 

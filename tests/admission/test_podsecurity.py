@@ -13,10 +13,10 @@ from kapi.admission.podsecurity import plugin as podsecurity
 from kapi.admission.podsecurity.checks import CHECKS, evaluate
 from kapi.admission.podsecurity.levels import LATEST, LevelVersion
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
 
-Object = dict[str, Any]
 PREFIX = "pod-security.kubernetes.io/"
 GOOD_CONTEXT = {
     "allowPrivilegeEscalation": False,

@@ -9,9 +9,9 @@ import pytest
 from kapi.admission.interface import Attributes
 from kapi.admission.policy import mutating, validating
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from tests.admission.fakes import FakeClient, attributes, finish, initializer
 
-Object = dict[str, Any]
 GROUP = "admissionregistration.k8s.io"
 RULES = {
     "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]

@@ -12,10 +12,9 @@ from kapi.admission.interface import UPDATE, Plugin
 from kapi.admission.quota import plugin as quota
 from kapi.endpoints.errors import to_status
 from kapi.machinery.status import Forbidden, StatusError, service_unavailable
+from kapi.machinery.tree import Object
 from kapi.store.errors import StoreUnavailable
 from tests.admission.fakes import FakeClient, FakeResource, attributes, finish, initializer, pod
-
-Object = dict[str, Any]
 
 
 def resource_quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any) -> Object:

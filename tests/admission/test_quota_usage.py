@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kapi.admission.quota.evaluators import evaluator_of
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from tests.admission.fakes import pod
 
-Object = dict[str, Any]
 NOW = 1_700_000_000.0
 
 

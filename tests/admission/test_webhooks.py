@@ -22,11 +22,9 @@ from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
 from kapi.machinery.status import BadRequest, StatusError
+from kapi.machinery.tree import Object
 from tests.admission.certificates import make_certificate
 from tests.admission.fakes import FakeClient, attributes, initializer, pod
-
-Object = dict[str, Any]
-
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1", "hook.default.svc")
 BUNDLE = base64.b64encode(CERTIFICATE).decode()

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from kapi.machinery.tree import Object
 from tests.admission.certificates import make_certificate
 
-Object = dict[str, Any]
 Hook = Callable[[Object], Object]  # the request of a review -> the response, uid aside
 
 

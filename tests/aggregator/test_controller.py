@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -17,8 +16,7 @@ from kapi.aggregator.controller import APIServiceController
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class FakeResource:

@@ -11,11 +11,11 @@ from kapi.aggregator.availability import PASSED, Target, Verdict
 from kapi.aggregator.groups import GroupIndex, from_legacy
 from kapi.endpoints.discovery import documents
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import AUTOMANAGED
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 
-Object = dict[str, Any]
 REFERENCE = {"namespace": "ns", "name": "svc", "port": 443}
 SERVICE = {"spec": {"clusterIP": "10.0.0.7", "ports": [{"name": "https", "port": 443}]}}
 SLICE = {

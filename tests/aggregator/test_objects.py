@@ -18,12 +18,12 @@ from kapi.aggregator.backend import Backend, Backends
 from kapi.aggregator.objects import RemoteObjects, RemoteResource, RemoteResources
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.machinery.tree import Object
 from tests.aggregator.test_proxy import certificate
 
 NAME, GV = "svc.ns.svc", GroupVersion("example.com", "v1")
 VERBS = ["create", "delete", "get", "list", "patch", "watch"]
 ENTRY = {"resource": "flunders", "responseKind": {"kind": "Flunder"}, "scope": "Namespaced", "verbs": VERBS}
-Object = dict[str, Any]
 
 
 class Answering(Resource):

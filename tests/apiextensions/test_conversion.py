@@ -8,10 +8,10 @@ import pytest
 
 from kapi.apiextensions.conversion import WebhookConverter
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
 from kapi.testing.memory_api import succeed
 
-Object = dict[str, Any]
 CRD: Object = {
     "spec": {
         "conversion": {"webhook": {"clientConfig": {"url": "https://x/"}, "conversionReviewVersions": ["v2", "v1"]}}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.apiextensions import names
+from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.internal import condition, is_true
-
-Object = dict[str, Any]
 
 
 def definition(plural: str, kind: str, **more: Any) -> Object:

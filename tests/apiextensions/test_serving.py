@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.server.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 FOOS = "/apis/example.com/v1/namespaces/n/foos"
 

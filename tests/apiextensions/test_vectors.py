@@ -11,11 +11,11 @@ import yaml
 
 from kapi.apiextensions.rows import Rows
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.customresourcedefinitions import RESOURCE
 from kapi.resources.definition import StrategyContext
 from kapi.schema.structural.pruning import prune
 
-Object = dict[str, Any]
 _ROOT = Path(__file__).parents[1] / "vectors" / "gateway-api"
 _CONTEXT = StrategyContext("default", "x", now="2026-01-01T00:00:00Z")
 

@@ -7,9 +7,8 @@ from typing import Any
 from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.index import GROUP, PolicyIndex
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
-
-Object = dict[str, Any]
 
 
 def role(name: str, *rules: Object, namespace: str = "") -> Object:

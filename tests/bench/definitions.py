@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kapi.machinery.tree import Object
 from tests.bench.cases import Row
 from tests.bench.load import Connection, Target
 
-Object = dict[str, Any]
 EDGE = 20  # definitions at each end whose costs are compared
 _DESCRIPTION = "says how this part of the resource behaves; it is told at some length, as generated schemas do. "
 

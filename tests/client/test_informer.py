@@ -17,10 +17,9 @@ from kapi.client.transport import Response, Stream
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.machinery.status import BadRequest, Expired, StatusError
+from kapi.machinery.tree import Object
 from kapi.testing.client import MemoryTransport, memory_client
 from kapi.testing.memory_api import MemoryAPI
-
-Object = dict[str, Any]
 
 
 def config_map(name: str, **data: str) -> Object:

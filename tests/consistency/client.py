@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
+from kapi.machinery.tree import Object
 from tests.consistency.http_client import Connection, NoAnswer, context
 from tests.consistency.records import Journal
 
-Object = dict[str, Any]
 UNAVAILABLE = (429, 500, 503, 504)  # right while something is broken
 _TLS = context()
 

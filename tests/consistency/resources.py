@@ -6,9 +6,10 @@ color in a selectable field as well.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 COLORS = ("red", "blue", "green")
 NAMESPACES = ("a", "b")
 QUOTA_NAMESPACE = "limited"

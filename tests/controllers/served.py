@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 from twisted.trial.unittest import TestCase
 
+from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
 
 

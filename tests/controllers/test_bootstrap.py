@@ -14,8 +14,6 @@ from kapi.machinery import tree
 from kapi.registry.allocators.install import install
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
-
 
 class Bootstrap(TestCase):
     async def start(self) -> MemoryAPI:

@@ -10,9 +10,8 @@ from twisted.trial.unittest import TestCase
 from kapi.controllers.flowschemas import reconcile
 from kapi.controllers.flowschemas.controller import GROUP, FlowSchemaController
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI
-
-Object = dict[str, Any]
 
 
 class FlowSchemas(TestCase):

@@ -14,10 +14,10 @@ from kapi.controllers.core_events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
 MAPS = "/api/v1/namespaces/n1/configmaps"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

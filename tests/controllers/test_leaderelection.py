@@ -11,9 +11,9 @@ from kapi.controllers.leaderelection.controller import LeaderElection
 from kapi.controllers.leaderelection.reconcile import Timing, holder, released_lease, taken_lease
 from kapi.machinery import status
 from kapi.machinery.time import stamp_micros
+from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 NAMESPACE, NAME = "kube-system", "elected"
 
 

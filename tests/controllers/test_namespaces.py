@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers.namespaces import reconcile
 from kapi.controllers.namespaces.controller import NamespaceController
 from kapi.controllers.rootca.controller import RootCAController
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
+from kapi.machinery.tree import Object
 from tests.controllers.served import Served
 
-Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}
 

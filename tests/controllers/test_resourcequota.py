@@ -13,9 +13,9 @@ from kapi.controllers.resourcequota.controller import ResourceQuotaController
 from kapi.controllers.resourcequota.reconcile import corrected, resources_of
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, Forbidden
+from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 PODS = GroupResource("", "pods")
 
 

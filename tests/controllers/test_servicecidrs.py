@@ -9,10 +9,10 @@ from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicecidrs import reconcile
 from kapi.controllers.servicecidrs.controller import ServiceCIDRController
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import ip_address_of
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 GROUP = "networking.k8s.io"
 
 

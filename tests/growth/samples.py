@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 from kapi.schema.builtin import type_of
 from kapi.schema.types import Kind, Type
 from tests.resources.test_every_row import LEAST
 
-Object = dict[str, Any]
 _DEEPEST = 9  # fields below the object
 _SCALARS: dict[Kind, Any] = {
     Kind.BOOLEAN: True,

@@ -12,10 +12,10 @@ from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
 from kapi.controllers.flowschemas.reconcile import condition_patch
 from kapi.controllers.namespaces.reconcile import Remains, conditions_after
 from kapi.controllers.resourcequota.reconcile import corrected, limits_of, resources_of
+from kapi.machinery.tree import Object
 from kapi.schema.structural.celtypes import declare
 from tests.growth.counting import lines, steepest, stretches
 
-Object = dict[str, Any]
 ENTRIES = 200
 LINES = 1600  # that may run between two checkpoints
 FACTOR = 6.0  # for four times as many entries

@@ -10,10 +10,10 @@ import pytest
 
 from kapi.apiextensions.rows import Rows
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from tests.growth.counting import lines, steepest
 from tests.growth.work import WORK, Work
 
-Object = dict[str, Any]
 FEW = 12  # entries
 FACTOR = 6.0  # of the work for four times as many
 LEAST = 10 * FEW

@@ -13,6 +13,7 @@ from kapi.machinery import tree
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.registry.metadata import dedup_owner_references
 from kapi.registry.validation import invalid_answer
 from kapi.resources.definition import Resource, StrategyContext
@@ -22,7 +23,6 @@ from kapi.schema.decode import decode
 from kapi.schema.managedfields import FieldManager
 from tests.growth.counting import texts
 
-Object = dict[str, Any]
 NOW = "2023-11-14T22:13:20Z"
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from tests.integration.operators import operator, until
 from tests.integration.server_process import Kubectl, ServerProcess
 
-Object = dict[str, Any]
 GROUP = "patterns.kapi.example"
 _LOOSE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from tests.admission.webhook_server import WebhookServer, patch
 from tests.integration.server_process import ServerProcess
 
-Object = dict[str, Any]
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 

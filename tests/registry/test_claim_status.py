@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.registry.claim_status import allocated_node
 from tests.authorization.secured import SecuredAPI
 
 GROUP = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-Object = dict[str, Any]
 
 
 def on_node(name: str) -> Object:

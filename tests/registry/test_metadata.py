@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kapi.machinery.gvk import GroupResource, GroupVersionResource
 from kapi.machinery.status import BadRequest, Conflict
+from kapi.machinery.tree import Object
 from kapi.registry import metadata
 
-Object = dict[str, Any]
 PODS = GroupVersionResource("", "v1", "pods")
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import RequestTooLarge
+from kapi.machinery.tree import Object
 from kapi.registry.client import StoreClient
 from kapi.registry.direct import modify
 from kapi.request.user import LOOPBACK_USER
 from kapi.testing.memory_api import MemoryAPI, succeed
 
-Object = dict[str, Any]
 MAPS = GroupResource("", "configmaps")
 PATH = "/api/v1/namespaces/ns/configmaps"
 LIMIT = 4000

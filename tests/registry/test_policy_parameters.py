@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from tests.authorization.secured import SecuredAPI
 
-Object = dict[str, Any]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 POLICIES, BINDINGS = f"{GROUP}/validatingadmissionpolicies", f"{GROUP}/validatingadmissionpolicybindings"

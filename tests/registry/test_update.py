@@ -8,11 +8,11 @@ import pytest
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound
+from kapi.machinery.tree import Object
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.update import update
 from kapi.testing.memory_api import MemoryAPI, succeed
 
-Object = dict[str, Any]
 MAPS = GroupResource("", "configmaps")
 PATH = "/api/v1/namespaces/ns/configmaps"
 

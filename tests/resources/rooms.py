@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 
-Object = dict[str, Any]
 CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 from twisted.trial.unittest import TestCase
 
+from kapi.machinery.tree import Object
 from kapi.resources.events.events import from_storage, to_storage
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 CORE, NEW = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import pytest
 
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource, Strategy, StrategyContext
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode
 from tests.admission.certificates import make_request
 
-Object = dict[str, Any]
 NOW = 1_700_000_000.0
 
 REQUEST = make_request("a user")

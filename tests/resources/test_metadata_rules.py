@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.registry.metadata import validate
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource, StrategyContext
 from tests.resources.rooms import changes, made, problems
-
-Object = dict[str, Any]
 
 #: kind -> what its own rules say of a label that is not valid, when an object is changed
 COMPLAINTS = {

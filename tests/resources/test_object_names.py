@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI, succeed
 
-Object = dict[str, Any]
 RC = "/api/v1/namespaces/default/replicationcontrollers"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 TEMPLATE: Object = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

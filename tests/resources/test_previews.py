@@ -8,13 +8,13 @@ import pytest
 
 from kapi.core.install import core_rows
 from kapi.core.install import served as rows_served
+from kapi.machinery.tree import Object
 from kapi.options.options import Options
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.resources.previews import PREVIEWS
 from kapi.testing.memory_api import MemoryAPI, succeed
 
-Object = dict[str, Any]
 NETWORKING, RESOURCE = "/apis/networking.k8s.io", "/apis/resource.k8s.io"
 
 

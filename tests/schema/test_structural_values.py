@@ -10,13 +10,12 @@ import pytest
 
 from kapi.cel import TimeExceeded
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.schema.structural import patterns
 from kapi.schema.structural.listtypes import list_errors
 from kapi.schema.structural.patterns import MAX_PATTERN, pattern_error
 from kapi.schema.structural.values import value_errors
 from tests.growth.counting import stretches
-
-Object = dict[str, Any]
 
 
 def test_a_validation_that_takes_long_gives_way() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin, denied
 
@@ -16,5 +14,5 @@ class AlwaysDeny(Plugin):
         self.admit(attributes)
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return AlwaysDeny()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import containers, is_pod
@@ -57,5 +55,5 @@ def _ignored(attributes: Attributes) -> bool:
     return all(container.get("image") in known for _, _, container in containers(attributes.obj.get("spec") or {}))
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return AlwaysPullImages()

@@ -27,5 +27,5 @@ class CertificateApproval(Plugin):
             raise denied(attributes, f'user not permitted to approve requests with signerName "{signer}"')
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return CertificateApproval(initializer)

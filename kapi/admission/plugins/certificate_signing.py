@@ -33,5 +33,5 @@ class CertificateSigning(Plugin):
             raise denied(attributes, f'user not permitted to sign requests with signerName "{signer}"')
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return CertificateSigning(initializer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -38,5 +37,5 @@ class CertificateSubjectRestriction(Plugin):
             raise denied(attributes, f"use of {_SIGNER} signer with system:masters group is not allowed")
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return CertificateSubjectRestriction()

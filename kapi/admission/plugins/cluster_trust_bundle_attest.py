@@ -7,6 +7,7 @@ from typing import Any
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.plugins.signers import may
+from kapi.machinery.tree import Object
 
 
 class ClusterTrustBundleAttest(Plugin):
@@ -33,7 +34,7 @@ def _only_collection_fields(attributes: Attributes) -> bool:
     """Whether nothing but what the garbage collector edits has changed."""
     own = ("ownerReferences", "finalizers", "managedFields")
 
-    def rest(obj: dict[str, Any] | None) -> Any:
+    def rest(obj: Object | None) -> Any:
         obj = obj or {}
         metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in own}
         return {**obj, "metadata": metadata}
@@ -41,5 +42,5 @@ def _only_collection_fields(attributes: Attributes) -> bool:
     return bool(rest(attributes.obj) == rest(attributes.old))
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return ClusterTrustBundleAttest(initializer) if initializer.feature("ClusterTrustBundle") else Plugin()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
+from kapi.machinery.tree import Object
 
 _OLD = "kubernetes.io/ingress.class"
 _DEFAULT = "ingressclass.kubernetes.io/is-default-class"
@@ -31,7 +30,7 @@ class DefaultIngressClass(Plugin):
             spec["ingressClassName"] = newest
 
 
-def newest_default(classes: list[dict[str, Any]], *annotations: str) -> str:
+def newest_default(classes: list[Object], *annotations: str) -> str:
     """The name of the newest class marked as default, the first by name among equally old ones; "" without any."""
     marked = [
         obj["metadata"]
@@ -43,5 +42,5 @@ def newest_default(classes: list[dict[str, Any]], *annotations: str) -> str:
     return marked[0]["name"] if marked else ""
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return DefaultIngressClass(initializer)

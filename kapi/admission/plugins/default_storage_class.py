@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
 from kapi.admission.plugins.default_ingress_class import newest_default
+from kapi.machinery.tree import Object
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
@@ -35,7 +34,7 @@ class DefaultStorageClass(Plugin):
             spec["storageClassName"] = newest
 
 
-def claim_class(claim: dict[str, Any]) -> str:
+def claim_class(claim: Object) -> str:
     """The class of a claim, by annotation or field."""
     annotations = claim["metadata"].get("annotations") or {}
     if _BETA_CLASS in annotations:
@@ -43,5 +42,5 @@ def claim_class(claim: dict[str, Any]) -> str:
     return (claim.get("spec") or {}).get("storageClassName") or ""
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return DefaultStorageClass(initializer)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
@@ -36,6 +34,6 @@ class DefaultTolerationSeconds(Plugin):
             spec["tolerations"] = [*tolerations, *added]
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     settings = initializer.settings
     return DefaultTolerationSeconds(settings.not_ready_toleration, settings.unreachable_toleration)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.machinery import tree
@@ -21,5 +19,5 @@ class DenyServiceExternalIPs(Plugin):
             raise denied(attributes, "Use of external IPs is denied by admission control")
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return DenyServiceExternalIPs()

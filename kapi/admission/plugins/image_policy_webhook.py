@@ -17,8 +17,8 @@ from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, struct, text, texts, truth
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
 _SIZE = 1024

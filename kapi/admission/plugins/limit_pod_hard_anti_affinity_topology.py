@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import PODS, is_pod
@@ -32,5 +30,5 @@ class LimitPodHardAntiAffinityTopology(Plugin):
                 raise forbidden(PODS, tree.dig(attributes.obj, "metadata", "name") or "", why)
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return LimitPodHardAntiAffinityTopology()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import pod_resources
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
-Object = dict[str, Any]
 Amounts = dict[str, str]
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _MAX_MILLI = (1 << 63) // 1000 - 1  # the largest value whose thousandths fit 64 bits
@@ -169,5 +168,5 @@ def _above(one: str, other: str, third: str | None = None) -> bool:
     return measure(one) > measure(other)
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return LimitRanger(initializer)

@@ -32,5 +32,5 @@ class NamespaceAutoProvision(Plugin):
             raise denied(attributes, error.message) from None
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return NamespaceAutoProvision(initializer)

@@ -25,5 +25,5 @@ class NamespaceExists(Plugin):
         await self.initializer.resource("", "namespaces").get(name)  # raises NotFound
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return NamespaceExists(initializer)

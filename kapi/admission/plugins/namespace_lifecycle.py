@@ -9,6 +9,7 @@ from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin,
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import StatusError, forbidden, not_found
+from kapi.machinery.tree import Object
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _NAMESPACES = GroupResource("", "namespaces")
@@ -67,7 +68,7 @@ class NamespaceLifecycle(Plugin):
             raise
         self._check(attributes, namespace)
 
-    def _check(self, attributes: Attributes, namespace: dict[str, Any]) -> None:
+    def _check(self, attributes: Attributes, namespace: Object) -> None:
         if attributes.operation != CREATE or tree.dig(namespace, "status", "phase") != "Terminating":
             return
         name = attributes.namespace
@@ -81,5 +82,5 @@ class NamespaceLifecycle(Plugin):
         raise error
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return NamespaceLifecycle(initializer)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, denied
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import NotFound, not_found
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 #: volumes of old plugins -> the CSI driver that has taken them over
 _MIGRATED = {
     "awsElasticBlockStore": "ebs.csi.aws.com",

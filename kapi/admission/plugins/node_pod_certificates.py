@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, denied
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import generic, not_found
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _MIRROR = "kubernetes.io/config.mirror"
 
 

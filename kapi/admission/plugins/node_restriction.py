@@ -17,8 +17,8 @@ from kapi.authorization.node.identity import node_identity
 from kapi.authorization.node.references import pod_config_maps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import not_found
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _MIRROR = "kubernetes.io/config.mirror"
 _LEASES = "kube-node-lease"
 _RESTRICTED = "node-restriction.kubernetes.io"
@@ -323,5 +323,5 @@ def _referenced(pod: Object) -> str:
     return ""
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return NodeRestriction(initializer)

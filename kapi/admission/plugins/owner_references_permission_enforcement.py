@@ -9,8 +9,8 @@ from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.versions import row_of
 from kapi.authorization.interface import Decision, Verdict
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _FREE = {("", "pods", "status")}
 
 
@@ -98,5 +98,5 @@ def _owners(obj: Object | None) -> list[Object]:
     return ((obj or {}).get("metadata") or {}).get("ownerReferences") or []
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return OwnerReferencesPermissionEnforcement(initializer)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import UPDATE, Attributes, Plugin, denied
 from kapi.admission.plugins.default_storage_class import claim_class
@@ -39,5 +37,5 @@ class PersistentVolumeClaimResize(Plugin):
             )
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return PersistentVolumeClaimResize(initializer)

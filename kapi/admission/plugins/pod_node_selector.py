@@ -9,9 +9,9 @@ from kapi.admission.interface import CREATE, Attributes, Plugin
 from kapi.admission.pods import PODS, is_pod
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.status import Forbidden, forbidden, generic, internal
+from kapi.machinery.tree import Object
 from kapi.schema.gotext import quote
 
-Object = dict[str, Any]
 _ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _DEFAULT = "clusterDefaultNodeSelector"
 

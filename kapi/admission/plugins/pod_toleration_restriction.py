@@ -80,7 +80,7 @@ class PodTolerationRestriction(Plugin):
         return found
 
 
-def _is_toleration(value: Any) -> bool:
+def _is_toleration(value: object) -> bool:
     return isinstance(value, dict) and all(
         type(item) is (int if name == "tolerationSeconds" else str)
         for name, item in value.items()

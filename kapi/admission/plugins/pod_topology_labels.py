@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
 
@@ -35,5 +33,5 @@ class PodTopologyLabels(Plugin):
             metadata["labels"] = {**(metadata.get("labels") or {}), **copied}
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return PodTopologyLabels(initializer) if initializer.feature("PodTopologyLabelsAdmission") else Plugin()

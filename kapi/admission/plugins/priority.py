@@ -7,8 +7,8 @@ from typing import Any
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import is_pod
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _GROUP = "scheduling.k8s.io"
 
 
@@ -95,5 +95,5 @@ class Priority(Plugin):
             raise denied(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return Priority(initializer)

@@ -9,9 +9,8 @@ from kapi.admission.interface import CREATE, Attributes, Plugin, denied
 from kapi.admission.pods import is_pod
 from kapi.admission.tolerations import merged
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
-
-Object = dict[str, Any]
 
 
 class RuntimeClass(Plugin):
@@ -94,5 +93,5 @@ def _same(one: Object | None, other: Object | None) -> bool:
     return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in one)
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return RuntimeClass(initializer)

@@ -13,8 +13,8 @@ from kapi.admission.pods import secret_names
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.names import path_segment
 from kapi.machinery.status import generic
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _MIRROR = "kubernetes.io/config.mirror"
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _VOLUME = "kube-api-access"
@@ -212,5 +212,5 @@ def _unlisted_in(containers: list[Object] | None, called: str, account: Object) 
     return ""
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return ServiceAccount(initializer)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
 
@@ -28,5 +26,5 @@ class StorageObjectInUseProtection(Plugin):
             metadata["finalizers"] = [*present, finalizer]
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return StorageObjectInUseProtection()

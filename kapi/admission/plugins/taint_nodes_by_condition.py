@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
 
@@ -25,5 +23,5 @@ class TaintNodesByCondition(Plugin):
             spec["taints"] = [*taints, dict(_TAINT)]
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return TaintNodesByCondition()

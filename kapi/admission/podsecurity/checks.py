@@ -11,8 +11,8 @@ from typing import Any
 
 from kapi.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, LevelVersion
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 Finding = tuple[str, str] | None
 Rule = Callable[[Object, Object], Finding]
 

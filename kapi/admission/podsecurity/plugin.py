@@ -21,8 +21,7 @@ from kapi.admission.podsecurity.levels import (
 )
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 _MINOR = 36  # of the API served
 _MAX_PODS = 3000

@@ -28,11 +28,10 @@ from kapi.cel.types import list_of
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.composition import Composition
 from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, EvaluationError
 from kapi.schema.builtin import names_by_kind, type_of
-
-Object = dict[str, Any]
 
 
 class MutatingPolicy(Policy):
@@ -219,5 +218,5 @@ def _refusal(attributes: Attributes, failures: list[_Failure]) -> StatusError:
     return error
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return MutatingAdmissionPolicy(initializer) if initializer.feature("MutatingAdmissionPolicy") else Plugin()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.policy.source import Binding
 from kapi.admission.versions import in_version, row_of
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.selectors import from_label_selector
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class ParamError(ValueError):

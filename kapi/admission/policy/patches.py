@@ -12,20 +12,19 @@ from typing import Any
 from kapi.cel.types import StructType
 from kapi.cel.values import Duration, Message, Optional, Timestamp
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import JSON_PATCH
 from kapi.schema import jsonpatch
 from kapi.schema.apply import typed
 from kapi.schema.apply.shape import DEDUCED, LIST, MAP, Shape, shape_of
 from kapi.schema.types import Type
 
-Object = dict[str, Any]
-
 
 class MutationError(ValueError):
     """A mutation that cannot be done; the text is upstream's."""
 
 
-def apply_json_patch(obj: Object, value: Any) -> Object:
+def apply_json_patch(obj: Object, value: object) -> Object:
     """The object with the operations an expression made; unchanged when a test of theirs fails.  Raises MutationError."""
     if not isinstance(value, list):
         raise MutationError("type mismatch: JSONPatchType.expression should evaluate to array")
@@ -51,7 +50,7 @@ def apply_json_patch(obj: Object, value: Any) -> Object:
     return patched
 
 
-def apply_configuration(obj: Object, value: Any, type_: Type | None) -> Object:
+def apply_configuration(obj: Object, value: object, type_: Type | None) -> Object:
     """The object merged with the ``Object{}`` an expression made.  Raises MutationError."""
     if not isinstance(value, Message):
         raise MutationError("unsupported return type from ApplyConfiguration expression")
@@ -75,7 +74,7 @@ def apply_configuration(obj: Object, value: Any, type_: Type | None) -> Object:
     return dict(merged)
 
 
-def _atomics(shape: Shape, value: Any, path: str) -> Iterator[str]:
+def _atomics(shape: Shape, value: object, path: str) -> Iterator[str]:
     """Paths of atomic values in a configuration; below the root only, and never below one without a type."""
     form = shape.form(value)
     if isinstance(value, dict) and form == MAP:
@@ -92,7 +91,7 @@ def _atomics(shape: Shape, value: Any, path: str) -> Iterator[str]:
             yield from _atomics(shape.item, item, f"{path}[{i}]")
 
 
-def _check_names(value: Any) -> None:
+def _check_names(value: object) -> None:
     """Types of nested objects are named by their path.  Raises MutationError."""
     if isinstance(value, Message) and _is_object(value):
         problems = list(_misnamed(value, value.cel_type.name))
@@ -104,7 +103,7 @@ def _is_object(value: Message) -> bool:
     return isinstance(value.cel_type, StructType) and value.cel_type.name.split(".", 1)[0] == "Object"
 
 
-def _misnamed(value: Any, path: str) -> Iterator[str]:
+def _misnamed(value: object, path: str) -> Iterator[str]:
     if isinstance(value, Message) and _is_object(value):
         name = value.cel_type.name
         if name != path:
@@ -119,7 +118,7 @@ def _misnamed(value: Any, path: str) -> Iterator[str]:
             yield from _misnamed(item, path)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value of an expression as JSON has it."""
     if value is None or isinstance(value, (bool, str)):
         return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
@@ -12,9 +12,8 @@ from kapi.admission.webhook.hooks import Rule
 from kapi.admission.webhook.matching import by_rules, namespace_matches, object_matches
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from kapi.admission.webhook.matching import exempt
 from kapi.cel.types import NULL, STRING
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.composition import Composition
 from kapi.resources.admissionregistration.expressions import EvaluationError
 
-Object = dict[str, Any]
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_MESSAGE = 5 * 1024
 _MAX_ANNOTATION = 10 * 1024
@@ -257,5 +257,5 @@ def _refusal(attributes: Attributes, denial: _Denial) -> StatusError:
     return error
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return ValidatingAdmissionPolicy(initializer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE, Attributes, denied
 from kapi.admission.quota import lists
@@ -11,11 +10,11 @@ from kapi.admission.quota.evaluators import Evaluator
 from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import Requirement, requirements_of
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.schema import gotext
 
-Object = dict[str, Any]
 #: what a configuration limits even without a quota: {"apiGroup", "resource", "matchContains", "matchScopes"}
-Limited = dict[str, Any]
+Limited = Object
 
 
 def hard(quota: Object) -> Amounts:

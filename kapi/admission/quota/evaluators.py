@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE, Attributes
 from kapi.admission.plugins.default_storage_class import claim_class
@@ -16,9 +15,8 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
-
-Object = dict[str, Any]
 
 _ALIASES = {
     GroupResource("", "configmaps"): "configmaps",

@@ -23,9 +23,9 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound, StatusError, internal
+from kapi.machinery.tree import Object
 from kapi.store.errors import StoreError
 
-Object = dict[str, Any]
 _RETRIES = 10
 _TIMEOUT = 10.0  # seconds a request waits for its turn
 _IGNORED = frozenset(
@@ -202,7 +202,7 @@ class ResourceQuota(Plugin):
             return None
 
 
-def _timed_out(result: Any, timeout: float) -> Any:
+def _timed_out(result: object, timeout: float) -> Any:
     raise internal("resource quota evaluation timed out")
 
 

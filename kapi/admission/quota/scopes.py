@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
-Object = dict[str, Any]
 #: {"scopeName": ..., "operator": ..., "values": [...]}
-Requirement = dict[str, Any]
+Requirement = Object
 
 
 def requirements_of(quota: Object) -> list[Requirement]:

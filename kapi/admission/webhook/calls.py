@@ -22,8 +22,8 @@ from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
 from kapi.machinery import warnings
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _log = Logger()
 _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
 

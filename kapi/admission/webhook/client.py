@@ -32,8 +32,8 @@ from kapi.client.prepared import Body, no_cookies, prepared_url
 from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
 from kapi.codecs import json_reading
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
 _MAX_TARGETS = 200
 _HEADERS = (
@@ -229,7 +229,7 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
     return verified_options(name, trust, identity(credentials.certificate, credentials.key))
 
 
-def _deadline(result: Any, timeout: float) -> Any:
+def _deadline(result: object, timeout: float) -> Any:
     raise CallError("context deadline exceeded", 504)
 
 

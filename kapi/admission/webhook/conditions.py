@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.webhook.hooks import Hook
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import forbidden
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import (
     CompileError,
     EvaluationError,
@@ -18,7 +17,6 @@ from kapi.resources.admissionregistration.expressions import (
     environment,
 )
 
-Object = dict[str, Any]
 COST_LIMIT = 2_500_000  # of all conditions of one webhook and request
 
 

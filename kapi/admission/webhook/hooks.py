@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

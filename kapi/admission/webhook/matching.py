@@ -13,7 +13,6 @@ from kapi.admission.webhook.hooks import Hook, HookSource, Rule
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import not_found
 
-Object = dict[str, Any]
 _MEMO = 10_000  # kinds of requests that are remembered
 _CONFIGURATIONS = frozenset(
     {

@@ -17,13 +17,12 @@ from kapi.codecs import json_reading
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError, internal
+from kapi.machinery.tree import Object
 from kapi.schema import jsonpatch
 from kapi.schema.builtin import names_by_kind, type_of
 from kapi.schema.custom import decode_metadata
 from kapi.schema.decode import decode
 from kapi.schema.decode_exact import ExactDecoder
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -132,14 +131,14 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         return changed
 
 
-def decoded(obj: Any, kind: GroupVersionKind) -> Object:
+def decoded(obj: object, kind: GroupVersionKind) -> Object:
     """A patched object read and defaulted like a request's body.  Raises InternalError."""
     result = _read(obj, kind)
     _default(result, kind)
     return result
 
 
-def _read(obj: Any, kind: GroupVersionKind) -> Object:
+def _read(obj: object, kind: GroupVersionKind) -> Object:
     if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
         raise internal("the patched object is of another kind")
     try:
@@ -159,5 +158,5 @@ def _default(obj: Object, kind: GroupVersionKind) -> None:
         row.strategy.default(obj)
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return MutatingAdmissionWebhook(initializer, shared_client(initializer, configuration))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
 
-Object = dict[str, Any]
 _SERVICE_LABEL = "kubernetes.io/service-name"
 
 

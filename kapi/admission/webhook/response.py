@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.client import typed
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class BadReview(ValueError):

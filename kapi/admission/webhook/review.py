@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
@@ -13,11 +12,10 @@ from kapi.admission.webhook.matching import Invocation
 from kapi.admission.webhook.response import BadReview, checked_response
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.request.user import user_tree
 from kapi.schema import gotext
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -72,7 +70,7 @@ def _resource(resource: GroupVersionResource) -> Object:
     return {"group": resource.group, "version": resource.version, "resource": resource.resource}
 
 
-def read_answer(review: Any, uid: str, version: str, mutating: bool) -> Answer:
+def read_answer(review: object, uid: str, version: str, mutating: bool) -> Answer:
     """Checks a webhook's answer.  Raises BadReview."""
     if not isinstance(review, dict):
         raise BadReview("webhook response was not an AdmissionReview")

@@ -57,5 +57,5 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             failures[0].raiseException()
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: object) -> Plugin:
     return ValidatingAdmissionWebhook(initializer, shared_client(initializer, configuration))

@@ -17,9 +17,9 @@ from kapi.authentication.oidc.verification import ALGORITHMS, verified_claims
 from kapi.authentication.service_account.signed import unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
 
-Object = dict[str, Any]
 _TTL = 10.0  # seconds a verified token is believed without verifying it again
 
 
@@ -186,7 +186,7 @@ class OIDCAuthenticator:
             raise AuthenticationError(f"oidc: error evaluating {what}: {message or 'validation expression failed'}")
 
 
-def _strings(value: Any, skip_empty: bool = False) -> list[str] | None:
+def _strings(value: object, skip_empty: bool = False) -> list[str] | None:
     """A string or a list of strings as a list; None for anything else."""
     if value is None and skip_empty:
         return []

@@ -16,9 +16,9 @@ from kapi import cel
 from kapi.cel import syntax
 from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.shared.paths import domain_prefixed_path
 
-Object = dict[str, Any]
 _RESERVED = ("k8s.io", "kubernetes.io")
 _EGRESS = ("controlplane", "cluster")
 _USER = StructType(

@@ -7,7 +7,6 @@ what comes from there is a token itself and verified against its own issuer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from twisted.internet.defer import CancelledError
 
@@ -16,8 +15,8 @@ from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import unverified
 from kapi.client.https import HTTPSClient
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _PROVIDERS = 16  # issuers of distributed claims that are known at once
 
 
@@ -57,7 +56,7 @@ class DistributedClaims:
             raise AuthenticationError("oidc: could not expand distributed claims: the answer has no such claim")
         claims[claim] = found[claim]
 
-    async def _fetch(self, url: Any, access_token: Any) -> str:
+    async def _fetch(self, url: object, access_token: object) -> str:
         if not isinstance(url, str) or not url.startswith("https://"):
             raise AuthenticationError("oidc: could not expand distributed claims: the endpoint is no https URL")
         headers = {"Accept": "application/jwt"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import jwt
 
@@ -11,8 +10,8 @@ from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.signed import signed_claims, unverified
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
 _EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _NOT_BEFORE_LEEWAY = 300  # seconds

@@ -9,7 +9,6 @@ import hmac
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from kapi.authentication.interface import NO_NOTES, Authenticated, AuthenticationError, Notes, intersect
 from kapi.authentication.service_account import names
@@ -20,10 +19,10 @@ from kapi.authorization.rbac.policy import quoted_list
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
 from kapi.resources.definition import Lister
 
-Object = dict[str, Any]
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 LAST_USED = "kubernetes.io/legacy-token-last-used"
@@ -44,7 +43,7 @@ ACCOUNTS, SECRETS, PODS, NODES = (
 )
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
@@ -155,7 +154,7 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
 
         return self._remembered(claims, identity), self._staleness(claims, private.get("warnafter"), now)
 
-    def _staleness(self, claims: Claims, warn_after: Any, now: float) -> Notes:
+    def _staleness(self, claims: Claims, warn_after: object, now: float) -> Notes:
         """A token that lives longer than was asked for tells who still uses it."""
         limit = _number(warn_after)
         if not limit:
@@ -178,7 +177,7 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
             raise AuthenticationError(_INVALIDATED)
 
 
-def _extra(token_id: Any, pod: Object | None, node: Object | None) -> dict[str, tuple[str, ...]]:
+def _extra(token_id: object, pod: Object | None, node: Object | None) -> dict[str, tuple[str, ...]]:
     """What a token tells beside the account: its own id, the pod and the node it was made for."""
     extra: dict[str, tuple[str, ...]] = {}
     if isinstance(token_id, str) and token_id:

@@ -6,14 +6,12 @@ import copy
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jwt
 
 from kapi.authentication.service_account.keys import PrivateKey, VerificationKey
 from kapi.authentication.service_account.names import username
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 def _reference(obj: Object) -> Object:

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from kapi.machinery.tree import Object
+
 PublicKey = Union[rsa.RSAPublicKey, ec.EllipticCurvePublicKey]
 PrivateKey = Union[rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey]
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----\s*", re.DOTALL)
@@ -51,7 +53,7 @@ class VerificationKey(NamedTuple):
     def signing_algorithm(self) -> str:
         return self.algorithms[0]
 
-    def jwk(self) -> dict[str, Any]:
+    def jwk(self) -> Object:
         """The key as RFC 7517 writes it."""
         head = {"use": "sig"}
         if isinstance(self.key, rsa.RSAPublicKey):

@@ -19,8 +19,9 @@ import orjson
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.authentication.service_account.keys import KeySet, VerificationKey
+from kapi.machinery.tree import Object
 
-Claims = dict[str, Any]
+Claims = Object
 _CACHE_SIZE = 4096
 _MAX_TOKEN = 64 * 1024  # characters
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -16,8 +15,8 @@ from twisted.logger import Logger
 from kapi.authentication.service_account.authenticator import LAST_USED
 from kapi.client.interface import Client
 from kapi.machinery.status import AlreadyExists, StatusError
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _log = Logger()
 _DAY = 86_400
 _NAMESPACE, _NAME = "kube-system", "kube-apiserver-legacy-service-account-token-tracking"

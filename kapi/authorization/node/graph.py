@@ -7,7 +7,7 @@ object that caused it and goes with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.authorization.node.references import (
     pod_config_maps,
@@ -17,8 +17,8 @@ from kapi.authorization.node.references import (
     volume_secrets,
 )
 from kapi.client.interface import Client
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _MIRROR = "kubernetes.io/config.mirror"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 #: volume type -> path of the secret's name
 _VOLUME_SECRETS: tuple[tuple[str, ...], ...] = (
@@ -35,7 +36,7 @@ _KUBELET_SECRETS: tuple[tuple[str, str], ...] = (
 )
 
 
-def _at(tree: Any, *path: str) -> Any:
+def _at(tree: object, *path: str) -> Any:
     for part in path:
         if not isinstance(tree, dict):
             return None

@@ -6,7 +6,6 @@ What an administrator added stays; what is missing comes back, unless the object
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.logger import Logger
@@ -19,10 +18,9 @@ from kapi.authorization.rbac.covers import missing_rules
 from kapi.authorization.rbac.policy import PolicyRule, rules_of
 from kapi.client.interface import Client, ResourceClient
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
-from kapi.machinery.tree import copy
+from kapi.machinery.tree import Object, copy
 
 _log = Logger()
-Object = dict[str, Any]
 _ATTEMPTS = 5
 
 

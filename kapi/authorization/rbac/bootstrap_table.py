@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 _API_VERSION = f"{GROUP}/v1"
 _AGGREGATE = f"{GROUP}/aggregate-to-"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any
 
 from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes, Authorizer, Decision
@@ -19,9 +18,9 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 
-Object = dict[str, Any]
 MAX_MISSING = 1024 * 1024  # characters of the missing rules in a refusal
 _FULL_AUTHORITY = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 

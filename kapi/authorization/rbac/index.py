@@ -16,10 +16,10 @@ from kapi.authorization.rbac.role_rules import RoleRules, free
 from kapi.client.interface import Client
 from kapi.machinery.checkpoint import Call
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
 log = Logger()
-Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 _USER, _GROUP = "u:", "g:"
 _MANY = 1000  # rules and values in them that are read in one piece

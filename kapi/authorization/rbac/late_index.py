@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from kapi.authorization.rbac.index import GROUP, Grant, PolicyIndex
 from kapi.authorization.rbac.role_rules import RoleRules
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
 

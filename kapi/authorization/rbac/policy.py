@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kapi.authorization.interface import Attributes
 from kapi.machinery.checkpoint import steps
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class PolicyRule:

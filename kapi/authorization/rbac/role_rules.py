@@ -13,8 +13,8 @@ from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.covers import HeldRules
 from kapi.authorization.rbac.policy import PolicyRule, any_allows, rules_of
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _WALKED = 64  # rules that are not indexed
 _FREED = 500  # parts of a role between two checkpoints
 

@@ -111,11 +111,11 @@ def formatted(frame: Any, text: str, args: Any) -> str:
 formatted.wants_frame = True  # type: ignore[attr-defined]
 
 
-def _refuse(letter: str, value: Any) -> EvaluationError:
+def _refuse(letter: str, value: object) -> EvaluationError:
     return EvaluationError(_REFUSED[letter].format(type_of(value).name))
 
 
-def _plain(value: Any, precision: int = 0) -> str:
+def _plain(value: object, precision: int = 0) -> str:
     """How %s shows a value."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -144,7 +144,7 @@ def _plain(value: Any, precision: int = 0) -> str:
     raise _refuse("s", value)
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     """A value inside of a list or map: as an expression spells it."""
     if isinstance(value, str):
         return quote(value)
@@ -162,13 +162,13 @@ def _literal(value: Any) -> str:
     raise EvaluationError(f"no formatting function for {type_of(value).name}")
 
 
-def _decimal(value: Any, precision: int) -> str:
+def _decimal(value: object, precision: int) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
         raise _refuse("d", value)
     return str(int(value))
 
 
-def _double(letter: str, value: Any) -> float:
+def _double(letter: str, value: object) -> float:
     if isinstance(value, str) and value in _NUMBERS:
         return _NUMBERS[value]
     if not isinstance(value, float):
@@ -182,7 +182,7 @@ def _special(value: float) -> str | None:
     return {float("inf"): "∞", float("-inf"): "-∞"}.get(value)
 
 
-def _fixed(value: Any, precision: int) -> str:
+def _fixed(value: object, precision: int) -> str:
     number = _double("f", value)
     special = _special(number)
     if special is not None:
@@ -192,7 +192,7 @@ def _fixed(value: Any, precision: int) -> str:
     return f"{number:,.{precision}f}"
 
 
-def _scientific(value: Any, precision: int) -> str:
+def _scientific(value: object, precision: int) -> str:
     number = _double("e", value)
     special = _special(number)
     if special is not None:
@@ -202,7 +202,7 @@ def _scientific(value: Any, precision: int) -> str:
     return f"{mantissa}\u202f×\u202f10{power}".rjust(precision)  # upstream takes the precision as width
 
 
-def _binary(value: Any, precision: int) -> str:
+def _binary(value: object, precision: int) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, int):
@@ -210,13 +210,13 @@ def _binary(value: Any, precision: int) -> str:
     raise _refuse("b", value)
 
 
-def _octal(value: Any, precision: int) -> str:
+def _octal(value: object, precision: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return format(int(value), "o")
     raise _refuse("o", value)
 
 
-def _hex(value: Any, precision: int) -> str:
+def _hex(value: object, precision: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return format(int(value), "x")
     if isinstance(value, str):

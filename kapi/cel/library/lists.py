@@ -126,7 +126,7 @@ def distinct(frame: Any, items: Any) -> list[Any]:
 
 
 @walks
-def _sort(frame: Any, items: Any) -> list[Any]:
+def _sort(frame: object, items: object) -> list[Any]:
     return sort_by(frame, items, items)  # type: ignore[no-any-return]
 
 

@@ -14,7 +14,7 @@ from kapi.cel.values import UINT_MAX, Uint, compare
 
 
 def _best(name: str, sign: int) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
-    def of(*values: Any) -> Any:
+    def of(*values: object) -> Any:
         found = values[0]
         for value in values[1:]:
             if compare(value, found) * sign > 0:

@@ -14,7 +14,7 @@ def contains(frame: Any, items: Any, wanted: Any) -> bool:
     return all(value in members for value in frame.steps(wanted))
 
 
-def equivalent(frame: Any, one: Any, other: Any) -> bool:
+def equivalent(frame: object, one: object, other: object) -> bool:
     return contains(frame, one, other) and contains(frame, other, one)
 
 

@@ -46,7 +46,7 @@ class Template:
         self.text, self._allow = text, allow_missing
         self._templates = Parser(text, FUNCTIONS).templates
 
-    def execute(self, data: Any, write: Callable[[str], Any]) -> None:
+    def execute(self, data: object, write: Callable[[str], Any]) -> None:
         """Piece by piece: what comes before an error is written.  Raises TemplateError."""
         state = _State(self.text, self._templates, write, self._allow)
         state.run("output", data)
@@ -61,7 +61,7 @@ class _State:
         self._dot_is_interface = False
         self._at = Node(0)  # what messages are about
 
-    def run(self, name: str, data: Any) -> None:
+    def run(self, name: str, data: object) -> None:
         outer = self._variables, self._name, self._dot_is_interface
         self._variables, self._name, self._dot_is_interface = [("$", data, False)], name, False
         try:
@@ -80,7 +80,7 @@ class _State:
 
     # nodes
 
-    def _walk_all(self, dot: Any, nodes: Iterable[Any]) -> None:
+    def _walk_all(self, dot: object, nodes: Iterable[Any]) -> None:
         for node in nodes:
             self._at = node
             match node:
@@ -100,7 +100,7 @@ class _State:
                 case Jump():
                     raise _Broken(node.kind)
 
-    def _branch(self, dot: Any, node: Branch) -> None:
+    def _branch(self, dot: object, node: Branch) -> None:
         known, outer = len(self._variables), self._dot_is_interface
         value = self._pipe(dot, node.pipe)
         if value and node.kind == "with":
@@ -111,7 +111,7 @@ class _State:
             self._walk_all(dot, node.body if value else node.otherwise)
         del self._variables[known:]
 
-    def _range(self, dot: Any, node: Branch) -> None:
+    def _range(self, dot: object, node: Branch) -> None:
         known, outer = len(self._variables), self._dot_is_interface
         value = self._pipe(dot, node.pipe)
         names = node.pipe.variables
@@ -149,7 +149,7 @@ class _State:
             self._walk_all(dot, node.otherwise)
         del self._variables[known:]
 
-    def _call(self, dot: Any, node: Call) -> None:
+    def _call(self, dot: object, node: Call) -> None:
         if node.name not in self._templates:
             self._fail(f"template {quoted(node.name)} not defined")
         data = self._pipe(dot, node.pipe) if node.pipe is not None else MISSING
@@ -157,7 +157,7 @@ class _State:
 
     # values
 
-    def _pipe(self, dot: Any, pipe: Pipe) -> Any:
+    def _pipe(self, dot: object, pipe: Pipe) -> Any:
         self._at = pipe
         value = _NOTHING
         for command in pipe.commands:
@@ -169,14 +169,14 @@ class _State:
                 self._variables.append((name, value, False))
         return value
 
-    def _assign(self, name: str, value: Any) -> None:
+    def _assign(self, name: str, value: object) -> None:
         for index in range(len(self._variables) - 1, -1, -1):
             if self._variables[index][0] == name:
                 self._variables[index] = (name, value, False)
                 return
         self._fail(f"undefined variable: {name}")
 
-    def _command(self, dot: Any, command: Command, final: Any) -> Any:
+    def _command(self, dot: object, command: Command, final: object) -> Any:
         first = command.arguments[0]
         if isinstance(first, Identifier):
             return self._function(dot, first, command, command.arguments[1:], final)
@@ -213,7 +213,7 @@ class _State:
                 return self._function(dot, node, node, [], _NOTHING)
         raise AssertionError(node)
 
-    def _fields(self, value: Any, names: list[str], has_arguments: bool, is_interface: bool) -> Any:
+    def _fields(self, value: object, names: list[str], has_arguments: bool, is_interface: bool) -> Any:
         for number, name in enumerate(names):
             if value is MISSING:
                 if not self._allow:
@@ -233,7 +233,7 @@ class _State:
 
     # functions
 
-    def _function(self, dot: Any, name: Identifier, shown: Node, arguments: list[Any], final: Any) -> Any:
+    def _function(self, dot: object, name: Identifier, shown: Node, arguments: list[Any], final: object) -> Any:
         self._at = name
         if name.name in ("and", "or"):
             return self._choice(dot, name.name, shown, arguments, final)
@@ -279,7 +279,7 @@ class _State:
             self._fail(f"wrong type for value; expected string; got {type_name(value)}")
         return value
 
-    def _choice(self, dot: Any, name: str, shown: Node, arguments: list[Any], final: Any) -> Any:
+    def _choice(self, dot: object, name: str, shown: Node, arguments: list[Any], final: object) -> Any:
         """``and`` and ``or`` do not look at what comes after the argument that decides."""
         self._at = shown
         if not arguments and final is _NOTHING:

@@ -27,7 +27,7 @@ class Signature:
     texts: Sequence[int] = ()
 
 
-def _len(item: Any) -> Int:
+def _len(item: object) -> Int:
     if isinstance(item, str):
         return Int(len(item.encode()))
     if isinstance(item, list | dict):
@@ -37,7 +37,7 @@ def _len(item: Any) -> Int:
     raise FunctionError("len of nil pointer" if item is None else f"len of type {type_name(item)}")
 
 
-def _position(index: Any, length: int) -> int:
+def _position(index: object, length: int) -> int:
     if absent(index):
         raise FunctionError("cannot index slice/array with nil")
     if not isinstance(index, int) or isinstance(index, bool):
@@ -47,7 +47,7 @@ def _position(index: Any, length: int) -> int:
     return index
 
 
-def _index(item: Any, *indices: Any) -> Any:
+def _index(item: object, *indices: object) -> Any:
     if item is MISSING or item is None:
         raise FunctionError("index of untyped nil")
     for index in indices:
@@ -70,7 +70,7 @@ def _index(item: Any, *indices: Any) -> Any:
     return item
 
 
-def _slice(item: Any, *indices: Any) -> Any:
+def _slice(item: object, *indices: object) -> Any:
     if absent(item):
         raise FunctionError("slice of untyped nil")
     if len(indices) > 3:
@@ -92,7 +92,7 @@ def _slice(item: Any, *indices: Any) -> Any:
 _KINDS = {"bool": "bool", "int": "int", "int64": "int", "float64": "float", "string": "string"}
 
 
-def _eq(*arguments: Any) -> bool:
+def _eq(*arguments: object) -> bool:
     left, others = arguments[0], arguments[1:]
     if not others:
         raise FunctionError("missing argument for comparison")
@@ -112,11 +112,11 @@ def _eq(*arguments: Any) -> bool:
     return False
 
 
-def _ne(left: Any, right: Any) -> bool:
+def _ne(left: object, right: object) -> bool:
     return not _eq(left, right)
 
 
-def _incompatible(left: Any, right: Any) -> FunctionError:
+def _incompatible(left: object, right: object) -> FunctionError:
     return FunctionError(f"incompatible types for comparison: {type_name(left)} and {type_name(right)}")
 
 
@@ -132,7 +132,7 @@ def _lt(left: Any, right: Any) -> bool:
     return bool(left.encode() < right.encode() if kind == "string" else left < right)
 
 
-def _le(left: Any, right: Any) -> bool:
+def _le(left: object, right: object) -> bool:
     return _lt(left, right) or _eq(left, right)
 
 
@@ -150,18 +150,18 @@ def _escaped(text: str, table: dict[str, str]) -> str:
     return "".join(table.get(character, character) for character in text)
 
 
-def _js(*arguments: Any) -> str:
+def _js(*arguments: object) -> str:
     return "".join(
         _JS.get(one) or (f"\\u{ord(one):04X}" if ord(one) < 0x20 or not one.isprintable() else one)
         for one in _texts(arguments)
     )
 
 
-def _url(*arguments: Any) -> str:
+def _url(*arguments: object) -> str:
     return quote_plus(_texts(arguments), safe="~")
 
 
-def _exists(item: Any, *indices: Any) -> bool:
+def _exists(item: object, *indices: object) -> bool:
     try:
         return not absent(_index(item, *indices))
     except FunctionError:
@@ -185,7 +185,7 @@ def _illegal(text: str) -> int:
     return len(text) - len(text) % 4
 
 
-def _call(*arguments: Any) -> Any:
+def _call(*arguments: object) -> Any:
     raise FunctionError("call of nil")
 
 

@@ -25,7 +25,7 @@ def sprint(values: Sequence[Any]) -> str:
     return out
 
 
-def sprintf(form: str, *values: Any) -> str:
+def sprintf(form: str, *values: object) -> str:
     position, reordered = 0, False
 
     def star(text: str | None) -> str | None:
@@ -62,7 +62,7 @@ def sprintf(form: str, *values: Any) -> str:
     return out
 
 
-def _verb(verb: str, flags: str, width: int, precision: int | None, value: Any) -> str:
+def _verb(verb: str, flags: str, width: int, precision: int | None, value: object) -> str:
     if verb == "T":
         return _padded(type_name(value), flags, width)
     if isinstance(value, dict) and verb != "p":
@@ -88,7 +88,7 @@ def _padded(text: str, flags: str, width: int) -> str:
     return text.ljust(width) if "-" in flags else text.rjust(width)
 
 
-def _formatted(verb: str, flags: str, precision: int | None, value: Any) -> str | None:
+def _formatted(verb: str, flags: str, precision: int | None, value: object) -> str | None:
     """None: the verb is not for such a value."""
     match value:
         case None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class Int(int):
     """A whole number that the template has made; those of JSON are plain, and an ``int64``."""
@@ -19,7 +17,7 @@ class Missing:
 MISSING = Missing()
 
 
-def type_name(value: Any) -> str:
+def type_name(value: object) -> str:
     match value:
         case bool():
             return "bool"
@@ -38,5 +36,5 @@ def type_name(value: Any) -> str:
     return "<nil>"
 
 
-def absent(value: Any) -> bool:
+def absent(value: object) -> bool:
     return value is None or value is MISSING

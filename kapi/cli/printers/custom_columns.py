@@ -7,8 +7,8 @@ import re
 from kapi.cli.go_values import go_text
 from kapi.cli.jsonpath import JSONPathError, Template, relaxed
 from kapi.cli.messages import CommandError
-from kapi.cli.printers.interface import Object
 from kapi.cli.printers.tabwriter import TabWriter
+from kapi.machinery.tree import Object
 
 
 class CustomColumnsPrinter:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class Printer(Protocol):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kapi.cli.go_values import json_text
-from kapi.cli.printers.interface import Object, without_managed_fields
+from kapi.cli.printers.interface import without_managed_fields
+from kapi.machinery.tree import Object
 
 
 class JSONPrinter:

@@ -7,7 +7,7 @@ import json
 from kapi.cli.go_values import go_text, json_text
 from kapi.cli.jsonpath import JSONPathError, Template
 from kapi.cli.messages import CommandError
-from kapi.cli.printers.interface import Object
+from kapi.machinery.tree import Object
 
 
 class JSONPathPrinter:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kapi.cli.printers.interface import Object
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 
 
 class NamePrinter:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.cli.go_values import go_text
-from kapi.cli.printers.interface import Object
 from kapi.cli.printers.tabwriter import TabWriter
 from kapi.client.discovery import APIResource
 from kapi.machinery.ages import since
+from kapi.machinery.tree import Object
 
 _BREAKS = "\f\n\r"
 
@@ -73,7 +72,7 @@ class TablePrinter:
         return cells
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else go_text(value)

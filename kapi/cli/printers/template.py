@@ -6,7 +6,7 @@ from kapi.cli.go_template.execution import Template
 from kapi.cli.go_template.lexer import TemplateError, quoted
 from kapi.cli.go_values import go_text, json_text
 from kapi.cli.messages import CommandError
-from kapi.cli.printers.interface import Object
+from kapi.machinery.tree import Object
 
 
 class TemplatePrinter:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kapi.cli.printers.interface import Object, without_managed_fields
+from kapi.cli.printers.interface import without_managed_fields
+from kapi.machinery.tree import Object
 
 
 class YAMLPrinter:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -18,9 +17,9 @@ from kapi.client.interface import Client, ResourceClient
 from kapi.controllers.bootstrap import reconcile
 from kapi.controllers.bootstrap.leases import ServerLeases
 from kapi.machinery import status, tree
+from kapi.machinery.tree import Object
 from kapi.store.errors import StoreError
 
-Object = dict[str, Any]
 _SECONDS = 10.0  # between two looks
 _RETRY_SECONDS = 0.5
 _ATTEMPTS = 20  # of the first run

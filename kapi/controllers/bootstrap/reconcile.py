@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.resources.scheduling.priorityclasses import SYSTEM_CLASSES
 from kapi.resources.shared.addresses import parse_network
 
-Object = dict[str, Any]
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 SERVICE = "kubernetes"
 NAMESPACE = "default"

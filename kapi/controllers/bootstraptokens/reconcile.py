@@ -11,11 +11,11 @@ import hmac
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 import orjson
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 TYPE = "bootstrap.kubernetes.io/token"
 SECRETS, PUBLIC, CLUSTER_INFO = "kube-system", "kube-public", "cluster-info"
 _PREFIX, _SIGNATURE, _CONTENT = "bootstrap-token-", "jws-kubeconfig-", "kubeconfig"

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.bootstraptokens.reconcile import CLUSTER_INFO, PUBLIC, SECRETS, expires, is_token, signed
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 
 
 class BootstrapSigner:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.machinery.pem import certificates
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 _LISTS = (
     ("requestheader-username-headers", "username_headers"),

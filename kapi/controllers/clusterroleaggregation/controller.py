@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
 from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object
 
 GROUP = "rbac.authorization.k8s.io"
 #: owns the rules in managedFields

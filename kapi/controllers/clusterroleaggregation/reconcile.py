@@ -10,9 +10,8 @@ from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.selectors import from_label_selector
+from kapi.machinery.tree import Object
 from kapi.schema.listindex import mark
-
-Object = dict[str, Any]
 
 
 def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 
@@ -19,8 +18,8 @@ from kapi.controllers.service_pods import (
     reference_to,
     selected,
 )
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 MAX_ADDRESSES = 1000  # of one object; more are left out and an annotation says so
 MANAGED_BY, CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.endpointslice.reconcile import MANAGER, reconciled
 from kapi.controllers.endpointslice.slices import MANAGED_BY, SERVICE_NAME
 from kapi.controllers.endpointslice.writing import carry_out, slices_of
 from kapi.controllers.service_follower import Key, ServiceFollower
 from kapi.controllers.service_pods import selector_of
+from kapi.machinery.tree import Object
 
 PAUSE = 0.02  # seconds in which changes of several pods come together
 

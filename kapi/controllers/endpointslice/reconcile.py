@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kapi.controllers.endpointslice.slices import Group, Owner, Plan, plan
 from kapi.controllers.service_pods import (
@@ -17,8 +16,8 @@ from kapi.controllers.service_pods import (
     reference_to,
     selected,
 )
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 MANAGER = "endpointslice-controller.k8s.io"
 _ZONE = "topology.kubernetes.io/zone"
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 MAX_ENDPOINTS = 100  # of a slice
 SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
 HEADLESS = "service.kubernetes.io/headless"

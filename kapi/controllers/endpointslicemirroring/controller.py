@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.endpointslice.slices import MANAGED_BY, SERVICE_NAME, Plan
 from kapi.controllers.endpointslice.writing import carry_out, slices_of
 from kapi.controllers.endpointslicemirroring.reconcile import MANAGER, is_mirrored, reconciled
+from kapi.machinery.tree import Object
 
 Key = tuple[str, str]  # namespace and name of Endpoints
 PAUSE = 0.02  # seconds in which changes come together

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.controllers.endpointslice.slices import Group, Owner, Plan, plan
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 MANAGER = "endpointslicemirroring-controller.k8s.io"
 SKIP, LEADER = "endpointslice.kubernetes.io/skip-mirror", "control-plane.alpha.kubernetes.io/leader"
 MAX_MIRRORED = 1000  # addresses of a subset

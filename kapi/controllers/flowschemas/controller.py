@@ -11,10 +11,11 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object, ResourceClient
+from kapi.client.interface import Client, ResourceClient
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.flowschemas import reconcile
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 PRODUCER = "api-priority-and-fairness-config-producer-v1"

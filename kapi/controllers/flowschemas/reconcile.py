@@ -7,12 +7,11 @@ Upstream: ``pkg/registry/flowcontrol/{rest,ensurer}``, apiserver ``pkg/apis/flow
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.flowcontrol import mandatory, suggested
 
-Object = dict[str, Any]
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")

@@ -34,12 +34,12 @@ from kapi.controllers.garbagecollector.places import Place, Places
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Call, steps
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import DELETED, CacheEvent
 
-Object = dict[str, Any]
 WORKERS = 20
 _FIRST_READING = 0.1  # seconds after the start: requests come first
 _AGAIN = 0.5  # seconds after which kinds that come together are looked for

@@ -17,8 +17,8 @@ from twisted.logger import Logger
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 BACK_OFF = (1.0, 60.0)  # seconds before a server is asked again, at first and at most
 
 

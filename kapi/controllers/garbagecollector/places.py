@@ -6,19 +6,19 @@ Upstream: the RESTMapper.  What is served changes with custom resources and aggr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from kapi.controllers.garbagecollector.elsewhere import RemotePlace, Remotes
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read, uid_of
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.machinery.tree import Object
 from kapi.registry.client import RegistryClient, StoreClient
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
 from kapi.watchcache.unreadable import Unreadable
 
-Object = dict[str, Any]
 _NAMESPACES = GroupResource("", "namespaces")
 
 

@@ -11,8 +11,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kapi.controllers.garbagecollector.metadata import FOREGROUND, ORPHAN, Metadata, Reference
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 class Owner(Enum):

@@ -19,15 +19,9 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.client.interface import Client
-from kapi.controllers.leaderelection.reconcile import (
-    Object,
-    Timing,
-    holder,
-    new_lease,
-    released_lease,
-    taken_lease,
-)
+from kapi.controllers.leaderelection.reconcile import Timing, holder, new_lease, released_lease, taken_lease
 from kapi.machinery import status, tree
+from kapi.machinery.tree import Object
 from kapi.store.errors import StoreError
 
 JITTER = 1.2  # so that candidates do not ask all at once

@@ -6,9 +6,8 @@ Pure: no clock and no I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 @dataclass(frozen=True, slots=True)

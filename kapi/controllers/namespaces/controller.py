@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.namespaces import reconcile
 from kapi.machinery import status, tree
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 
 #: so that other servers have seen the deletion and admit nothing new (upstream waits 5 s)
 _GRACE = 1.0

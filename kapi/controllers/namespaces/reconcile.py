@@ -6,11 +6,10 @@ Upstream: ``pkg/controller/namespace/deletion/{namespaced_resources_deleter,stat
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 FINALIZER = "kubernetes"
 FINALIZER_SECONDS = 15  # how long content with finalizers is expected to stay
 _FINE = {

@@ -6,11 +6,11 @@ They are chosen from a few fields of the stored bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
+
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 QUARANTINE = 40.0  # seconds for which a node has to be gone
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers import finalizers
 from kapi.controllers.pvcprotection.reconcile import FINALIZER, due, is_shut_down, used
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 
 Key = tuple[str, str]  # namespace and name
 

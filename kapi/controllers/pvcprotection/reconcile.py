@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kapi.controllers import finalizers
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 FINALIZER = "kubernetes.io/pvc-protection"
 
 

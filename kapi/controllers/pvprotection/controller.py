@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.pvprotection.reconcile import step
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 
 
 class VolumeProtectionController:

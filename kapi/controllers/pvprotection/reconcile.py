@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.controllers import finalizers
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 FINALIZER = "kubernetes.io/pv-protection"
 
 

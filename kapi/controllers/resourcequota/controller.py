@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.quota.evaluators import evaluator_of
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.resourcequota.reconcile import MEASURED, corrected, limits_of, resources_of
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 
 _RESYNC = 300.0  # seconds after which a quota is recalculated in any case
 _SETTLE = 0.05  # deletions of one namespace come together

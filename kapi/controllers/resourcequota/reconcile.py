@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from kapi.admission.quota import lists
 from kapi.admission.quota.evaluators import evaluator_of
@@ -11,8 +10,8 @@ from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import requirements_of
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
 CLAIMS, DEVICE_CLAIMS = GroupResource("", "persistentvolumeclaims"), GroupResource("resource.k8s.io", "resourceclaims")
 #: those that count for more than their number: their updates matter too

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 
 NAME = "kube-root-ca.crt"
 _PAUSE = 10.0  # between two corrections of one ConfigMap

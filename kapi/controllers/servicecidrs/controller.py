@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.servicecidrs import reconcile
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP
 
 #: so that every server has seen the deletion and takes no more addresses

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER, networks_of
 from kapi.resources.core.services.allocation import holds
 from kapi.resources.shared.addresses import Network, parse
 
-Object = dict[str, Any]
 FINALIZER = "networking.k8s.io/service-cidr-finalizer"
 _READY = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready"}
 _TERMINATING = {

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.interface import Client, Object
+from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.events import EventRecorder, News
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
 from kapi.machinery.meters import Counter
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP, ip_address_of, networks_of
 from kapi.registry.allocators.errors import AllocationError, OutOfRange
 from kapi.registry.allocators.ports import NodePorts

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.controllers.events import News
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER
 from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
 from kapi.resources.core.services.allocation import holds
 from kapi.resources.shared.addresses import Address, Network, parse
 
-Object = dict[str, Any]
 #: an address is taken before its Service is written; upstream waits as long as a request may last
 GRACE = 60.0
 _IP, _ADDRESS = "ClusterIPAllocation", "IPAddressAllocation"

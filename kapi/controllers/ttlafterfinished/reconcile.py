@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.time import seconds_of
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 def expires(job: Object) -> float | None:

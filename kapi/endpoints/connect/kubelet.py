@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.endpoints.connect.transport import TLS, Target
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.resource_store import ResourceStore
 
-Object = dict[str, Any]
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from kapi.admission.interface import CONNECT, Attributes
@@ -12,9 +11,9 @@ from kapi.machinery import field, status, time
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 
-Object = dict[str, Any]
 _ZERO_TIME = "0001-01-01T00:00:00Z"
 
 
@@ -32,7 +31,7 @@ def flag(ctx: RequestContext, name: str) -> bool:
 
 def log_options(ctx: RequestContext, name: str) -> Object:
     """The PodLogOptions of a request.  Raises BadRequest and Invalid."""
-    read: dict[str, Any] = {
+    read: Object = {
         "container": ctx.first("container") or None,
         "follow": flag(ctx, "follow") or None,
         "previous": flag(ctx, "previous") or None,

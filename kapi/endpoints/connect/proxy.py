@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 from urllib.parse import unquote
 
 from twisted.internet.error import DNSLookupError
@@ -21,12 +20,12 @@ from kapi.endpoints.tunnel import wants_upgrade
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Lister
 
-Object = dict[str, Any]
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 _ENDPOINTS, _PODS = GroupResource("", "endpoints"), GroupResource("", "pods")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match

@@ -112,12 +112,12 @@ class _Endpoints:
     def __init__(self, endpoint: IStreamClientEndpoint) -> None:
         self._endpoint = endpoint
 
-    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:
+    def endpointForURI(self, uri: object) -> IStreamClientEndpoint:
         return self._endpoint
 
 
 def ask(
-    reactor: Any, dialer: Dialer, target: Target, method: bytes, headers: Headers | None = None, body: Any = None
+    reactor: Any, dialer: Dialer, target: Target, method: bytes, headers: Headers | None = None, body: object = None
 ) -> Deferred[Any]:
     """The answer of a Twisted Agent, which follows no redirect."""
     agent = Agent.usingEndpointFactory(reactor, _Endpoints(target.endpoint(dialer)))
@@ -208,7 +208,7 @@ class Transport:
         return StreamResponse(lambda http: pipe(answer, http), answer.code, kind, kept)
 
     async def fetch(
-        self, ctx: RequestContext, target: Target, method: bytes, headers: Headers, body: Any = None
+        self, ctx: RequestContext, target: Target, method: bytes, headers: Headers, body: object = None
     ) -> Any:
         """The answer of a Twisted Agent.  Raises Unreachable."""
         trace = ctx.trace

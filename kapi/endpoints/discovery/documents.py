@@ -7,9 +7,8 @@ from typing import Any
 
 from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Subresource
-
-Object = dict[str, Any]
 
 
 def api_versions(address: str) -> Object:

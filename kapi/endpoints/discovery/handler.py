@@ -18,10 +18,10 @@ from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.encoding import respond_tree
 from kapi.machinery import status
 from kapi.machinery.meters import Counter
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
-Object = dict[str, Any]
 #: the groups now; the core group is named ""
 Source = Callable[[], Sequence[GroupEntry]]
 #: one of them by its name

@@ -6,13 +6,12 @@ As everywhere in Kubernetes, what Go holds by value is always written, be it emp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.schema.protobuf_writing import envelope, item_of_list, list_head, message_of, varint
 
-Object = dict[str, Any]
 LIST = GroupVersionKind("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
 _METADATA = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
 

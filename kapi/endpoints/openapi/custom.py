@@ -7,16 +7,15 @@ kept, or null is allowed, it must say nothing of what is below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kapi.endpoints.openapi.paths import custom_name
 from kapi.endpoints.openapi.schemas import V2, definition_v3
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 from kapi.schema import builtin
 
-Object = dict[str, Any]
 INFO = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
@@ -124,7 +123,7 @@ def _for_v2(schema: Object) -> Object:
     return {**shown, "required": required} if required else shown
 
 
-def _is_nullable(schema: Any) -> bool:
+def _is_nullable(schema: object) -> bool:
     return isinstance(schema, Mapping) and bool(schema.get("nullable"))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kapi.endpoints.openapi import custom
 from kapi.endpoints.openapi.paths import group_words, paths
 from kapi.endpoints.openapi.schemas import V3, closure, definition_v3, references
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 
-Object = dict[str, Any]
 INFO = {"title": "Kubernetes", "version": "1.36"}
 BEARER = {
     "BearerToken": {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 import orjson
 
@@ -19,12 +18,12 @@ from kapi.endpoints.openapi import documents, parameters, protobuf, protobuf_v3,
 from kapi.endpoints.openapi.making import Making
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.checkpoint import checkpoint, in_slices
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
 from kapi.schema import derive
 
-Object = dict[str, Any]
 Build = Callable[[], Object]
 DocumentV2 = tuple[str, dict[bytes, bytes]]  # its hash, and by content type its bodies
 _RANGES = (b"accept-ranges", b"bytes")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import orjson
 
+from kapi.machinery.tree import Object
 from kapi.schema import builtin
 
-Object = dict[str, Any]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 TEXTS = Path(__file__).with_name("parameters.txt")
 _ANY = "*"  # options that several kinds have in common

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.endpoints.openapi.parameters import (
     in_path,
@@ -21,10 +21,10 @@ from kapi.endpoints.openapi.parameters import (
 from kapi.endpoints.openapi.schemas import V3
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Subresource
 from kapi.schema import builtin
 
-Object = dict[str, Any]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _MEDIA = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
 _WATCH_MEDIA = (

@@ -14,8 +14,8 @@ import orjson
 
 from kapi.endpoints.openapi import protobuf
 from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _MAX_DEPTH = 100  # objects and lists that are in each other
 _PLACES = {"#/definitions/": "definitions", "#/parameters/": "parameters"}
 
@@ -99,7 +99,7 @@ def _place(reference: str) -> tuple[str, str] | None:
     return None
 
 
-def _references(node: Any) -> list[tuple[str, str]]:
+def _references(node: object) -> list[tuple[str, str]]:
     """All that a part of a document refers to.  Raises ValueError for what is nested too deeply to be walked by recursion."""
     found, waiting = [], [(node, 0)]
     while waiting:
@@ -118,7 +118,7 @@ def _references(node: Any) -> list[tuple[str, str]]:
     return found
 
 
-def _renamed(node: Any, names: dict[tuple[str, str], str]) -> Any:
+def _renamed(node: object, names: dict[tuple[str, str], str]) -> Any:
     """A copy that refers to the new names."""
     if not names:
         return node

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.tree import Object
 from kapi.schema import builtin
 from kapi.schema.types import Field, Kind
 
-Schema = dict[str, Any]
+Schema = Object
 V2, V3 = "#/definitions/", "#/components/schemas/"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
@@ -103,7 +104,7 @@ def closure(names: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def references(node: Any) -> list[str]:
+def references(node: object) -> list[str]:
     """The definitions a schema names."""
     found: list[str] = []
     if isinstance(node, dict):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import orjson
 
@@ -16,9 +15,9 @@ from kapi.endpoints.openapi.documents import BEARER, INFO, group_v3, root_docume
 from kapi.endpoints.openapi.paths import paths
 from kapi.endpoints.openapi.schemas import V2, V3, closure, definition_v2, references
 from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 
-Object = dict[str, Any]
 _METHODS = frozenset(["get", "put", "post", "delete", "options", "head", "patch"])
 #: media types in upstream's order
 _PRODUCED = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.interface import CREATE, Attributes
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.body import decode_object, raw_body
@@ -12,6 +10,7 @@ from kapi.endpoints.options import write_options
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.direct import modify
 from kapi.registry.resource_store import ResourceStore
@@ -19,7 +18,6 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema.builtin import type_of
 
-Object = dict[str, Any]
 BINDING = GroupVersionKind("", "v1", "Binding")
 _PODS = GroupResource("", "pods")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

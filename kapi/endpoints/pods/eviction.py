@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.interface import CREATE, Attributes
 from kapi.client.interface import Client
 from kapi.codecs.negotiation import input_media_type, output_media_type
@@ -16,6 +14,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.selectors import from_label_selector
+from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry import read
 from kapi.registry.delete import check_preconditions, delete
@@ -26,7 +25,6 @@ from kapi.request.response import Response
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode
 
-Object = dict[str, Any]
 EVICTION = GroupVersionKind("policy", "v1", "Eviction")
 POD = GroupResource("", "Pod")  # upstream's conflicts name the kind
 _BREAKING = "ignoreStoreReadErrorWithClusterBreakingPotential"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes
 from kapi.machinery.selectors import SelectorError, label_requirement, parse_fields, parse_labels
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
-Object = dict[str, Any]
 _LABEL_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 

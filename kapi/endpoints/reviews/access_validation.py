@@ -6,8 +6,8 @@ from typing import Any
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.names import label_value, qualified_name
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _RESOURCE = Path("spec.resourceAttributes")
 #: how upstream's messages order the fields of metadata

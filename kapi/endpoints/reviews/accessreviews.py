@@ -6,7 +6,6 @@ Upstream: ``pkg/registry/authorization/*accessreview``.  They ask the very autho
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from kapi.authorization.interface import Decision
 from kapi.endpoints.reviews.access_attributes import attributes_from, evaluation_error
@@ -16,11 +15,11 @@ from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
 
-Object = dict[str, Any]
 #: upstream takes the kind from the decoded internal object, where it is empty
 _KIND = GroupKind("authorization.k8s.io", "")
 

@@ -21,6 +21,7 @@ from kapi.endpoints.options import WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.environment import Environment
 from kapi.request.context import RequestContext
@@ -28,8 +29,6 @@ from kapi.request.response import Response
 from kapi.resources.definition import Lister
 from kapi.schema.builtin import type_of
 from kapi.schema.managedfields import FieldManager
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

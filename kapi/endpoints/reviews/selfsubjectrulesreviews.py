@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.authorization.errors import aggregate
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
 from kapi.endpoints.reviews.question import ReviewServices, read_question
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-
-Object = dict[str, Any]
 
 
 async def self_subject_rules_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.authentication.service_account.names import ISSUED_CREDENTIAL_ID
 from kapi.endpoints.reviews.question import ReviewServices, read_question
 from kapi.endpoints.scope import RequestScope
@@ -11,11 +9,11 @@ from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.machinery.time import stamp
+from kapi.machinery.tree import Object
 from kapi.registry.resource_store import check_name
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
-Object = dict[str, Any]
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _MIN_SECONDS, _MAX_SECONDS = 600, 1 << 32
 #: what the kubelet asks for; such a token of a pod is made to live a year and reported when used beyond the hour

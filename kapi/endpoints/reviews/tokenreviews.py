@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from kapi.authentication.bearer import INVALID_TOKEN
 from kapi.authentication.interface import Authenticated, AuthenticationError, with_authenticated_group
 from kapi.endpoints.reviews.question import ReviewServices, read_question
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import user_tree
@@ -28,7 +28,7 @@ async def token_review(ctx: RequestContext, scope: RequestScope, services: Revie
         services, _first_word(token), tuple(spec.get("audiences") or ()) or services.api_audiences
     )
     given = obj.get("status") or {}
-    answer: dict[str, Any] = {}
+    answer: Object = {}
     if isinstance(outcome, Authenticated):
         answer["authenticated"] = True
         answer["user"] = user_tree(with_authenticated_group(outcome.user))

@@ -8,16 +8,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any
 
 from kapi.client.interface import Client
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
 from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_TAKEN, DYNAMIC, STATIC
 from kapi.resources.core.services.allocation import address_candidates, holds
 from kapi.resources.shared.addresses import Network, parse, parse_network
 
-Object = dict[str, Any]
 GROUP = "networking.k8s.io"
 FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"
 MANAGED_BY_LABEL = "ipaddress.kubernetes.io/managed-by"

@@ -12,6 +12,7 @@ from typing import Any
 from kapi.codecs.split import encode_halves
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
 from kapi.registry.allocators.metrics import DYNAMIC, PORT_ERRORS, PORTS_TAKEN, STATIC
 from kapi.resources.core.services.allocation import port_candidates
@@ -20,7 +21,6 @@ from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.unreadable import Unreadable
 
-Object = dict[str, Any]
 RESERVATIONS = GroupResource("", "nodeportreservations")
 _PREFIX = "core/nodeportreservations//"
 

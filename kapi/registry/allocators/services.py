@@ -6,7 +6,6 @@ Upstream: ``pkg/registry/core/service/storage``: beginCreate, beginUpdate, after
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from twisted.logger import Logger
 
@@ -14,6 +13,7 @@ from kapi.client.interface import Client
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import ClusterAddresses
 from kapi.registry.allocators.errors import AllocationError, Full
 from kapi.registry.allocators.ports import NodePorts, PortOperation
@@ -40,7 +40,6 @@ from kapi.resources.definition import StrategyContext
 from kapi.store.errors import StoreError
 
 log = Logger()
-Object = dict[str, Any]
 Finish = Callable[[bool], Awaitable[None]]
 _KIND = GroupKind("", "Service")
 _SPEC = Path("spec")

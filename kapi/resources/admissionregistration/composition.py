@@ -8,6 +8,7 @@ from typing import Any
 from kapi.cel import errors as cel_errors
 from kapi.cel.environment import Environment
 from kapi.cel.types import DYN, StructField, StructType
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import (
     CompileError,
     EvaluationError,
@@ -54,7 +55,7 @@ class Composition:
                 continue
 
 
-class LazyVariables(dict[str, Any]):
+class LazyVariables(Object):
     """The values of the variables for one request: each is evaluated when first asked for; ``cost`` is what that took."""
 
     def __init__(self, composition: Composition, values: Mapping[str, Any], budget: int) -> None:

@@ -107,7 +107,7 @@ class _AnyFields(dict[str, StructField]):
     def __missing__(self, name: str) -> StructField:
         return StructField(name, DYN)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         return self[name]
 
 
@@ -123,7 +123,7 @@ class _Structs(dict[str, StructType]):
         made = self[name] = StructType(name, _AnyFields())
         return made
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         return self[name] if name in self else default
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
 from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.composition import Composition
 from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, compile_expression
 from kapi.resources.admissionregistration.rules import (
@@ -31,7 +32,6 @@ from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")

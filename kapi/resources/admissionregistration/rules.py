@@ -5,17 +5,15 @@ Upstream: ``pkg/apis/admissionregistration/validation``, ``.../v1/defaults.go``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_many
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment_name
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.selectors import has_invalid_values, validate_label_selector
 
-Object = dict[str, Any]
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 FAILURE_POLICIES = ("Fail", "Ignore")
 MATCH_POLICIES = ("Equivalent", "Exact")

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -23,7 +24,6 @@ from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, 
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 REVIEW_VERSIONS = ("v1", "v1beta1")
 _KNOWN_VERSIONS = ", ".join(REVIEW_VERSIONS)
 _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")

@@ -8,9 +8,8 @@ from typing import Any
 from cryptography import x509
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import webhooks
-
-Object = dict[str, Any]
 
 
 def bad_bundle(conversion: Object | None) -> bool:

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cel import TimeExceeded
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError
+from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.schema_rules import walk_schemas
 from kapi.resources.apiextensions.validation import validate, validate_status_update, validate_update
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
 from kapi.schema.structural.formats import recognized
 
-Object = dict[str, Any]
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _PATIENT = 1.0  # seconds: who waits so long is no reactor
 _AT_ONCE = 1500  # schema nodes and characters of rules that are validated without a thread

@@ -51,7 +51,7 @@ def _walk(
 
 
 def _in_metadata(
-    at: Path, value: Any, schema: Schema, top: Schema, steps: tuple[Any, ...], errors: list[FieldError]
+    at: Path, value: object, schema: Schema, top: Schema, steps: tuple[Any, ...], errors: list[FieldError]
 ) -> None:
     obj: Any = copy(value)
     for step in reversed(steps):
@@ -73,7 +73,7 @@ def _in_metadata(
     errors.extend(value_errors(value, schema, at, either=False) or _rule_errors(at, value, schema))
 
 
-def _plain(at: Path, value: Any, schema: Schema, require_pruned: bool, errors: list[FieldError]) -> None:
+def _plain(at: Path, value: object, schema: Schema, require_pruned: bool, errors: list[FieldError]) -> None:
     if require_pruned:
         pruned = copy(value)
         prune(pruned, schema, embedded(schema))
@@ -88,7 +88,7 @@ def _plain(at: Path, value: Any, schema: Schema, require_pruned: bool, errors: l
     errors.extend(problems or value_errors(value, schema, at, either=False) or _rule_errors(at, value, schema))
 
 
-def _rule_errors(at: Path, value: Any, schema: Schema) -> list[FieldError]:
+def _rule_errors(at: Path, value: object, schema: Schema) -> list[FieldError]:
     rules = validator(schema, embedded(schema))
     if rules is None:
         return []

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import names
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
@@ -31,7 +30,7 @@ def has_embedded(schema: Schema | None) -> bool:
 
 
 def coerce(
-    path: Path, value: Any, schema: Schema | None, *, drop: bool, unknown: list[str] | None = None
+    path: Path, value: object, schema: Schema | None, *, drop: bool, unknown: list[str] | None = None
 ) -> FieldError | None:
     """Brings metadata into the form of its Go type, in place; ``drop`` removes what does not fit, else it is an error."""
     if not schema:
@@ -66,9 +65,7 @@ def coerce(
     return None
 
 
-def _coerce_meta(
-    path: Path, obj: dict[str, Any], name: str, drop: bool, unknown: list[str] | None
-) -> FieldError | None:
+def _coerce_meta(path: Path, obj: Object, name: str, drop: bool, unknown: list[str] | None) -> FieldError | None:
     value = obj[name]
     if name in ("apiVersion", "kind"):
         if not isinstance(value, str):
@@ -92,8 +89,8 @@ def _coerce_meta(
     return None
 
 
-def _fitting(value: Any) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
+def _fitting(value: object) -> Object:
+    kept: Object = {}
     for name, item in value.items() if isinstance(value, dict) else ():
         try:
             kept.update(ExactDecoder().decode({name: item}, builtin.definition(_OBJECT_META)))
@@ -102,14 +99,14 @@ def _fitting(value: Any) -> dict[str, Any]:
     return kept
 
 
-def metadata_errors(path: Path, value: Any, schema: Schema | None, is_root: bool = False) -> list[FieldError]:
+def metadata_errors(path: Path, value: object, schema: Schema | None, is_root: bool = False) -> list[FieldError]:
     """What is wrong with kind, apiVersion and metadata of embedded resources."""
     errors: list[FieldError] = []
     _walk(path, value, root(schema) if is_root else schema, errors)
     return errors
 
 
-def _walk(path: Path, value: Any, schema: Schema | None, errors: list[FieldError]) -> None:
+def _walk(path: Path, value: object, schema: Schema | None, errors: list[FieldError]) -> None:
     if not schema:
         return
     if isinstance(value, dict):
@@ -128,7 +125,7 @@ def _walk(path: Path, value: Any, schema: Schema | None, errors: list[FieldError
                 _walk(path.index(index), item, items, errors)
 
 
-def _embedded(path: Path, obj: dict[str, Any], errors: list[FieldError]) -> None:
+def _embedded(path: Path, obj: Object, errors: list[FieldError]) -> None:
     for name in ("apiVersion", "kind"):
         if name not in obj:
             errors.append(required(path.child(name)))
@@ -157,7 +154,7 @@ def _segment(name: str, prefix: bool = False) -> list[str]:
     return list(names.path_segment(name))
 
 
-def _api_version(path: Path, value: Any, errors: list[FieldError]) -> None:
+def _api_version(path: Path, value: object, errors: list[FieldError]) -> None:
     if not isinstance(value, str):
         errors.append(invalid(path, value, "must be a string"))
     elif not value:
@@ -169,7 +166,7 @@ def _api_version(path: Path, value: Any, errors: list[FieldError]) -> None:
             errors.append(invalid(path, value, str(error)))
 
 
-def _kind(path: Path, value: Any, errors: list[FieldError]) -> None:
+def _kind(path: Path, value: object, errors: list[FieldError]) -> None:
     if not isinstance(value, str):
         errors.append(invalid(path, value, "must be a string"))
     elif not value:

@@ -3,11 +3,8 @@ internal version, apiextensions ``v1/conversion.go``).  Error paths and texts sp
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 _HOISTED = (
     ("schema", "validation"),

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import FieldError, Path, forbidden, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.defaults_check import default_errors
 from kapi.resources.apiextensions.internal import schema_of
 from kapi.resources.apiextensions.schema_rules import (
@@ -18,7 +17,6 @@ from kapi.resources.apiextensions.schema_rules import (
 )
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
-Object = dict[str, Any]
 _ROOT_FIELDS = (
     "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems "
     "MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations"

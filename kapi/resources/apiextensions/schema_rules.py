@@ -20,6 +20,7 @@ from kapi.machinery.field import (
     quote,
     required,
 )
+from kapi.machinery.tree import Object
 from kapi.schema.structural.celtypes import MAX_REQUEST, Declared, declare, escape
 from kapi.schema.structural.rules import Rule, compile_rules, field_path
 from kapi.schema.structural.structure import Schema, additional, conversion_error, embedded
@@ -130,7 +131,7 @@ class SchemaValidator:
         self._walk(path, schema, _Where(), True, context)
         return self.errors + self.rule_errors
 
-    def _walk(self, path: Path, schema: Any, where: _Where, is_root: bool, context: CostContext | None) -> None:
+    def _walk(self, path: Path, schema: object, where: _Where, is_root: bool, context: CostContext | None) -> None:
         if not isinstance(schema, dict):
             return
         errors_before = len(self.errors)
@@ -331,7 +332,7 @@ class SchemaValidator:
                 add(invalid(path.child("x-kubernetes-list-map-keys"), keys, "must not contain duplicate entries"))
             seen.add(key)
 
-    def _rule_fields(self, path: Path, schema: Schema, rules: list[dict[str, Any]]) -> None:
+    def _rule_fields(self, path: Path, schema: Schema, rules: list[Object]) -> None:
         add = self.errors.append
         for index, rule in enumerate(rules):
             at = path.child("x-kubernetes-validations").index(index)
@@ -361,9 +362,7 @@ class SchemaValidator:
                 except ValueError:
                     add(invalid(at.child("fieldPath"), target, "must be a valid path"))
 
-    def _rules(
-        self, path: Path, schema: Schema, rules: list[dict[str, Any]], where: _Where, context: CostContext
-    ) -> None:
+    def _rules(self, path: Path, schema: Schema, rules: list[Object], where: _Where, context: CostContext) -> None:
         declared = context.type()
         if declared is None:
             self.rule_errors.append(
@@ -417,7 +416,7 @@ def _one_of(path: Path, value: str, *allowed: str) -> FieldError:
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, "supported values: " + ", ".join(map(quote, allowed)))
 
 
-def _go_rule(rule: dict[str, Any]) -> dict[str, Any]:
+def _go_rule(rule: Object) -> Object:
     """A rule as the internal type prints itself."""
     return {
         "Rule": rule.get("rule") or "",
@@ -477,7 +476,7 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
     return errors
 
 
-def walk_schemas(schema: Any) -> list[Schema]:
+def walk_schemas(schema: object) -> list[Schema]:
     """A schema and all schemas in it."""
     if not isinstance(schema, dict):
         return []

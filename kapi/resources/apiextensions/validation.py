@@ -15,6 +15,7 @@ from kapi.machinery.field import (
     required,
 )
 from kapi.machinery.names import dns_1035_label, dns_subdomain
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
 from kapi.resources.apiextensions.conversion_rules import bad_bundle, validate_conversion
 from kapi.resources.apiextensions.defaults_check import default_errors
@@ -36,8 +37,6 @@ from kapi.resources.apiextensions.version_rules import (
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.schema.structural.pruning import has_defaults
 from kapi.schema.structural.structure import conversion_error, structural_errors
-
-Object = dict[str, Any]
 
 APPROVED = "api-approved.kubernetes.io"
 _KEP = "https://github.com/kubernetes/enhancements/pull/1111"
@@ -125,7 +124,7 @@ def validate_status_update(crd: Object, old: Object) -> list[FieldError]:
     return errors
 
 
-def _immutable(errors: list[FieldError], path: Path, new: Any, old: Any) -> None:
+def _immutable(errors: list[FieldError], path: Path, new: object, old: object) -> None:
     if new != old:
         errors.append(invalid(path, new, "field is immutable"))
 

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
 
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required, too_many
+from kapi.machinery.tree import Object
 from kapi.schema.structural.rules import field_path
 
-Object = dict[str, Any]
 MAX_SELECTABLE = 8
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

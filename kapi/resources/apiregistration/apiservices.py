@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from kapi.machinery.field import Path, invalid, quote, required
 from kapi.machinery.names import path_segment
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Column, Resource, StrategyContext, Subresource, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.columns import AGE, NAME
@@ -19,7 +20,6 @@ from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep_metadata
 
-Object = dict[str, Any]
 #: set on a local APIService by whoever made it; "onstart" and "true" ones are the server's own
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 _SPEC = Path("spec")

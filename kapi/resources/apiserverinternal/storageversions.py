@@ -4,18 +4,18 @@ Upstream: ``pkg/apis/apiserverinternal/validation``, ``pkg/registry/apiserverint
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.names import regex_text
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _STATUS = Path("status")
 _EMPTY = "must be non-empty"
 _LABEL_TEXT = (

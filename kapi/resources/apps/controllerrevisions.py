@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.raw import member_text, text_of
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.printing import NONE, age, name, table
@@ -14,7 +13,6 @@ from kapi.resources.shared.replicas import count, validate_counts
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _DATA, _ROOT = Path("data"), Path("")
 
 

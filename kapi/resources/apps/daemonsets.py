@@ -6,10 +6,10 @@ The template's generation is a field inside upstream; on the wire, and here, it 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from kapi.machinery import field, status
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
@@ -35,7 +35,6 @@ from kapi.resources.shared.replicas import (
 from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 GENERATION = "deprecated.daemonset.template.generation"
 _SPEC, _STATUS = Path("spec"), Path("status")
 _COUNTERS = (

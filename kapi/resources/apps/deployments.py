@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from kapi.machinery import field, status
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal import plain as sorted_maps
@@ -36,7 +36,6 @@ from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.selectors import format_selector, is_convertible
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _COUNTERS = (
     "observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas",

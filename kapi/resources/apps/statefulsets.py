@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.claims import default_claim_spec, validate_claim_spec
@@ -43,7 +42,6 @@ from kapi.resources.shared.replicas import (
 from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _COUNTERS = (
     "replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas", "observedGeneration",

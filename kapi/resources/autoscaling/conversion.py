@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Object
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal_types import ROWS
 from kapi.schema.builtin import type_of
 from kapi.schema.decode_exact import ExactDecoder
-
-Object = dict[str, Any]
 
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS, CURRENT = _PREFIX + "metrics", _PREFIX + "current-metrics"
@@ -28,7 +27,7 @@ _BEHAVIOR = "HorizontalPodAutoscalerBehavior"
 _KIND = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 
 
-def _present(**values: Any) -> Object:
+def _present(**values: object) -> Object:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -102,7 +101,7 @@ def _metric_to_v1(metric: Object, current: bool) -> Object:
     return shown
 
 
-def _encode(value: Any) -> str:
+def _encode(value: object) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -200,7 +199,7 @@ def _metric_from_v1(metric: Object, current: bool) -> Object:
     return shown
 
 
-def _target_type(kind: str, average: Any, value: Any, utilization: Any) -> str:
+def _target_type(kind: str, average: object, value: object, utilization: object) -> str:
     if kind in ("resource", "containerResource"):
         return "AverageValue" if utilization is None else "Utilization"
     if kind == "object":
@@ -208,7 +207,7 @@ def _target_type(kind: str, average: Any, value: Any, utilization: Any) -> str:
     return "AverageValue" if kind == "pods" or value is None else "Value"
 
 
-def _from_internal(kind: str, value: Any) -> Any:
+def _from_internal(kind: str, value: object) -> Any:
     """The wire form of what ``internal`` made; names are matched without regard to case, as Go reads JSON."""
     if isinstance(value, list):
         return [_from_internal(kind, item) for item in value]
@@ -225,7 +224,7 @@ def _from_internal(kind: str, value: Any) -> Any:
     return shown
 
 
-def _typed(value: Any, *path: str) -> Any:
+def _typed(value: object, *path: str) -> Any:
     """A value as a field of v2 has it; None where Go could not read it, which is as good as no annotation."""
     type_ = type_of(_KIND)
     for name in path:

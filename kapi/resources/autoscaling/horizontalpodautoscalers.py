@@ -5,11 +5,10 @@ Upstream: ``pkg/apis/autoscaling``, ``pkg/registry/autoscaling/horizontalpodauto
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field, tree
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.autoscaling.conversion import DEFAULT_UTILIZATION, cpu_metric, drop_own_annotations
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import quantities
@@ -32,7 +31,6 @@ from kapi.resources.shared.rules import (
 )
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 
 _UP: Object = {

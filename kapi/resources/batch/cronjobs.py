@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.ages import since
 from kapi.machinery.field import FieldError, Path
+from kapi.machinery.tree import Object
 from kapi.resources.batch.cron import ScheduleError, check_schedule, zone_texts
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -16,7 +15,6 @@ from kapi.resources.shared.replicas import container_names, hostname_warning, im
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _POLICIES = ("Allow", "Forbid", "Replace")
 _JOB = _SPEC.child("jobTemplate", "spec")

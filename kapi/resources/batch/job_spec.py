@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.field import OMIT, Path, quote
+from kapi.machinery.tree import Object
 from kapi.resources.batch.indexes import IndexesError, count_indexes
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import is_qualified_name
@@ -16,8 +15,6 @@ from kapi.resources.shared.podtemplate import validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
 from kapi.resources.shared.replicas import validate_counts
 from kapi.resources.shared.rules import Errors, not_supported
-
-Object = dict[str, Any]
 
 _MANY, _MANY_PARALLEL = 100_000, 10_000
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")

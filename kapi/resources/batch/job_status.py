@@ -5,16 +5,14 @@ A rule that came later than the object judges only what the update changes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import OMIT, Path
+from kapi.machinery.tree import Object
 from kapi.resources.batch.indexes import IndexesError, check_apart, count_indexes
 from kapi.resources.shared.replicas import validate_counts
 from kapi.resources.shared.rules import Errors
 
-Object = dict[str, Any]
 _STATUS = Path("status")
 _CONDITIONS = _STATUS.child("conditions")
 

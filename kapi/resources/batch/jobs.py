@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field, tree
 from kapi.machinery.ages import human_duration
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.batch.job_status import is_true, validate_job_status
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
@@ -23,7 +22,6 @@ from kapi.resources.shared.replicas import container_names, hostname_warning, im
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from kapi.machinery.ages import human_duration
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
@@ -24,7 +25,6 @@ from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.signers import validate_signer_name
 from kapi.resources.shared.strategies import PlainStrategy, keep
 
-Object = dict[str, Any]
 _SPEC, _CONDITIONS = Path("spec"), Path("status").child("conditions")
 _CERTIFICATE = Path("status").child("certificate")
 _LEGACY = "kubernetes.io/legacy-unknown"

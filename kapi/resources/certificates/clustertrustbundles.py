@@ -5,12 +5,12 @@ Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/clus
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from cryptography import x509
 
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import Path, invalid, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
@@ -20,7 +20,6 @@ from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.signers import validate_signer_name
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _BUNDLE = _SPEC.child("trustBundle")
 MAX_BUNDLE_BYTES = 1024 * 1024

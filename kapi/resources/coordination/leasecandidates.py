@@ -8,6 +8,7 @@ from typing import Any
 
 from kapi.cel.library.semver import Semver, parse
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.coordination.leases import validate_strategy
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
@@ -16,7 +17,6 @@ from kapi.resources.shared.names import is_config_map_key
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _OLDEST = "OldestEmulationVersion"
 

@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/coordination/validation``, ``pkg/registry/coordination/leas
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, forbidden, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
@@ -14,7 +13,6 @@ from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 
 

@@ -4,12 +4,9 @@ Upstream: ``pkg/registry/core/componentstatus``, printers ``printComponentStatus
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 from kapi.resources.shared import printing
-
-Object = dict[str, Any]
 
 
 def _health(obj: Object) -> Object:

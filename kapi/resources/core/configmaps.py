@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/core/validation``: ValidateConfigMap; ``pkg/registry/core/c
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, forbidden, invalid, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
@@ -14,7 +13,6 @@ from kapi.resources.shared.names import is_config_map_key
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 MAX_SIZE = 1024 * 1024  # bytes of values
 FROZEN = "field is immutable when `immutable` is set"
 

@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/core/validation``: ValidateEndpoints; ``pkg/registry/core/e
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings
@@ -16,7 +15,6 @@ from kapi.resources.shared.rules import Errors, at, check, each, enum, same, str
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _MANAGED_BY, _CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 _SHOWN = 3  # addresses a table cell lists
 

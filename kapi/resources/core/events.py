@@ -4,16 +4,14 @@ Upstream: ``pkg/apis/core/validation/events.go``, ``pkg/registry/core/event``.""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.ages import since
 from kapi.machinery.field import FieldError, Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Strategy, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1123_subdomain, is_label_key
 from kapi.resources.shared.rules import Errors
 
-Object = dict[str, Any]
 _INVOLVED_NAMESPACE = Path("involvedObject").child("namespace")
 _LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}  # bytes
 

@@ -5,10 +5,10 @@ Upstream: ``pkg/apis/core/validation``: ValidateLimitRange; ``pkg/registry/core/
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.quantities import ceiling, compare, milli
@@ -21,7 +21,6 @@ from kapi.resources.shared.resource_names import (
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _LIMITS = Path("spec").child("limits")
 _LISTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _MAX_MILLI = (2**63 - 1) // 1000

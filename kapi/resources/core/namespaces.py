@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/core/validation``: ValidateNamespace; ``pkg/registry/core/n
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
@@ -14,7 +13,6 @@ from kapi.resources.shared.names import is_label_key, label_name
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
-Object = dict[str, Any]
 KUBERNETES = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
 _FINALIZERS = Path("spec").child("finalizers")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.shared.go_json import value_error
 from kapi.resources.shared.rules import Errors
 
-Object = dict[str, Any]
 ValidateTaints = Callable[[list[Object], Path, Errors], None]
 TAINTS = "scheduler.alpha.kubernetes.io/taints"
 AVOID_PODS = "scheduler.alpha.kubernetes.io/preferAvoidPods"

@@ -5,10 +5,10 @@ Upstream: ``pkg/apis/core/validation``: ValidateNode; ``pkg/registry/core/node``
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, internal, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.core.node_annotations import validate_node_annotations
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -20,7 +20,6 @@ from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
-Object = dict[str, Any]
 _META, _SPEC, _STATUS = Path("metadata"), Path("spec"), Path("status")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z0-9]+)*")

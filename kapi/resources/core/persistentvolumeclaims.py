@@ -9,6 +9,7 @@ from typing import Any
 
 from kapi.machinery import tree
 from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.claims import (
@@ -25,7 +26,6 @@ from kapi.resources.shared.resource_names import check_resource_quantity, is_nat
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _RESIZE = (
     "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizePending", "NodeResizeInProgress",

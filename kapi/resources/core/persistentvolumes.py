@@ -8,6 +8,7 @@ from typing import Any
 
 from kapi.machinery import tree
 from kapi.machinery.field import Path, forbidden, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import difference, internal
@@ -25,7 +26,6 @@ from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 from kapi.resources.shared.volume_warnings import persistent_volume_warnings
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 _MOUNTABLE = (

@@ -6,9 +6,8 @@ from typing import Any
 
 from kapi.machinery.ages import since
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.shared.printing import NONE, age, name
-
-Object = dict[str, Any]
 
 
 class _Summary:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podspec import MIRROR
 from kapi.resources.shared.qos import qos_class
 from kapi.resources.shared.rules import Errors
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _RESIZED = ("cpu", "memory")
 _ONLY = "only cpu and memory resources are mutable"

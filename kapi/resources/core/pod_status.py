@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.core.pod_update import validate_annotation_changes
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy, family_of
@@ -19,7 +19,6 @@ from kapi.resources.shared.names import is_dns1123_label, is_group_id, is_qualif
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.rules import Errors, not_supported
 
-Object = dict[str, Any]
 _STATUS = Path("status")
 _SYSTEM = ("PodScheduled", "Ready", "Initialized")
 _LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")

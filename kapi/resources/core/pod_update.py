@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared.affinity import REQUIRED, validate_tolerations
 from kapi.resources.shared.internal import difference, internal, plain
 from kapi.resources.shared.options import PodOptions
@@ -14,7 +13,6 @@ from kapi.resources.shared.podspec import MIRROR
 from kapi.resources.shared.podtemplate import APP_ARMOR, validate_pod_annotations
 from kapi.resources.shared.rules import Errors
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _MAX = 2147483647
 _UPDATABLE = (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field, tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
+from kapi.machinery.tree import Object
 from kapi.resources.core import pod_printing
 from kapi.resources.core.pod_resize import prepare_resize, validate_pod_resize
 from kapi.resources.core.pod_status import drop_disabled_status, validate_pod_status
@@ -29,7 +28,6 @@ from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.security import app_armor, containers_with_paths
 from kapi.resources.shared.strategies import keep, keep_metadata
 
-Object = dict[str, Any]
 _SPEC, _ROOT = Path("spec"), Path("")
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
 

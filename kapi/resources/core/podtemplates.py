@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -14,7 +13,6 @@ from kapi.resources.shared.replicas import container_names, images, template_war
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _TEMPLATE = Path("template")
 
 

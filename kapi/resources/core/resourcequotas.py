@@ -5,10 +5,11 @@ Upstream: ``pkg/apis/core/validation``: ValidateResourceQuota; ``pkg/registry/co
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, repeat, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE
@@ -22,7 +23,6 @@ from kapi.resources.shared.resource_names import (
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _POD_SCOPES = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 _EXISTS_ONLY = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")

@@ -5,10 +5,10 @@ Upstream: ``pkg/apis/core/validation``: ValidateSecret; ``pkg/registry/core/secr
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
@@ -19,7 +19,6 @@ from kapi.resources.shared.names import is_config_map_key
 from kapi.resources.shared.rules import Errors, check
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _DATA = Path("data")
 _TLS = "kubernetes.io/tls"
 _ACCOUNT_TOKEN, _ACCOUNT_NAME = "kubernetes.io/service-account-token", "kubernetes.io/service-account.name"

@@ -4,13 +4,11 @@ Upstream: ``pkg/apis/core/validation``: ValidateServiceAccount; ``pkg/registry/c
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _ENFORCE_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
 

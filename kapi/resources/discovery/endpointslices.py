@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/discovery/validation``, ``pkg/registry/discovery/endpointsl
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, duplicate, invalid, required, too_many
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6
@@ -22,7 +21,6 @@ from kapi.resources.shared.names import (
 from kapi.resources.shared.rules import Errors, Rule, at, check, enum, not_supported, same, struct
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_TOPOLOGY, _MAX_HINTS = 1000, 100, 20000, 16, 8
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"

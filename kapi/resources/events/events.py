@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.field import FieldError, Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.core.events import RESOURCE as CORE
 from kapi.resources.core.events import TABLE, EventStrategy, validate_event
 from kapi.resources.definition import Resource, StrategyContext, TableColumns
@@ -14,7 +15,6 @@ from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from kapi.resources.shared.rules import Errors, same
 
-Object = dict[str, Any]
 #: name here -> name in the core API
 _NAMES = {
     "regarding": "involvedObject",

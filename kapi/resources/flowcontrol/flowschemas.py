@@ -4,9 +4,10 @@ Upstream: ``pkg/apis/flowcontrol/validation``, ``pkg/registry/flowcontrol/flowsc
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.mandatory import FLOW_SCHEMAS
 from kapi.resources.shared import printing
@@ -15,7 +16,6 @@ from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _MAX_PRECEDENCE = 10000
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")

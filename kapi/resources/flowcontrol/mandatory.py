@@ -5,9 +5,7 @@ Upstream: apiserver ``pkg/apis/flowcontrol/bootstrap/default.go`` (mandatory con
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 
 def _everything(*groups: str) -> Object:

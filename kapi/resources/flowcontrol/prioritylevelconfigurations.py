@@ -8,6 +8,7 @@ import math
 from typing import Any, ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.flowcontrol.mandatory import PRIORITY_LEVELS
@@ -15,7 +16,6 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _EXEMPT = "exempt"
 _MAX_QUEUES = 10_000_000

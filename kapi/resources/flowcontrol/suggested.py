@@ -5,9 +5,8 @@ Upstream: apiserver ``pkg/apis/flowcontrol/bootstrap/default.go`` (suggested con
 
 from __future__ import annotations
 
-from typing import Any
+from kapi.machinery.tree import Object
 
-Object = dict[str, Any]
 _EVERY_REQUEST = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
 
 

@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ingressc
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, forbidden, required, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.networking.ingresses import REFERENCE
 from kapi.resources.shared import printing
@@ -16,7 +15,6 @@ from kapi.resources.shared.paths import domain_prefixed_path
 from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _MAX_CONTROLLER = 250  # bytes
 _DEFAULT_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"

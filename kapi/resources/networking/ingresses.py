@@ -4,10 +4,11 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ingress`
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, parse
@@ -24,7 +25,6 @@ from kapi.resources.shared.rules import Errors, at, check, not_supported, struct
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")

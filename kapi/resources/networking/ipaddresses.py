@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ipaddres
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip
@@ -17,7 +16,6 @@ from kapi.resources.shared.rules import Errors, check, struct, unless_empty
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _PARENT = Path("spec").child("parentRef")
 _REFERENCE = struct(
     unless_empty("group", check(is_dns1123_subdomain)),

@@ -5,9 +5,9 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/networkp
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
@@ -16,7 +16,6 @@ from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.selectors import validate_label_selector
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _DIRECTIONS = (("ingress", "from"), ("egress", "to"))
 

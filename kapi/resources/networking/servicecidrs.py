@@ -4,10 +4,11 @@ Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/servicec
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr, parse_network
@@ -15,7 +16,6 @@ from kapi.resources.shared.metadata import IMMUTABLE
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _CIDRS = Path("spec").child("cidrs")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.field import Path, duplicate
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_tolerations
@@ -24,8 +25,6 @@ from kapi.resources.shared.rules import Errors, check
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_warnings import NODE_LABELS
-
-Object = dict[str, Any]
 
 
 def _handler(name: str) -> Any:

@@ -4,15 +4,13 @@ Upstream: ``pkg/apis/rbac/validation``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.rbac.roles import RoleStrategy
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.selectors import is_convertible, validate_label_selector
 
-Object = dict[str, Any]
 _SELECTORS = Path("aggregationRule").child("clusterRoleSelectors")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
@@ -16,7 +17,6 @@ from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _REFERENCE = Path("roleRef")
 
 

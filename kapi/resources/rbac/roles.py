@@ -4,16 +4,13 @@ Upstream: ``pkg/apis/rbac/validation``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.names import path_segment_name
 from kapi.resources.shared.rbac import validate_policy_rule
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
-
-Object = dict[str, Any]
 
 
 class RoleStrategy(PlainStrategy):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.machinery.field import Path, forbidden, internal, invalid, required
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
 from kapi.resources.resource import devices
 from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported
 
-Object = dict[str, Any]
 #: request -> its alternatives (none for a plain request)
 Requests = Mapping[str, frozenset[str]]
 _ALTERNATIVES = 8

@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/resource/validation`` ValidateDeviceClass, ``pkg/registry/r
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
@@ -15,7 +14,6 @@ from kapi.resources.shared.resource_names import is_extended
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_long, too_many
+from kapi.machinery.tree import Object
 from kapi.resources.resource.expressions import check_expression
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
 from kapi.resources.shared.persistent_volumes import check_csi_driver_name
 from kapi.resources.shared.rules import Errors, not_supported
 
-Object = dict[str, Any]
 Item = Callable[[Any, Path], None]
 SELECTORS = REQUESTS = CONSTRAINTS = CONFIGS = 32
 _PARAMETERS = 10 * 1024
@@ -125,7 +125,7 @@ def check_configuration(config: Object, path: Path, errors: Errors) -> None:
     check_raw(opaque.get("parameters"), here.child("parameters"), _PARAMETERS, errors)
 
 
-def check_raw(value: Any, path: Path, limit: int, errors: Errors) -> None:
+def check_raw(value: object, path: Path, limit: int, errors: Errors) -> None:
     """An object of somebody else's kind."""
     if value is None:
         errors.append(required(path))

@@ -4,9 +4,10 @@ Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/devicetaintr
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, too_many
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
@@ -14,7 +15,6 @@ from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC, _CONDITIONS = Path("spec"), Path("status").child("conditions")
 _MAX_CONDITIONS = 8
 

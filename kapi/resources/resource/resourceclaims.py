@@ -5,10 +5,11 @@ Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourceclai
 from __future__ import annotations
 
 import uuid
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required, too_long, too_many
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.resource import devices
 from kapi.resources.resource.claim_spec import (
@@ -29,7 +30,6 @@ from kapi.resources.shared.node_selectors import validate_node_selector
 from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 #: driver, pool, device, share
 DeviceID = tuple[str, str, str, str]
 _SPEC, _STATUS = Path("spec"), Path("status")

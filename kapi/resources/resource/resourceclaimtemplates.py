@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourceclai
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource.claim_spec import check_admin_access, default_claim_spec, validate_claim_spec
 from kapi.resources.shared import printing
@@ -16,7 +15,6 @@ from kapi.resources.shared.metadata import validate_metadata_update
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 
 

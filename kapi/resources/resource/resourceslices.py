@@ -10,6 +10,7 @@ from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
@@ -23,7 +24,6 @@ from kapi.resources.shared.resource_names import is_native
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _DEVICES, _ADVANCED_DEVICES, _COUNTER_SETS, _COUNTERS, _CONSUMED_SETS = 128, 64, 8, 32, 2
 _NAMES, _VALUES, _STRING, _TAINTS, _OPTIONS = 32, 48, 64, 16, 10

@@ -4,18 +4,16 @@ Upstream: ``pkg/apis/scheduling/validation``, ``pkg/apis/scheduling/v1/helpers.g
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import status
 from kapi.machinery.field import Path, forbidden, required
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SYSTEM_PREFIX = "system-"
 _HIGHEST_FOR_USERS = 1_000_000_000
 _SYSTEM_CRITICAL = 2 * _HIGHEST_FOR_USERS

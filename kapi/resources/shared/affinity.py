@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_value, label_name, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.selectors import validate_label_selector
-
-Object = dict[str, Any]
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

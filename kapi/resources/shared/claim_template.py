@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared.claims import validate_claim_spec
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.rules import Errors
@@ -20,7 +19,7 @@ _OTHER_METADATA = (
 )  # fmt: skip
 
 
-def validate_template_metadata(metadata: dict[str, Any], path: Path, errors: Errors) -> None:
+def validate_template_metadata(metadata: Object, path: Path, errors: Errors) -> None:
     """Only labels and annotations may stand beside a template's spec."""
     validate_annotations(metadata.get("annotations") or {}, path.child("annotations"), errors)
     validate_labels(metadata.get("labels") or {}, path.child("labels"), errors)
@@ -29,6 +28,6 @@ def validate_template_metadata(metadata: dict[str, Any], path: Path, errors: Err
             errors.append(field.forbidden(path.child(shown), "cannot be set"))
 
 
-def validate_claim_template(template: dict[str, Any], path: Path, errors: Errors) -> None:
+def validate_claim_template(template: Object, path: Path, errors: Errors) -> None:
     validate_template_metadata(template.get("metadata") or {}, path.child("metadata"), errors)
     validate_claim_spec(template.get("spec") or {}, path.child("spec"), errors)

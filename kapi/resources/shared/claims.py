@@ -5,9 +5,8 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeClaimSpec; ``pkg
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_dns1123_subdomain, label_name, subdomain_name
 from kapi.resources.shared.persistent_volumes import validate_access_modes
 from kapi.resources.shared.quantities import compare
@@ -15,7 +14,6 @@ from kapi.resources.shared.resource_names import check_resource_quantity, round_
 from kapi.resources.shared.rules import Errors, check, enum
 from kapi.resources.shared.selectors import validate_label_selector
 
-Object = dict[str, Any]
 _SNAPSHOT = ("VolumeSnapshot", "snapshot.storage.k8s.io")
 
 

@@ -9,6 +9,7 @@ from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.memo import remember
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.names import is_dns1123_label, is_qualified_name
 from kapi.resources.shared.rules import Errors, not_supported
@@ -179,7 +180,7 @@ def _validate_entry(
         errors.append(field.invalid(here, quantity, f"{quantity} is not positive integer multiple of {name}"))
 
 
-def _validate_claims(claims: list[dict[str, Any]], path: Path, errors: Errors, known: Collection[str]) -> None:
+def _validate_claims(claims: list[Object], path: Path, errors: Errors, known: Collection[str]) -> None:
     seen: set[str] = set()
     uses: dict[str, int] = {}  # of each claim among them
     for i, claim in enumerate(claims):
@@ -223,7 +224,7 @@ def _raise_to(total: dict[str, str], more: Mapping[str, str]) -> None:
             total[name] = quantity
 
 
-def _parts(containers: list[dict[str, Any]], part: str) -> Iterator[tuple[dict[str, Any], Mapping[str, str]]]:
+def _parts(containers: list[Object], part: str) -> Iterator[tuple[Object, Mapping[str, str]]]:
     for container in containers:
         yield container, (container.get("resources") or {}).get(part) or {}
 

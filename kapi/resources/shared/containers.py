@@ -8,6 +8,7 @@ from typing import Any
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared import security
 from kapi.resources.shared.compute import validate_resources
 from kapi.resources.shared.env import validate_env, validate_env_from
@@ -16,8 +17,6 @@ from kapi.resources.shared.names import is_dns1123_label, is_port_name, is_port_
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.probes import LIFECYCLE, PROBES
 from kapi.resources.shared.rules import Errors, not_supported
-
-Object = dict[str, Any]
 
 PROTOCOLS = frozenset({"TCP", "UDP", "SCTP"})
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.names import (
     is_config_map_key,
@@ -18,8 +18,6 @@ from kapi.resources.shared.names import (
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_no_backsteps
 from kapi.resources.shared.rules import Errors, not_supported
-
-Object = dict[str, Any]
 
 ENV_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",

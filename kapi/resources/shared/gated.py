@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.security import every_container
-
-Object = dict[str, Any]
 
 
 def _sources(spec: Object) -> Iterator[Object]:

@@ -55,7 +55,7 @@ def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
     return shown
 
 
-def internal_form(type_: Type, value: Any) -> Any:
+def internal_form(type_: Type, value: object) -> Any:
     """A value of a type of the wire as upstream's messages show it: in the internal form, where that is another one."""
     while type_.elem is not None and isinstance(value, list):
         type_ = type_.elem
@@ -67,7 +67,7 @@ def internal_form(type_: Type, value: Any) -> Any:
     return internal(type_.name, value)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value that is no internal type: maps by key, as Go writes them, and label selectors in the order of their fields."""
     if isinstance(value, list):
         return [plain(item) for item in steps(value)]
@@ -108,6 +108,6 @@ def _long_difference(before: list[str], after: list[str]) -> list[str]:
     ]
 
 
-def _lines(tree: Any) -> list[str]:
+def _lines(tree: object) -> list[str]:
     lines = "".join(list(steps(_encoder.iterencode(tree)))).splitlines(keepends=True)
     return [line if line.endswith("\n") else line + "\n" for line in steps(lines)]

@@ -13,6 +13,7 @@ from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.resources.shared.names import (
     is_condition_reason,
     is_label_key,
@@ -159,7 +160,7 @@ def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Err
         errors.append(field.too_long(path, ANNOTATIONS_LIMIT))
 
 
-def validate_owner_references(owners: list[dict[str, Any]], path: Path, errors: Errors) -> None:
+def validate_owner_references(owners: list[Object], path: Path, errors: Errors) -> None:
     controller = ""
     for owner in steps(owners):
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
@@ -202,7 +203,7 @@ def _validate_qualified_finalizers(finalizers: list[str], path: Path, errors: Er
             errors.append(field.invalid(path.index(i), finalizer, text))
 
 
-def validate_managed_fields(entries: list[dict[str, Any]], path: Path, errors: Errors) -> None:
+def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -> None:
     for i, entry in enumerate(entries):
         here = path.index(i)
         if entry.get("operation") not in ("Apply", "Update"):
@@ -222,13 +223,13 @@ def validate_managed_fields(entries: list[dict[str, Any]], path: Path, errors: E
             errors.append(field.too_long(here.child("subresource"), 256))
 
 
-def validate_immutable(new: Any, old: Any, path: Path, errors: Errors, detail: str = IMMUTABLE) -> None:
+def validate_immutable(new: object, old: object, path: Path, errors: Errors, detail: str = IMMUTABLE) -> None:
     """``field is immutable`` where two values differ; absent, [] and {} are one value."""
     if new != old and not same(new, old):
         errors.append(field.invalid(path, new, detail))
 
 
-def validate_conditions(conditions: list[dict[str, Any]], path: Path, errors: Errors) -> None:
+def validate_conditions(conditions: list[Object], path: Path, errors: Errors) -> None:
     """A list of metav1.Condition (upstream: ``apis/meta/v1/validation.ValidateConditions``)."""
     seen = set()
     for i, condition in enumerate(conditions):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import has_backsteps, validate_descending
 from kapi.resources.shared.rules import Errors, not_supported
 
-Object = dict[str, Any]
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_value, subdomain_name
 from kapi.resources.shared.rules import Errors
-
-Object = dict[str, Any]
 
 
 def validate_node_selector(selector: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False) -> None:

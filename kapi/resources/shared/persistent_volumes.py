@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any
 
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.shared.names import (
     is_dns1123_label,
     is_dns1123_subdomain,
@@ -34,7 +34,6 @@ from kapi.resources.shared.rules import (
 )
 from kapi.resources.shared.rules import required as require
 
-Object = dict[str, Any]
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _SHORT_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -176,7 +175,7 @@ def _iscsi_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(invalid(path, name, "must be valid format"))
 
 
-def _iscsi(source: Object, path: Path, errors: Errors, volume: Any) -> None:
+def _iscsi(source: Object, path: Path, errors: Errors, volume: object) -> None:
     portal, initiator = source.get("targetPortal") or "", source.get("initiatorName")
     if not portal:
         errors.append(required(path.child("targetPortal")))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.claims import default_claim_spec
 from kapi.resources.shared.compute import aggregate, is_huge_page, is_pod_level, overcommit_allowed
 from kapi.resources.shared.images import pull_policy
 
-Object = dict[str, Any]
 _FILE_MODE = 0o644
 _HOUR = 3600
 _OLD_INIT_ANNOTATIONS = frozenset(

@@ -8,6 +8,7 @@ from typing import Any
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy
 from kapi.resources.shared.affinity import validate_affinity, validate_spread, validate_tolerations
@@ -36,8 +37,6 @@ from kapi.resources.shared.security import (
     validate_windows,
 )
 from kapi.resources.shared.volumes import validate_volumes
-
-Object = dict[str, Any]
 
 MIRROR = "kubernetes.io/config.mirror"
 _RESTART = ("Always", "OnFailure", "Never")

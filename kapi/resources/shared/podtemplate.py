@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.codecs.json_reading import loads
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared import selectors
 from kapi.resources.shared.affinity import (
     REQUIRED,
@@ -27,8 +27,6 @@ from kapi.resources.shared.poddefaults import name_service_account
 from kapi.resources.shared.podspec import MIRROR, validate_pod_spec
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.security import containers_with_paths, host_sysctl
-
-Object = dict[str, Any]
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerations"
@@ -87,7 +85,7 @@ _TOLERATION: dict[str, tuple[str, type, str]] = {
 _JSON = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
 
-def _read_tolerations(tree: Any) -> list[Object]:
+def _read_tolerations(tree: object) -> list[Object]:
     """Upstream decodes into its internal type, whose fields are found in any case.  Raises ValueError with Go's text."""
     what = "json: cannot unmarshal {} into Go {}"
     if tree is not None and not isinstance(tree, list):

@@ -9,6 +9,7 @@ from typing import Any
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import Path, quote
 from kapi.machinery.sorting import ordered
+from kapi.machinery.tree import Object
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import ip_warnings
@@ -17,8 +18,6 @@ from kapi.resources.shared.names import is_label_value
 from kapi.resources.shared.podtemplate import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD
 from kapi.resources.shared.security import containers_with_paths
 from kapi.resources.shared.volume_warnings import NODE_LABELS
-
-Object = dict[str, Any]
 
 _ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kapi.machinery.ages import since
+from kapi.machinery.tree import Object
 from kapi.resources.definition import TableColumns
 from kapi.resources.shared.columns import COLUMNS
 
-Object = dict[str, Any]
 NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_http_header_name, is_port_name, is_port_number
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.rules import (
@@ -36,18 +35,18 @@ def port_or_name(value: int | str, path: Path, errors: Errors, ctx: object) -> N
         errors.append(field.invalid(path, value, text))
 
 
-def _header(header: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
+def _header(header: Object, path: Path, errors: Errors, ctx: object) -> None:
     name = header.get("name", "")
     for text in is_http_header_name(name):
         errors.append(field.invalid(path, name, text))
 
 
-def _headers(action: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
+def _headers(action: Object, path: Path, errors: Errors, ctx: object) -> None:
     for header in action.get("httpHeaders") or ():  # upstream names the list, not the header
         _header(header, path.child("httpHeaders"), errors, ctx)
 
 
-def _sleep(action: dict[str, Any], path: Path, errors: Errors, ctx: PodOptions) -> None:
+def _sleep(action: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     seconds = action.get("seconds", 0)
     if ctx.grace is not None and not 0 <= seconds <= ctx.grace:
         text = f"must be non-negative and less than terminationGracePeriodSeconds ({ctx.grace})"
@@ -72,7 +71,7 @@ def _handler(*names: str) -> Rule:
     """Exactly one of the actions."""
     actions = [(name, _ACTIONS[name]) for name in names]
 
-    def validate(value: dict[str, Any], path: Path, errors: Errors, ctx: PodOptions) -> None:
+    def validate(value: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
         found = False
         for name, rule in actions:
             action = value.get(name)
@@ -100,13 +99,13 @@ _PROBE = struct(
 )
 
 
-def _once(probe: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
+def _once(probe: Object, path: Path, errors: Errors, ctx: object) -> None:
     count = probe.get("successThreshold", 0)
     if count != 1:
         errors.append(field.invalid(path.child("successThreshold"), count, "must be 1"))
 
 
-def _no_grace(probe: dict[str, Any], path: Path, errors: Errors, ctx: object) -> None:
+def _no_grace(probe: Object, path: Path, errors: Errors, ctx: object) -> None:
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None:
         text = "must not be set for readinessProbes"

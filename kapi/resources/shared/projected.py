@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
 from kapi.resources.shared.metadata import ANNOTATIONS_LIMIT
 from kapi.resources.shared.names import is_label_key, subdomain_name
@@ -16,7 +15,6 @@ from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.selectors import validate_label_selector
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
 
-Object = dict[str, Any]
 _CONFLICT = "conflicting duplicate paths"
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 _MAX_LIFETIME, _MAX_KUBERNETES_LIFETIME = 91 * 86400, 86400  # seconds a pod's certificate may last

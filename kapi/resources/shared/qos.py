@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
-Object = dict[str, Any]
 _COUNTED = ("cpu", "memory")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import Errors, check, not_supported
 
-Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 _KINDS = ("ServiceAccount", "User", "Group")
 

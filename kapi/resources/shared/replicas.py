@@ -11,6 +11,7 @@ from typing import Any
 
 from kapi.machinery import field, numbers
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.names import is_dns1123_label, is_percent
@@ -18,8 +19,6 @@ from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podtemplate import validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
 from kapi.resources.shared.rules import Errors, not_supported
-
-Object = dict[str, Any]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 _NUMBER = re.compile(r"(?:([0-9]+)%|([+-]?[0-9]+))\Z").match

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.quantities import compare, is_whole, rounded_to_milli
 
@@ -89,7 +88,7 @@ def check_resource_quantity(name: str, value: str, path: Path) -> list[FieldErro
     return errors
 
 
-def round_resource_list(amounts: dict[str, Any] | None) -> None:
+def round_resource_list(amounts: Object | None) -> None:
     """Rounds amounts up to a thousandth, as decoding does."""
     for name, value in steps((amounts or {}).items()):
         if amounts is not None and isinstance(value, str):

@@ -43,7 +43,7 @@ def _sequence(rules: tuple[Rule, ...]) -> Rule:
     if len(rules) == 1:
         return rules[0]
 
-    def sequence(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def sequence(value: object, path: Path, errors: Errors, ctx: object) -> None:
         for rule in rules:
             rule(value, path, errors, ctx)
 
@@ -57,7 +57,7 @@ def _sequence(rules: tuple[Rule, ...]) -> Rule:
 def struct(*rules: Rule) -> Rule:
     """Rules over one object, in order: ``at(...)``, ``required(...)`` and cross-field functions."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         for rule in rules:
             rule(value, path, errors, ctx)
 
@@ -72,7 +72,7 @@ def all_of(*rules: Rule) -> Rule:
 def first_of(*rules: Rule) -> Rule:
     """The same value against several rules, until one of them reports something."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         before = len(errors)
         for rule in rules:
             rule(value, path, errors, ctx)
@@ -165,7 +165,7 @@ def unique(key: Callable[[Any], Any], name: str = "") -> Rule:
 def when(predicate: Callable[[Any, Any], bool], rule: Rule, otherwise: Rule | None = None) -> Rule:
     """The rule only where ``predicate(value, ctx)`` holds."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         if predicate(value, ctx):
             rule(value, path, errors, ctx)
         elif otherwise is not None:
@@ -177,7 +177,7 @@ def when(predicate: Callable[[Any, Any], bool], rule: Rule, otherwise: Rule | No
 def check(messages: Messages, origin: str = "") -> Rule:
     """``Invalid value`` once per text of a message function."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         for text in messages(value):
             errors.append(field.invalid(path, value, text, origin))
 
@@ -188,7 +188,7 @@ def check(messages: Messages, origin: str = "") -> Rule:
 def holds(predicate: Callable[[Any], bool], detail: str) -> Rule:
     """``Invalid value`` with this text where the predicate does not hold."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         if not predicate(value):
             errors.append(field.invalid(path, value, detail))
 
@@ -201,7 +201,7 @@ def enum(*values: str, in_order: bool = False) -> Rule:
     allowed = frozenset(values)
     listed = values if in_order else tuple(sorted(values))
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         if value not in allowed:
             errors.append(not_supported(path, value, listed))
 
@@ -264,7 +264,7 @@ def child(path: Path, part: str) -> Path:
     return Path(part, path) if path._part or path._parent is not None else Path(part[1:], path)
 
 
-def not_supported(path: Path | str, value: Any, listed: Collection[str]) -> FieldError:
+def not_supported(path: Path | str, value: object, listed: Collection[str]) -> FieldError:
     """``Unsupported value`` whose text lists the values in this order."""
     names = ", ".join(field.quote(str(name)) for name in listed)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.names import is_dns1123_subdomain, is_group_id, is_user_id
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_descending
 from kapi.resources.shared.rules import Errors, at, check, each, enum, not_supported, struct
-
-Object = dict[str, Any]
 
 _SYSCTL = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL_RE = re.compile(rf"({_SYSCTL}[\./])*{_SYSCTL}\Z").match

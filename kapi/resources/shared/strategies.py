@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, same
-
-Object = dict[str, Any]
 
 
 class UpdateRules(Enum):
@@ -45,7 +44,7 @@ class PlainStrategy(Strategy):
     #: what an update is held against, in this order
     update_rules: ClassVar[tuple[UpdateRules, ...]] = (_CHANGED_METADATA, UpdateRules.TYPE)
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         as_here = cls.validate is PlainStrategy.validate and cls._new_metadata is PlainStrategy._new_metadata
         cls.covers_metadata = as_here and cls.name_rule in (subdomain_name, label_name)  # no such name has a slash

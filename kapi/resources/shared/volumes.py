@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import re2
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.claim_template import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
@@ -39,8 +39,6 @@ from kapi.resources.shared.rules import (
     struct,
     unless_empty,
 )
-
-Object = dict[str, Any]
 
 _ONE_TYPE = "may not specify more than 1 volume type"
 _INITIATORS = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
@@ -14,7 +15,6 @@ from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _DEFAULTS = {
     "attachRequired": True,
@@ -116,7 +116,7 @@ class CSIDriverStrategy(PlainStrategy):
         return self.warnings_on_create(obj, ctx)
 
 
-def _spec(name: str, empty: Any) -> Any:
+def _spec(name: str, empty: object) -> Any:
     def read(obj: Object, now: float) -> Any:
         value = (obj.get("spec") or {}).get(name)
         return empty if value is None else value

@@ -4,10 +4,9 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csinode``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
@@ -16,7 +15,6 @@ from kapi.resources.shared.persistent_volumes import check_csi_driver_name
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _DRIVERS = Path("spec").child("drivers")
 _MAX_NODE_ID = 256  # bytes
 

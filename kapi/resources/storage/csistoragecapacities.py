@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csistoragecapa
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import subdomain_name
@@ -15,8 +14,6 @@ from kapi.resources.shared.rules import Errors, check, same
 from kapi.resources.shared.selectors import validate_label_selector
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_warnings import node_selector_warnings
-
-Object = dict[str, Any]
 
 
 class CSIStorageCapacityStrategy(PlainStrategy):

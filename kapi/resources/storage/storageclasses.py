@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.field import Path, duplicate, invalid, repeat, required, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import (
@@ -20,7 +21,6 @@ from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_warnings import NODE_LABELS
 
-Object = dict[str, Any]
 _MAX_PARAMETERS = 512
 _MAX_PARAMETERS_SIZE = 256 * 1024  # bytes of keys and values
 _DEFAULT_ANNOTATIONS = (
@@ -123,7 +123,7 @@ def _name(obj: Object, now: float) -> str:
     return printing.name(obj, now) + (" (default)" if default else "")
 
 
-def _top(name: str, empty: Any) -> Any:
+def _top(name: str, empty: object) -> Any:
     return lambda obj, now: empty if obj.get(name) is None else obj[name]
 
 

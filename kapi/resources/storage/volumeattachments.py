@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
@@ -16,7 +17,6 @@ from kapi.resources.shared.persistent_volumes import check_csi_driver_name, defa
 from kapi.resources.shared.rules import Errors, check
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _SOURCE = _SPEC.child("source")
 _MAX_METADATA = 256 * 1024  # bytes of keys and values

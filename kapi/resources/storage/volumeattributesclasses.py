@@ -4,17 +4,14 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/volumeattribut
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, forbidden
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.storage.storageclasses import validate_parameters, validate_provisioner
-
-Object = dict[str, Any]
 
 
 class VolumeAttributesClassStrategy(PlainStrategy):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kapi.machinery.field import Path, invalid, quote, required
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
-Object = dict[str, Any]
 _STATUS = Path("status")
 _INT64 = 1 << 63
 

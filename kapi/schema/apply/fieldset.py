@@ -17,12 +17,13 @@ import orjson
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.memo import remember
 from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.tree import Object
 from kapi.schema import gotext
 
 Set = dict[str, Any]
 Path = tuple[str, ...]
 
-_MEMBER: dict[str, Any] = {}
+_MEMBER: Object = {}
 
 
 class BadSet(ValueError):
@@ -194,7 +195,7 @@ def show_element(element: str) -> str:
     return "[" + ",".join(f"{name}={_show_value(value[name])}" for name in sorted(value)) + "]"
 
 
-def _show_value(value: Any) -> str:
+def _show_value(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -220,7 +221,7 @@ def order(element: str) -> tuple[Any, ...]:
     return (1, tuple((name, _value_order(value[name])) for name in sorted(value)))
 
 
-def _value_order(value: Any) -> tuple[Any, ...]:
+def _value_order(value: object) -> tuple[Any, ...]:
     if isinstance(value, bool):
         return (2, value)
     if isinstance(value, (int, float)):
@@ -246,7 +247,7 @@ def canonical(fields: Set) -> Set:
     return {element: canonical(node) if (node := fields[element]) else _MEMBER for element in steps(elements)}
 
 
-def decode(stored: Any) -> Set:
+def decode(stored: object) -> Set:
     """Reads a ``fieldsV1``: checks and normalises path elements, drops kinds of elements that are not known.
 
     Raises BadSet where upstream's decoder fails.
@@ -258,7 +259,7 @@ def decode(stored: Any) -> Set:
     return canonical(_decode(stored))
 
 
-def _decode(stored: dict[str, Any]) -> Set:
+def _decode(stored: Object) -> Set:
     fields: Set = {}
     for text, below in steps(stored.items()):
         if text == ".":
@@ -307,15 +308,15 @@ def parse_element(text: str) -> str | None:
     return key_element(value)
 
 
-def key_element(keys: dict[str, Any]) -> str:
+def key_element(keys: Object) -> str:
     """The path element of an associative list's item, from its key fields."""
     return "k:" + orjson.dumps({name: _number(keys[name]) for name in sorted(keys)}).decode()
 
 
-def value_element(value: Any) -> str:
+def value_element(value: object) -> str:
     """The path element of a set's item."""
     return "v:" + orjson.dumps(_number(value)).decode()
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value

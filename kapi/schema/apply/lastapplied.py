@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
+from kapi.machinery.tree import Object
 from kapi.schema.apply import fieldset, typed
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import Shape
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_ANNOTATIONS = 256 * 1024
-
-Object = dict[str, Any]
 
 
 def _annotation(obj: Object) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.schema.types import Field, Kind, Type
 
 SCALAR, LIST, MAP = 1, 2, 3
@@ -51,7 +52,7 @@ class Shape:
         self.list_atomic = True
         self.map_atomic = False
         self.keys: tuple[str, ...] = ()
-        self.key_defaults: dict[str, Any] = {}
+        self.key_defaults: Object = {}
         self._fields: dict[str, Field] = {}
         self._elem: Type | Shape | None = None
         self._shapes = shapes
@@ -130,7 +131,7 @@ class Shape:
         shape = self._children[name] = shape_of(field.type, self._shapes)
         return shape
 
-    def form(self, value: Any) -> int:
+    def form(self, value: object) -> int:
         """Which of the forms a value has; the first possible one for null and for values that do not fit."""
         kind = type(value)
         if kind is dict:
@@ -176,7 +177,7 @@ def zero_value(type_: Type) -> Any:
     """
     if type_.kind is not Kind.STRUCT:
         return _ZEROES.get(type_.kind)
-    zero: dict[str, Any] = {}
+    zero: Object = {}
     for name, field in type_.fields.items():
         if field.omitzero or (field.omitempty and (field.pointer or field.type.kind not in _STRUCTS)):
             continue

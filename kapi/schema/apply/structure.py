@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.schema.apply.shape import Shape
 
 #: names, each followed by the structure below it or by the JSON type of an empty value
 Structure = tuple[Any, ...]
 
 
-def structure(shape: Shape, value: dict[str, Any]) -> Structure:
+def structure(shape: Shape, value: Object) -> Structure:
     """Of a granular map.  Not hashable when a list is addressed by what is no scalar."""
     parts: list[Any] = []
     for name, entry in steps(value.items()):
@@ -50,6 +51,6 @@ def _items(shape: Shape, items: list[Any]) -> Structure:
     return tuple(parts)
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> Any:
     """A value, and its type where equality does not tell it: 1, 1.0 and True are different keys."""
     return value if type(value) is str else (type(value), value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.schema import gotext
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set, key_element, show_element, value_element
@@ -40,7 +41,7 @@ class _BadItem(ValueError):
 # -- list items ---------------------------------------------------------------------------------------------------
 
 
-def item_element(shape: Shape, item: Any) -> str:
+def item_element(shape: Shape, item: object) -> str:
     """The path element of an item of an associative list.  Raises ValueError where it has none."""
     if not shape.keys:
         if isinstance(item, dict):
@@ -83,7 +84,7 @@ def _elements(shape: Shape, items: list[Any]) -> dict[str, list[Any]]:
 # -- validation ---------------------------------------------------------------------------------------------------
 
 
-def validate(shape: Shape, value: Any, *, allow_duplicates: bool = False) -> None:
+def validate(shape: Shape, value: object, *, allow_duplicates: bool = False) -> None:
     """Raises SchemaError when the value does not fit its type."""
     errors: list[tuple[str, str]] = []
     _validate(shape, value, "", allow_duplicates, errors)
@@ -91,7 +92,7 @@ def validate(shape: Shape, value: Any, *, allow_duplicates: bool = False) -> Non
         raise SchemaError(errors)
 
 
-def _validate(shape: Shape, value: Any, path: str, duplicates: bool, errors: list[tuple[str, str]]) -> None:
+def _validate(shape: Shape, value: object, path: str, duplicates: bool, errors: list[tuple[str, str]]) -> None:
     form = shape.form(value)
     if form == SCALAR:
         problem = _scalar_problem(shape.scalar, value)
@@ -137,7 +138,7 @@ def _validate_items(shape: Shape, items: list[Any], path: str, duplicates: bool,
             _validate(child, item, path + shown, duplicates, errors)
 
 
-def _scalar_problem(scalar: str, value: Any) -> str:
+def _scalar_problem(scalar: str, value: object) -> str:
     if value is None:
         return ""
     if scalar == "numeric":
@@ -153,11 +154,11 @@ def _scalar_problem(scalar: str, value: Any) -> str:
     return f"expected any scalar, got {_boxed(value)}" if isinstance(value, (dict, list)) else ""
 
 
-def _boxed(value: Any) -> str:
+def _boxed(value: object) -> str:
     return "&{" + gotext.text(value) + "}"
 
 
-def _syntax(value: Any) -> str:
+def _syntax(value: object) -> str:
     """A value as ``%#v`` shows it."""
     if isinstance(value, str):
         return gotext.quote(value)
@@ -177,12 +178,12 @@ def _syntax(value: Any) -> str:
 # -- field set ----------------------------------------------------------------------------------------------------
 
 
-def field_set(shape: Shape, value: Any) -> Set:
+def field_set(shape: Shape, value: object) -> Set:
     """Every leaf and every item that a value mentions."""
     return _fields(shape, value)[1]
 
 
-def _fields(shape: Shape, value: Any) -> tuple[bool, Set]:
+def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
     """Whether the value itself is a leaf, and the set below it."""
     form = shape.form(value)
     if form == SCALAR:
@@ -252,14 +253,14 @@ class Comparison:
         )
 
 
-def compare(shape: Shape, old: Any, new: Any) -> Comparison:
+def compare(shape: Shape, old: object, new: object) -> Comparison:
     """The difference between two values of one type, either of which may be null."""
     result = Comparison({}, {}, {})
     _compare(shape, old, new, result)
     return result
 
 
-def _compare(shape: Shape, old: Any, new: Any, out: Comparison) -> bool:
+def _compare(shape: Shape, old: object, new: object, out: Comparison) -> bool:
     """Fills ``out`` with what lies below two present values; True when the value itself is a modified leaf."""
     form, new_form = shape.form(old), shape.form(new)
     modified = _compare_as(shape, form, old, new, out)
@@ -268,7 +269,7 @@ def _compare(shape: Shape, old: Any, new: Any, out: Comparison) -> bool:
     return modified
 
 
-def _compare_as(shape: Shape, form: int, old: Any, new: Any, out: Comparison) -> bool:
+def _compare_as(shape: Shape, form: int, old: object, new: object, out: Comparison) -> bool:
     if form == MAP and not shape.map_atomic:
         before = old if isinstance(old, dict) else None
         after = new if isinstance(new, dict) else None
@@ -284,7 +285,7 @@ def _compare_as(shape: Shape, form: int, old: Any, new: Any, out: Comparison) ->
     return bool(old != new) or type(old) is not type(new) and (isinstance(old, bool) or isinstance(new, bool))
 
 
-def _compare_maps(shape: Shape, old: dict[str, Any], new: dict[str, Any], out: Comparison) -> None:
+def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> None:
     for name, after in steps(new.items()):
         before = old.get(name, ABSENT)
         if before is ABSENT:
@@ -302,7 +303,7 @@ def _compare_maps(shape: Shape, old: dict[str, Any], new: dict[str, Any], out: C
                 out.removed["f:" + name] = _whole(child, before)
 
 
-def _descend(shape: Shape, element: str, old: Any, new: Any, out: Comparison) -> None:
+def _descend(shape: Shape, element: str, old: object, new: object, out: Comparison) -> None:
     below = Comparison({}, {}, {})
     modified = _compare(shape, old, new, below)
     if modified or below.modified:
@@ -337,7 +338,7 @@ def _compare_lists(shape: Shape, old: list[Any], new: list[Any], out: Comparison
             out.added[element] = _whole(child, items[0]) if len(items) == 1 else _MEMBER
 
 
-def _whole(shape: Shape, value: Any) -> Set:
+def _whole(shape: Shape, value: object) -> Set:
     """The node of a value that the other side has not at all: every path in it, containers too."""
     form = shape.form(value)
     if form == MAP and not shape.map_atomic and value and isinstance(value, dict):
@@ -364,7 +365,7 @@ _CONTAINERS = frozenset((dict, list))
 # -- merge --------------------------------------------------------------------------------------------------------
 
 
-def merge(shape: Shape, live: Any, config: Any) -> Any:
+def merge(shape: Shape, live: object, config: object) -> Any:
     """The live value with all that the configuration mentions put in.  Parts of both are shared, neither changes.
 
     Raises SchemaError when lists cannot be merged.
@@ -376,7 +377,7 @@ def merge(shape: Shape, live: Any, config: Any) -> Any:
     return None if merged is ABSENT else merged
 
 
-def _merge(shape: Shape, live: Any, config: Any, path: str, errors: list[tuple[str, str]]) -> Any:
+def _merge(shape: Shape, live: object, config: object, path: str, errors: list[tuple[str, str]]) -> Any:
     if config is ABSENT:
         return live
     if live is ABSENT and shape.first != LIST:
@@ -408,7 +409,7 @@ def _merge(shape: Shape, live: Any, config: Any, path: str, errors: list[tuple[s
 
 def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, errors: list[tuple[str, str]]) -> Any:
     """Items of both; items of the configuration keep its order, those of the live list go where they stood."""
-    wanted: dict[str, Any] = {}
+    wanted: Object = {}
     for i, item in enumerate(steps(config)):
         try:
             element = item_element(shape, item)
@@ -420,7 +421,7 @@ def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, er
             continue
         wanted[element] = item
     there: list[str] = []
-    current: dict[str, Any] = {}
+    current: Object = {}
     for i, item in enumerate(steps(live)):
         try:
             element = item_element(shape, item)
@@ -480,7 +481,7 @@ def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, er
 # -- remove -------------------------------------------------------------------------------------------------------
 
 
-def remove(shape: Shape, value: Any, fields: Set) -> Any:
+def remove(shape: Shape, value: object, fields: Set) -> Any:
     """The value without the fields and items of a set; a container that loses everything becomes null."""
     form = shape.form(value)
     if form == SCALAR or not fields:
@@ -501,7 +502,7 @@ def remove(shape: Shape, value: Any, fields: Set) -> Any:
         return kept or None
     if not isinstance(value, dict) or not value or shape.map_atomic:
         return None
-    left: dict[str, Any] = {}
+    left: Object = {}
     for name, entry in steps(value.items()):
         node = fields.get("f:" + name)
         if node is None:

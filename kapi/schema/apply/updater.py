@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.schema.apply import fieldset, typed
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import Shape
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -171,7 +170,7 @@ class Updater:
         result: Object = self._back(version, typed.remove(shape, there, gone))
         return result
 
-    def _add_back_owned(self, merged: Any, pruned: Any, pruned_version: str, managers: Managers) -> Any:
+    def _add_back_owned(self, merged: object, pruned: object, pruned_version: str, managers: Managers) -> Any:
         by_version: dict[str, list[Set]] = {pruned_version: []}
         for owned in steps(managers.values()):
             by_version.setdefault(owned.api_version, []).append(owned.fields)
@@ -187,9 +186,9 @@ class Updater:
             pruned = self._between(version, pruned_version, left)
         return pruned
 
-    def _between(self, source: str, target: str, obj: Any) -> Any:
+    def _between(self, source: str, target: str, obj: object) -> Any:
         return obj if source == target else self._to(target, self._back(source, obj))
 
 
-def _named(shape: Shape, value: Any) -> Set:
+def _named(shape: Shape, value: object) -> Set:
     return typed.with_named_fields(shape, typed.field_set(shape, value))

@@ -184,15 +184,15 @@ def _string(schema: Schema) -> Declared:
 # values
 
 
-def _to_double(value: Any) -> Any:
+def _to_double(value: object) -> Any:
     return float(value) if value.__class__ is int else value
 
 
-def _to_int(value: Any) -> Any:
+def _to_int(value: object) -> Any:
     return int(value) if value.__class__ is float and value.is_integer() else value
 
 
-def _to_bytes(value: Any) -> Any:
+def _to_bytes(value: object) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -201,7 +201,7 @@ def _to_bytes(value: Any) -> Any:
         raise EvaluationError("illegal base64 data") from None
 
 
-def _to_duration(value: Any) -> Any:
+def _to_duration(value: object) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -210,7 +210,7 @@ def _to_duration(value: Any) -> Any:
         raise EvaluationError(f"Invalid duration {value}") from None
 
 
-def _to_timestamp(value: Any) -> Any:
+def _to_timestamp(value: object) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -219,7 +219,7 @@ def _to_timestamp(value: Any) -> Any:
         raise EvaluationError(f"Invalid date-time {value}") from None
 
 
-def _to_date(value: Any) -> Any:
+def _to_date(value: object) -> Any:
     return _to_timestamp(value + "T00:00:00Z") if isinstance(value, str) else value
 
 
@@ -227,7 +227,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
     kind = schema.get("x-kubernetes-list-type")
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if not isinstance(value, list):
             return value
         items = value if elem is None else [elem(item) for item in steps(value)]
@@ -241,7 +241,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
 
 
 def _map_converter(elem: Convert) -> Convert:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         return {key: elem(item) for key, item in steps(value.items())} if isinstance(value, dict) else value
 
     return convert

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.machinery.tree import Object
 from kapi.schema import builtin
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, preserves
 from kapi.schema.types import Field, Kind, Type
@@ -61,7 +60,7 @@ def _list(schema: Schema, nullable: bool) -> Type:
     )
 
 
-def _struct(schema: Schema, properties: dict[str, Any], map_type: str, nullable: bool) -> Type:
+def _struct(schema: Schema, properties: Object, map_type: str, nullable: bool) -> Type:
     fields: dict[str, Field] = {}
     required = set(schema.get("required") or ())
     for name, prop in properties.items():

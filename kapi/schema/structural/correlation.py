@@ -13,7 +13,7 @@ from kapi.schema.structural.structure import Schema
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: object, other: object) -> bool:
     """Deep equality of JSON values: true is not 1, 1.0 is 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
@@ -32,7 +32,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, str) is isinstance(other, str)
 
 
-def is_unchanged(value: Any, old: Any) -> bool:
+def is_unchanged(value: object, old: object) -> bool:
     """``same``, of a part that is not valid: it may stay so."""
     began = time.monotonic()
     try:
@@ -41,7 +41,7 @@ def is_unchanged(value: Any, old: Any) -> bool:
         RATCHETING.observe(time.monotonic() - began)
 
 
-def identity(value: Any) -> Any:
+def identity(value: object) -> Any:
     """What two JSON values have in common exactly if they are the same."""
     if isinstance(value, dict):
         return (dict, frozenset((name, identity(item)) for name, item in steps(value.items())))
@@ -50,7 +50,7 @@ def identity(value: Any) -> Any:
     return (bool, value) if isinstance(value, bool) else value
 
 
-def _key(item: Any, names: list[str], schema: Schema) -> tuple[Any, ...] | None:
+def _key(item: object, names: list[str], schema: Schema) -> tuple[Any, ...] | None:
     if not isinstance(item, dict):
         return None
     properties = (schema.get("items") or {}).get("properties") or {}
@@ -63,7 +63,7 @@ def _key(item: Any, names: list[str], schema: Schema) -> tuple[Any, ...] | None:
     return tuple(found)
 
 
-def old_items(old: Any, schema: Schema) -> dict[tuple[Any, ...], Any]:
+def old_items(old: object, schema: Schema) -> dict[tuple[Any, ...], Any]:
     """The old elements of a keyed list by their keys; empty for other lists, whose elements have no identity."""
     names = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") != "map" or not names or not isinstance(old, list):
@@ -76,7 +76,7 @@ def old_items(old: Any, schema: Schema) -> dict[tuple[Any, ...], Any]:
     return found
 
 
-def old_item(before: dict[tuple[Any, ...], Any], schema: Schema, item: Any) -> Any:
+def old_item(before: dict[tuple[Any, ...], Any], schema: Schema, item: object) -> Any:
     """The old element of the same key, or ABSENT."""
     if not before:
         return ABSENT

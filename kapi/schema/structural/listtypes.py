@@ -13,7 +13,7 @@ from kapi.schema.structural.structure import Schema, additional
 _NOTHING = object()
 
 
-def list_errors(path: Path, schema: Schema | None, value: Any) -> list[FieldError]:
+def list_errors(path: Path, schema: Schema | None, value: object) -> list[FieldError]:
     """Every duplicate, by index."""
     errors: list[FieldError] = []
     if schema:
@@ -21,7 +21,7 @@ def list_errors(path: Path, schema: Schema | None, value: Any) -> list[FieldErro
     return errors
 
 
-def _walk(path: Path, schema: Schema, value: Any, errors: list[FieldError]) -> None:
+def _walk(path: Path, schema: Schema, value: object, errors: list[FieldError]) -> None:
     if isinstance(value, dict):
         extra = additional(schema)
         properties = schema.get("properties") or {}

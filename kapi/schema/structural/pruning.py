@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import copy
 from kapi.schema.structural.structure import Schema, additional, embedded, preserves
@@ -17,7 +15,7 @@ def root(schema: Schema | None) -> Schema:
     return {**(schema or {}), **_ROOT}
 
 
-def prune(obj: Any, schema: Schema | None, is_root: bool = True) -> list[str]:
+def prune(obj: object, schema: Schema | None, is_root: bool = True) -> list[str]:
     """Removes what the schema does not know, in place; returns the sorted paths of what went."""
     unknown: list[str] = []
     _prune(obj, root(schema) if is_root else schema, "", unknown)
@@ -29,7 +27,7 @@ def _below(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _prune(value: Any, schema: Schema | None, path: str, unknown: list[str]) -> None:
+def _prune(value: object, schema: Schema | None, path: str, unknown: list[str]) -> None:
     if preserves(schema):
         assert schema is not None
         _keep(value, schema, path, unknown)
@@ -65,7 +63,7 @@ def _prune(value: Any, schema: Schema | None, path: str, unknown: list[str]) -> 
                 _prune(item, below, f"{path}[{index}]", unknown)
 
 
-def _keep(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
+def _keep(value: object, schema: Schema, path: str, unknown: list[str]) -> None:
     if isinstance(value, dict):
         properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
         is_object = embedded(schema)
@@ -98,11 +96,11 @@ def has_defaults(schema: Schema | None) -> bool:
     return any(has_defaults(field) for field in (schema.get("properties") or {}).values())
 
 
-def _null_to_default(value: Any, schema: Schema | None) -> bool:
+def _null_to_default(value: object, schema: Schema | None) -> bool:
     return value is None and schema is not None and schema.get("default") is not None and not schema.get("nullable")
 
 
-def default(value: Any, schema: Schema | None) -> None:
+def default(value: object, schema: Schema | None) -> None:
     """Fills in defaults, in place; an explicit null of a field that is not nullable counts as absent."""
     if schema is None:
         return
@@ -128,7 +126,7 @@ def default(value: Any, schema: Schema | None) -> None:
                 default(value[index], items)
 
 
-def drop_nulls(value: Any, schema: Schema | None) -> None:
+def drop_nulls(value: object, schema: Schema | None) -> None:
     """Removes nulls of fields that are neither nullable nor have a default, in place."""
     if isinstance(value, dict):
         properties = (schema or {}).get("properties") or {}

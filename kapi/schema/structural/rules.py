@@ -35,6 +35,7 @@ from kapi.machinery.field import (
     invalid,
     required,
 )
+from kapi.machinery.tree import Object
 from kapi.schema.structural.celtypes import Declared, declare, escape, sizes
 from kapi.schema.structural.correlation import ABSENT, is_unchanged, old_item, old_items
 from kapi.schema.structural.structure import Schema, additional, embedded
@@ -57,7 +58,7 @@ class Rule:
 
     __slots__ = ("source", "program", "error", "uses_old", "message", "message_error", "path", "optional_old")
 
-    def __init__(self, source: dict[str, Any]) -> None:
+    def __init__(self, source: Object) -> None:
         self.source = source
         self.program: Program | None = None
         self.error = ""
@@ -206,7 +207,7 @@ class _Ratchet:
             return is_unchanged(self.value, self.current)
         return self.parent is not ABSENT and is_unchanged(self.parent_value, self.parent)
 
-    def below(self, value: Any, old: Any) -> _Ratchet:
+    def below(self, value: object, old: object) -> _Ratchet:
         if self.current is ABSENT:
             return self
         return _Ratchet(value, old, self.value, self.current)
@@ -246,7 +247,7 @@ class RuleValidator:
                 self.fields[name] = RuleValidator(field, below, embedded(field))
 
     def validate(
-        self, path: Path, value: Any, old: Any, budget: Budget, warn: Callable[[str], None] | None = None
+        self, path: Path, value: object, old: object, budget: Budget, warn: Callable[[str], None] | None = None
     ) -> list[FieldError]:
         """Errors of all rules over a value; ``old`` is None or ABSENT when there is none.
 
@@ -263,7 +264,14 @@ class RuleValidator:
         return errors
 
     def _walk(
-        self, path: Path, value: Any, old: Any, ratchet: _Ratchet, budget: Budget, warn: Any, errors: list[FieldError]
+        self,
+        path: Path,
+        value: object,
+        old: object,
+        ratchet: _Ratchet,
+        budget: Budget,
+        warn: object,
+        errors: list[FieldError],
     ) -> None:
         if value is None or budget.spent:
             return
@@ -294,7 +302,14 @@ class RuleValidator:
                     return
 
     def _run(
-        self, path: Path, value: Any, old: Any, ratchet: _Ratchet, budget: Budget, warn: Any, errors: list[FieldError]
+        self,
+        path: Path,
+        value: object,
+        old: object,
+        ratchet: _Ratchet,
+        budget: Budget,
+        warn: object,
+        errors: list[FieldError],
     ) -> None:
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
@@ -314,7 +329,7 @@ class RuleValidator:
                 continue
             if rule.program is None or (rule.uses_old and old is None and not rule.optional_old):
                 continue
-            variables: dict[str, Any] = {"self": mine}
+            variables: Object = {"self": mine}
             if rule.optional_old:
                 variables["oldSelf"] = NONE if old is None else Optional(before)
             elif old is not None:
@@ -326,11 +341,11 @@ class RuleValidator:
         self,
         rule: Rule,
         path: Path,
-        value: Any,
-        variables: dict[str, Any],
+        value: object,
+        variables: Object,
         ratchet: _Ratchet,
         budget: Budget,
-        warn: Any,
+        warn: object,
         errors: list[FieldError],
     ) -> bool:
         """False when nothing more may run."""
@@ -410,7 +425,7 @@ def _evaluation_failed(
     return True
 
 
-def _message(rule: Rule, variables: dict[str, Any], budget: Budget) -> tuple[str | None, str | None]:
+def _message(rule: Rule, variables: Object, budget: Budget) -> tuple[str | None, str | None]:
     """(message or None, what ends all validation or None)."""
     assert rule.message is not None
     frame = Frame(variables, 0, PER_CALL_LIMIT, budget.deadline)
@@ -442,7 +457,7 @@ def _message(rule: Rule, variables: dict[str, Any], budget: Budget) -> tuple[str
     return value, None
 
 
-def _reason(path: str, value: Any, detail: str, reason: str | None) -> FieldError:
+def _reason(path: str, value: object, detail: str, reason: str | None) -> FieldError:
     if reason == "FieldValueForbidden":
         return forbidden(path, detail)
     if reason == "FieldValueRequired":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.schema.structural.patterns import pattern_error
 
-Schema = dict[str, Any]
+Schema = Object
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _EMPTY_TEXT = "must be empty to be structural"

@@ -26,6 +26,7 @@ from kapi.machinery.field import (
     too_many,
     type_invalid,
 )
+from kapi.machinery.tree import Object
 from kapi.schema.structural import formats
 from kapi.schema.structural.correlation import ABSENT, identity, is_unchanged, old_item, old_items, same
 from kapi.schema.structural.patterns import matches, pattern_error
@@ -53,10 +54,10 @@ class Outcome:
 
 
 def value_errors(
-    value: Any,
+    value: object,
     schema: Schema | None,
     base: Path | None = None,
-    old: Any = ABSENT,
+    old: object = ABSENT,
     seconds: float = 0.0,
     either: bool = True,
 ) -> builtins.list[FieldError]:
@@ -86,13 +87,13 @@ class _Validator:
             return self.base or NO_PATH
         return f"{self.base}.{name}" if self.base else name
 
-    def fault(self, out: Outcome, path: str, value: Any, text: str) -> None:
+    def fault(self, out: Outcome, path: str, value: object, text: str) -> None:
         out.errors.append(invalid(self.field(path), value, text))
 
     def general(self, out: Outcome, text: str) -> None:
         out.errors.append(invalid(self.base or NO_PATH, "", text))
 
-    def check(self, value: Any, schema: Schema, path: str, old: Any) -> Outcome:
+    def check(self, value: object, schema: Schema, path: str, old: object) -> Outcome:
         self.checks += 1
         if not self.checks % _CHECKS_AT_ONCE:
             checkpoint()
@@ -103,7 +104,7 @@ class _Validator:
             out.errors = []
         return out
 
-    def all(self, value: Any, schema: Schema, path: str, old: Any) -> Outcome:
+    def all(self, value: object, schema: Schema, path: str, old: object) -> Outcome:
         out = Outcome()
         self.type(out, value, schema, path)
         if value is None:
@@ -124,7 +125,7 @@ class _Validator:
         out.matched += 3
         return out
 
-    def type(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
+    def type(self, out: Outcome, value: object, schema: Schema, path: str) -> None:
         wanted = _types(schema)
         if not self.either and schema.get("x-kubernetes-int-or-string"):
             wanted = []
@@ -154,7 +155,7 @@ class _Validator:
             type_invalid(self.field(path), found, f"{path} in body must be of type {wanted}: {quote(found)}")
         )
 
-    def enum(self, out: Outcome, value: Any, schema: Schema, path: str) -> None:
+    def enum(self, out: Outcome, value: object, schema: Schema, path: str) -> None:
         allowed = schema.get("enum")
         if not allowed:
             return
@@ -233,7 +234,7 @@ class _Validator:
         self.general(out, f"{what} value must be of type {kind} {how} in {path}")
         return False
 
-    def list(self, out: Outcome, value: builtins.list[Any], schema: Schema, path: str, old: Any) -> None:
+    def list(self, out: Outcome, value: builtins.list[Any], schema: Schema, path: str, old: object) -> None:
         items = schema.get("items")
         if isinstance(items, dict):
             before = old_items(old, schema)
@@ -248,7 +249,7 @@ class _Validator:
             self.fault(out, path, "", f"{path} in body shouldn't contain duplicates")
         out.matched += 1
 
-    def object(self, out: Outcome, value: dict[str, Any], schema: Schema, path: str, old: Any) -> None:
+    def object(self, out: Outcome, value: Object, schema: Schema, path: str, old: object) -> None:
         least, most = schema.get("minProperties"), schema.get("maxProperties")
         if least is not None and len(value) < least:
             self.fault(out, path, len(value), f"{path} in body should have at least {least} properties")
@@ -335,7 +336,7 @@ def _format(schema: Schema) -> str:
     return format_ if format_ and formats.recognized(format_, schema.get("type") or "") else ""
 
 
-def _kind(value: Any) -> tuple[str, str]:
+def _kind(value: object) -> tuple[str, str]:
     if isinstance(value, bool):
         return "boolean", ""
     if isinstance(value, int):

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from kapi.machinery.duration import parse_duration
+from kapi.machinery.tree import Object
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.plugin import require
 from kapi.store.encryption.providers import AesCbc, AesGcm, Identity, Provider, SecretBox
@@ -61,7 +62,7 @@ class _Reader:
         self.errors: list[str] = []
         self.names: set[str] = set()  # of KMS providers
 
-    def read(self, tree: Any) -> list[Rule]:
+    def read(self, tree: object) -> list[Rule]:
         if not isinstance(tree, dict) or (tree.get("apiVersion"), tree.get("kind")) not in (
             (f"{_GROUP}/v1", "EncryptionConfiguration"),
             ("v1", "EncryptionConfig"),
@@ -79,17 +80,17 @@ class _Reader:
             found.append(Rule(names, self._providers(f"{at}.providers", entry.get("providers"))))
         return found
 
-    def _list(self, at: str, value: Any) -> Sequence[Any]:
+    def _list(self, at: str, value: object) -> Sequence[Any]:
         if not isinstance(value, list) or not value:
             self.errors.append(f"{at}: Required value: at least one {at} is required")
             return ()
         return value
 
-    def _fields(self, at: str, tree: dict[str, Any], known: set[str]) -> None:
+    def _fields(self, at: str, tree: Object, known: set[str]) -> None:
         for name in tree.keys() - known:
             self.errors.append(f'strict decoding error: unknown field "{at}{"." if at else ""}{name}"')
 
-    def _resources(self, at: str, value: Any) -> frozenset[tuple[str, str]]:
+    def _resources(self, at: str, value: object) -> frozenset[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         for position, name in enumerate(self._list(at, value)):
             problem = ""
@@ -121,7 +122,7 @@ class _Reader:
             found.append((group, resource))
         return frozenset(found)
 
-    def _providers(self, at: str, value: Any) -> tuple[Provider, ...]:
+    def _providers(self, at: str, value: object) -> tuple[Provider, ...]:
         found: list[Provider] = []
         for position, entry in enumerate(self._list(at, value)):
             here = f"{at}[{position}]"
@@ -142,7 +143,7 @@ class _Reader:
                 self.errors.append(f'strict decoding error: unknown field "{here}.{kind}"')
         return tuple(found)
 
-    def _kms(self, at: str, settings: dict[str, Any]) -> list[Provider]:
+    def _kms(self, at: str, settings: Object) -> list[Provider]:
         before = len(self.errors)
         self._fields(at, settings, {"apiVersion", "name", "endpoint", "timeout", "cachesize"})
         name, version = str(settings.get("name") or ""), settings.get("apiVersion", "v1")
@@ -186,10 +187,10 @@ class _Reader:
         path = f"@{path[1:]}" if path.startswith("/@") else path  # a name that is in no file system
         return [Kms(name, path, timeout)] if len(self.errors) == before else []
 
-    def _invalid(self, at: str, value: Any, why: str) -> None:
+    def _invalid(self, at: str, value: object, why: str) -> None:
         self.errors.append(f'{at}: Invalid value: "{value}": {why}')
 
-    def _keys(self, at: str, kind: str, settings: dict[str, Any]) -> list[Provider]:
+    def _keys(self, at: str, kind: str, settings: Object) -> list[Provider]:
         make, lengths = _CIPHERS[kind]
         self._fields(at, settings, {"keys"})
         found = []

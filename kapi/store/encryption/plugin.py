@@ -66,7 +66,7 @@ class Plugin:
             done.errback(PluginError(str(error)))
             return done
 
-        def ended(result: Any) -> None:
+        def ended(result: object) -> None:
             self._reactor.callFromThread(self._ended, method, began, result, done)
 
         future.add_done_callback(ended)

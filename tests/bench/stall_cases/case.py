@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery.tree import Object
 from tests.bench.load import Target
 
-Object = dict[str, Any]
 SIZE = 2_900_000  # bytes of a body; 3 MiB are allowed
 STORED = (
     900_000  # bytes of an object that is stored first; managed fields and defaults make up to three times as much of it

@@ -9,11 +9,11 @@ from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicerepair.controller import ServiceRepairController
+from kapi.machinery.tree import Object
 from kapi.registry.allocators.install import install
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.testing.memory_api import MemoryAPI
 
-Object = dict[str, Any]
 SERVICES = "/api/v1/namespaces/default/services"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import mutatingwebhookconfigurations, validatingwebhookconfigurations
 from tests.resources.rooms import changes, made, problems
 
-Object = dict[str, Any]
 ROW = validatingwebhookconfigurations.RESOURCE
 RULE: Object = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 HOOK: Object = {

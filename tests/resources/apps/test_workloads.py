@@ -9,12 +9,12 @@ import pytest
 
 from kapi.machinery import tree
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.resources.apps import controllerrevisions, daemonsets, deployments, replicasets, statefulsets
 from kapi.resources.core import replicationcontrollers
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.replicas import number_of
 
-Object = dict[str, Any]
 CTX = StrategyContext("n", "w", now="2024-01-01T00:00:00Z")
 LABELED = [deployments.RESOURCE, replicasets.RESOURCE, statefulsets.RESOURCE, daemonsets.RESOURCE]
 

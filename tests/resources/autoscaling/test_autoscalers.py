@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.autoscaling import horizontalpodautoscalers, horizontalpodautoscalers_v1
 from kapi.resources.autoscaling.conversion import from_v1, to_v1
 from kapi.resources.definition import StrategyContext
 
-Object = dict[str, Any]
 CTX = StrategyContext("n", "h", now="2024-01-01T00:00:00Z")
 STRATEGY = horizontalpodautoscalers.RESOURCE.strategy
 CPU: Object = {

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.certificates.certificatesigningrequests import RESOURCE
 from kapi.resources.definition import Strategy, StrategyContext
 
-Object = dict[str, Any]
 CTX = StrategyContext("", "a", user=UserInfo("jane", "7", ("g",), {"k": ("v",)}), now="2024-01-01T00:00:00Z")
 
 

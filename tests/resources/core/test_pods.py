@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.qos import qos_class
 
-Object = dict[str, Any]
 CTX = StrategyContext("n", "p", now="2024-01-01T00:00:00Z")
 STRATEGY = RESOURCE.strategy
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.core.services import RESOURCE
 from kapi.resources.definition import StrategyContext
 
-Object = dict[str, Any]
 CTX = StrategyContext("default", "a")
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import pytest
 
 from kapi.machinery import tree
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Object
 from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
 from kapi.resources.scheduling import priorityclasses
 from tests.resources.rooms import CTX, changes, made, problems
-
-Object = dict[str, Any]
 
 
 def test_a_namespace_is_active_labelled_and_finalized_by_kubernetes() -> None:

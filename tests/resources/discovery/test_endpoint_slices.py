@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.resources.core import endpoints
 from kapi.resources.discovery import endpointslices
 from kapi.resources.discovery.endpointslices import RESOURCE
 from tests.resources.rooms import CTX, changes, made, problems
 
-Object = dict[str, Any]
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
 from tests.resources.rooms import CTX, changes, made, problems
 
-Object = dict[str, Any]
 SERVICE: Object = {"service": {"name": "s", "port": {"number": 80}}}
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
 from kapi.resources.policy.poddisruptionbudgets import RESOURCE
 
-Object = dict[str, Any]
 CTX = StrategyContext("n", "b", now="2024-01-01T00:00:00Z")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.resources.rbac import clusterrolebindings, clusterroles, rolebindings, roles
 from tests.resources.rooms import changes, made, problems
 
-Object = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 RULE: Object = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 REFERENCE: Object = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "view"}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError, Path
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
 from kapi.resources.resource.devices import check_set
 from kapi.resources.resource.expressions import check_expression
 
-Object = dict[str, Any]
 CTX = StrategyContext("default", "a", now="2024-01-01T00:00:00Z")
 REQUEST: Object = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 SLICE: Object = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n"}

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
-
-Object = dict[str, Any]
 
 
 def told(metadata: Object) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.machinery import tree
+from kapi.machinery.tree import Object
 from kapi.resources.core import persistentvolumeclaims, persistentvolumes
 from kapi.resources.storage import (
     csidrivers,
@@ -18,7 +19,6 @@ from kapi.resources.storage import (
 )
 from tests.resources.rooms import CTX, changes, made, problems
 
-Object = dict[str, Any]
 VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
 CLAIM: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 CSI: Object = {"driver": "d.example.com", "volumeHandle": "h"}

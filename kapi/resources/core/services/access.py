@@ -5,9 +5,7 @@ Upstream: ``pkg/api/service/util.go``, ``pkg/registry/core/service``.
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from kapi.machinery.tree import Object
 
 CLUSTER_IP, NODE_PORT, LOAD_BALANCER, EXTERNAL_NAME = "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"
 SINGLE_STACK, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK = "SingleStack", "PreferDualStack", "RequireDualStack"

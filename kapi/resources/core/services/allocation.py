@@ -8,9 +8,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -24,8 +25,6 @@ from kapi.resources.core.services.access import (
 )
 from kapi.resources.core.services.families import settled_prefer_dual_stack
 from kapi.resources.shared.addresses import Address, Network, family_of
-
-Object = dict[str, Any]
 
 
 class AddressPlan(NamedTuple):

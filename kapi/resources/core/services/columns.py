@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -15,8 +14,6 @@ from kapi.resources.core.services.access import (
 )
 from kapi.resources.shared import printing
 from kapi.resources.shared.printing import NONE, joined
-
-Object = dict[str, Any]
 
 
 def _external_ip(service: Object, now: float) -> str:

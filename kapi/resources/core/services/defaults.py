@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
     LOAD_BALANCER,
@@ -12,7 +11,6 @@ from kapi.resources.core.services.access import (
     spec_of,
 )
 
-Object = dict[str, Any]
 _AFFINITY_SECONDS = 10800
 
 

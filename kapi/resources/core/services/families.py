@@ -7,10 +7,10 @@ Upstream: ``pkg/registry/core/service/storage``: normalizeClusterIPs, patchAlloc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -38,7 +38,6 @@ from kapi.resources.core.services.access import (
 from kapi.resources.core.services.validation import check_cluster_ips
 from kapi.resources.shared.addresses import family_of, is_ipv6
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import FieldError, Path
+from kapi.machinery.tree import Object
 from kapi.resources.core.services import defaults
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
@@ -35,7 +34,6 @@ from kapi.resources.shared.addresses import cidr_warnings, ip_warnings
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 
 

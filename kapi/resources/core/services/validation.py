@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
     EXTERNAL_NAME,
@@ -36,8 +35,6 @@ from kapi.resources.shared.names import (
     is_port_number,
 )
 from kapi.resources.shared.rules import Errors, check, enum, not_supported
-
-Object = dict[str, Any]
 
 _SPEC = Path("spec")
 _ANNOTATIONS = Path("metadata").child("annotations")
