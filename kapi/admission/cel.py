@@ -11,10 +11,9 @@ from kapi.authorization.interface import Verdict
 from kapi.cel.library.authorizer import Authorizer, Check, Decision, resource_check
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.admissionregistration.expressions import Expression
-
-Object = dict[str, Any]
 
 
 def request_object(attributes: Attributes, kind: GroupVersionKind, resource: GroupVersionResource) -> Object:

@@ -28,6 +28,7 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.watch_websocket import wants_websocket, websocket_response
 from kapi.machinery import status
+from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
 from kapi.request.context import RequestContext
@@ -39,7 +40,6 @@ from kapi.watchcache.sent import Tally
 from kapi.watchcache.watch import Watch
 
 log = Logger()
-Object = dict[str, Any]
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 

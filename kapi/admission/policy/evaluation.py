@@ -13,6 +13,7 @@ from kapi.cel.environment import MATCH_CONDITIONS_BUDGET, RUNTIME_BUDGET, Enviro
 from kapi.cel.types import BOOL, CelType
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import not_found
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.composition import Composition, LazyVariables
 from kapi.resources.admissionregistration.expressions import (
     OUT_OF_BUDGET,
@@ -22,7 +23,6 @@ from kapi.resources.admissionregistration.expressions import (
     compile_expression,
 )
 
-Object = dict[str, Any]
 Compiled = Expression | CompileError
 
 

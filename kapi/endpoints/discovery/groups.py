@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
-
-Object = dict[str, Any]
 
 _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?\Z").match
 _STABILITY = {"alpha": 1, "beta": 2, None: 3}
