@@ -78,12 +78,12 @@ class RequestScope:
         once only.
         """
         resource = self.resource
-        if resource.from_storage is None or entry.served_as is resource:
+        if resource.from_storage is None or entry.served_as is resource.identity:
             return entry.data
         stored = entry.object
         obj = resource.from_storage(stored)
         if not resource.storage_version and obj == stored:
-            entry.served_as = resource
+            entry.served_as = resource.identity
             return entry.data
         return orjson.dumps(obj)
 

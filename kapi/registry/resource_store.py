@@ -190,7 +190,7 @@ class ResourceStore:
         """
         if len(entry.data) >= LARGE:
             engage()
-        if resource.typed_items and resource.from_storage is not None and entry.served_as is not resource:
+        if resource.typed_items and resource.from_storage is not None and entry.served_as is not resource.identity:
             return resource.from_storage(entry.object)
         return entry.object
 

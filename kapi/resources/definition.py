@@ -231,6 +231,8 @@ class Resource:
     removed_in: str = ""  # the release that serves it no more, as in "1.39"
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
+    #: stands for it where nothing may lead to it
+    identity: object = field(default_factory=object, init=False, compare=False, repr=False)
 
     @property
     def group_version(self) -> GroupVersion:

@@ -75,7 +75,7 @@ class Cache:
         self._entries = SortedEntries({}, (), 0)
         self._history = History(deque(), 0, 0)
         self._groups = GroupIndex()
-        scope.set_aside = self._set_aside
+        scope.holders.add(self)
         #: what is stored and cannot be read, by key
         self.unreadable: dict[str, Unreadable] = {}
         self.reload = feed.reload_of(self)
@@ -314,18 +314,22 @@ class Cache:
         self.end_watches(Compacted(0, self._feed.revision + 1))
 
     def _note_unreadable(self, entry: Entry, problem: str) -> Unreadable:
-        name = self.resource.resource if not self.resource.group else f"{self.resource.group}/{self.resource.resource}"
-        error = self.unreadable[entry.key] = Unreadable(name, entry.key, entry.revision, problem)
+        error = self.unreadable[entry.key] = self._unreadable(entry, problem)
         if len(self.unreadable) <= _MAX_NAMED:
-            log.error("an object cannot be read: {resource} {key}: {why}", resource=name, key=entry.key, why=problem)
+            log.error(
+                "an object cannot be read: {resource} {key}: {why}", resource=error.resource, key=entry.key, why=problem
+            )
         return error
 
-    def _set_aside(self, entry: Entry, problem: str) -> Unreadable:
+    def _unreadable(self, entry: Entry, problem: str) -> Unreadable:
+        name = self.resource.resource if not self.resource.group else f"{self.resource.group}/{self.resource.resource}"
+        return Unreadable(name, entry.key, entry.revision, problem)
+
+    def set_aside(self, entry: Entry, problem: str) -> Unreadable:
         """Somebody looked into an object that cannot be decoded: it leaves the lists."""
+        if self._entries.by_key.get(entry.key) is not entry:  # what is there now may well be readable
+            return self._unreadable(entry, problem).former()
         error = self._note_unreadable(entry, problem)
-        if self._entries.by_key.get(entry.key) is not entry:  # a former state: what is there now may well be readable
-            del self.unreadable[entry.key]
-            return error.former()
         self._entries.remove(entry.key)
         self._feed.later(self.forget_history)  # not at once: its watchers may be told of something just now
         return error

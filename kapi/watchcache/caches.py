@@ -164,6 +164,7 @@ class Caches:
             deferred.errback(ending)
         self._freshness.stop(ending)
         await self.store.stop()
+        self._log.forget()
 
     # -- the store's follower
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from operator import attrgetter
+from typing import Any, Protocol
+from weakref import WeakSet
 
 import msgspec
 import orjson
 
 from kapi.machinery.tree import Object
+from kapi.watchcache.unreadable import Unreadable
 
 Fields = Mapping[str, Callable[[Object], str]]
 
@@ -25,6 +28,7 @@ class _Labelled(msgspec.Struct):
     metadata: _Metadata
 
 
+_is_former = attrgetter("is_former")
 _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 
@@ -49,18 +53,35 @@ class Kept:
             self._forget(oldest)
 
 
-class Scope:
-    """What the entries of one resource share."""
+class Holder(Protocol):
+    """A cache, as its entries know it."""
 
-    __slots__ = ("decoded", "encoded", "fields", "namespaced", "set_aside")
+    def set_aside(self, entry: Entry, problem: str) -> Unreadable:
+        """Called with an entry that turns out not to be readable; answers what to raise: that of a former state when the
+        cache does not hold it now.
+        """
+
+
+class Scope:
+    """What the entries of one resource share.
+
+    The caches that hold them are known as long as somebody else needs them: the garbage collector, which does not look
+    into entries, could not free what is reached through these alone.
+    """
+
+    __slots__ = ("decoded", "encoded", "fields", "holders", "namespaced")
 
     def __init__(self, decoded: Kept, encoded: Kept, fields: Fields, namespaced: bool) -> None:
         self.decoded = decoded
         self.encoded = encoded
         self.fields = fields
         self.namespaced = namespaced
-        #: called with an entry that turns out not to be readable, and why; answers what to raise
-        self.set_aside: Callable[[Entry, str], Exception] | None = None
+        self.holders: WeakSet[Holder] = WeakSet()
+
+    def unreadable(self, entry: Entry, problem: Exception) -> Exception:
+        """What to raise for an entry that cannot be decoded."""
+        found = [holder.set_aside(entry, str(problem)) for holder in list(self.holders)]
+        return min(found, key=_is_former) if found else problem
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -101,8 +122,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return tree
 
     def _unreadable(self, error: Exception) -> Exception:
-        set_aside = self._scope.set_aside
-        return error if set_aside is None else set_aside(self, str(error))
+        return self._scope.unreadable(self, error)
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -42,6 +42,11 @@ class EventLog:
         self._times.clear()
         self._times.append((now, revision))
 
+    def forget(self) -> None:
+        """Nobody reads it any more; what leads to the caches past the garbage collector would keep them alive."""
+        self._events = deque()
+        self._size = 0
+
     def add(self, cache: Cache, event: CacheEvent) -> None:
         self._events.append(Logged(cache, event))
         self._size += _size_of(event)
