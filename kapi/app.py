@@ -79,6 +79,7 @@ class App(APIService):
             rounds=config.rounds,
             slices=config.slices,
             max_pending=self.options.generic.max_pending_bytes,
+            streams_body=self.prepared.streams_body,
         )
         self.runner = runner
         self.prepared.storage.caches.pending = runner.pending

@@ -18,6 +18,7 @@ from twisted.web.http_headers import Headers
 
 from kapi.aggregator.backend import Backends
 from kapi.client.head import BadHead, checked, identity_headers, request_head
+from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
 from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
@@ -85,13 +86,21 @@ class ReverseProxy:
         backend = self.backends.get(key)
         assert backend is not None
         headers.setRawHeaders(b"host", [backend.target.name.encode()])
-        body = body_to_pass(ctx)
+        streamed = streamed_body(ctx)
+        body = body_to_pass(ctx) if streamed is None else None
         uri = b"https://" + key.encode() + ctx.http.uri
         try:
-            answer: Any = await self._agent.request(ctx.http.method, uri, headers, body)
+            if streamed is not None:
+                pairs = [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
+                endpoint = backend.endpoint(self._reactor)
+                answer: Any = await exchange(self._reactor, endpoint, ctx, ctx.http.uri, pairs, streamed)
+            else:
+                answer = await self._agent.request(ctx.http.method, uri, headers, body)
             check_code(answer.code)
         except CancelledError:
             raise
+        except Abandoned as error:
+            return _bad_gateway(error)
         except Exception as error:  # whatever the network does
             log.info(
                 "proxy to {key} failed: {error} (audit id {audit_id})", key=key, error=error, audit_id=ctx.audit_id

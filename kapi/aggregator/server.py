@@ -136,6 +136,12 @@ class AggregatorServer(GenericServer):
                 return self._proxy.handle(ctx, service["metadata"]["name"]) if is_available(service) else unavailable()
         return super().api(ctx)
 
+    def is_remote(self, uri: bytes) -> bool:
+        """Whether a request to this target goes to another server, as far as it can be seen without decoding it."""
+        if not uri.startswith(b"/apis/") or self._lister is None:
+            return False
+        return self._remote_service(uri.partition(b"?")[0].decode("latin-1")) is not None
+
     def _remote_service(self, path: str) -> Object | None:
         """The APIService of a path that belongs to another server."""
         parts = path.split("/", 4)

@@ -14,6 +14,7 @@ from kapi.assembly.metrics import install_resource_metrics
 from kapi.assembly.policy import Policy
 from kapi.assembly.storage import Storage
 from kapi.console.pages import install_console
+from kapi.endpoints.connect.proxy import is_proxied
 from kapi.filters.chain import Filter, FilterChain
 from kapi.server.clusters import Clusters
 from kapi.server.delegation import Handler
@@ -60,6 +61,10 @@ class PreparedServer:
             return FilterChain([*before, *self.filters, *behind], handler)
         own = FilterChain([*self.filters, *behind], handler)
         return FilterChain(before, self.clusters.around(own.handle, behind))
+
+    def streams_body(self, uri: bytes) -> bool:
+        """Whether the body of a request to this target goes to another server."""
+        return is_proxied(uri) or self.chain.aggregator.is_remote(uri)
 
 
 def prepare_run(

@@ -24,7 +24,8 @@ def raw_body(ctx: RequestContext) -> bytes:
     """The whole body, as it came.
 
     Raises RequestTooLarge when it was longer than the server takes, and CancelledError when the client has gone: nobody
-    is there for whom the request could be carried out.
+    is there for whom the request could be carried out.  Raises ServiceUnavailable for one that was begun to be passed on, when
+    its resource has come to be served here meanwhile.
     """
     if getattr(ctx.http, "body_too_large", False):
         raise status.RequestTooLarge(f"Request entity too large: limit is {BODY_LIMIT}", details={})
@@ -32,6 +33,8 @@ def raw_body(ctx: RequestContext) -> bytes:
         raise status.too_many_requests(REFUSAL, RETRY)
     if ctx.http.gone:
         raise CancelledError
+    if getattr(ctx.http, "streamed", None) is not None:
+        raise status.ServiceUnavailable("the server that was to take this body does not serve the resource any more")
     content = ctx.http.content
     content.seek(0)
     data: bytes = content.read()

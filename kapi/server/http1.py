@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from twisted.protocols import basic
+from twisted.python.failure import Failure
 from twisted.web import http
 
 from kapi.request.target import origin_form
@@ -76,6 +77,9 @@ class Channel(http.HTTPChannel):
     _peer: Any = None
     _host = b""  # that the request's target names
     _resting = False  # not looked at by the sweep until the request in hand is answered
+    _line: tuple[bytes, bytes, bytes] | None = None  # of the request whose header is being read
+    _persists: bool | int = True  # apart from the request in hand, which was begun before its body had come
+    _held = False  # nothing is read until what has come of the body is taken
 
     def connectionMade(self) -> None:
         self.timeOut = None
@@ -161,6 +165,7 @@ class Channel(http.HTTPChannel):
                 self._refuse(_BAD)
                 return
             target, self._host = found
+            self._line = method, target, version
             line = b"%s %s %s" % (method, target, version)
         super().lineReceived(line)
 
@@ -181,6 +186,11 @@ class Channel(http.HTTPChannel):
 
     def _refuse(self, answer: tuple[bytes, bytes], reason: str = "request") -> bool:
         """Answers and ends the connection; returns False."""
+        streamed = self.requests[-1].streamed if self.requests else None
+        if streamed is not None and not self._abort_at:
+            # its answer may have begun: it ends in a way of its own
+            self._abort_at = self.owner.now + LEAVE_TIMEOUT
+            streamed.fail(Failure(ValueError("the body is malformed")))
         if not self._abort_at:
             status, text = answer
             transport: Any = self.transport
@@ -195,14 +205,57 @@ class Channel(http.HTTPChannel):
             self.requests[-1].requestHeaders.setRawHeaders(b"host", [self._host])
         self._since, self._patience = self.owner.now, BODY_TIMEOUT
         super().allHeadersReceived()
+        request, line, length = self.requests[-1], self._line, self.length
+        if (
+            line is not None
+            and length != 0
+            and request.runner.streams_body(line[1])
+            and not request.getHeader("upgrade")
+        ):
+            request.stream_soon(*line, length)
 
     def allContentReceived(self) -> None:
         self._since = 0.0
-        self._begin(self.requests[-1])
+        request = self.requests[-1]
+        if request.streamed is not None and not request.startedWriting:
+            self.persistent = self._persists
+            request.responseHeaders.removeHeader(b"connection")
+        self._begin(request)
         super().allContentReceived()
+
+    def stream_body(self, request: APIRequest, size: int) -> None:
+        """A request begins before its body has come.  If its answer is there first, it is the last of the connection."""
+        self._since = 0.0
+        self._persists, self.persistent = self.persistent, False
+        request.responseHeaders.setRawHeaders(b"connection", [b"close"])
+
+    def hold_body(self, held: bool) -> None:
+        """Nothing more is read of a body while some of it waits."""
+        transport: Any = self.transport
+        if held == self._held or transport is None:
+            return
+        self._held = held
+        if held:
+            transport.pauseProducing()
+        else:
+            transport.resumeProducing()
+
+    def body_taken(self, size: int) -> None:
+        """All that is read waits or is taken, and while it waits nothing is read."""
+
+    def resumeProducing(self) -> None:
+        """The client takes more of an answer."""
+        super().resumeProducing()
+        transport: Any = self.transport
+        if self._held and transport is not None:
+            transport.pauseProducing()
 
     def requestDone(self, request: APIRequest) -> None:
         self._since, self._patience = self.owner.now, IDLE_TIMEOUT
+        if request.streamed is not None:
+            if not request.streamed.complete:
+                self._abort_at = self.owner.now + LEAVE_TIMEOUT
+            request.end_streaming()
         if self._resting:
             self._resting = False
             self.owner.watched.add(self)

@@ -124,6 +124,22 @@ class Http2(Receiving):
         expected = request.requestHeaders.getRawHeaders(b"expect")
         if expected and expected[0].lower() == b"100-continue":
             self.sending.interim(stream, CONTINUE)
+        if self.owner.runner.streams_body(head.path):  # type: ignore[arg-type]  # a path that is none is refused above
+            request.stream_soon(head.method, head.path, b"HTTP/2", head.length)
+
+    def hold_window(self, stream: Stream, size: int) -> None:
+        """A request begins before its body has come, ``size`` bytes of which wait: its window opens as the body is taken."""
+        self._bodies.pop(stream.number, None)
+        stream.held = True
+        stream.free = WINDOW - stream.receive_window - size
+
+    def taken(self, stream: Stream, size: int) -> None:
+        """So much of such a body was taken; the client is told when it is worth a frame."""
+        stream.free += size
+        if stream.free >= WINDOW // 4 and not stream.complete and self.streams.get(stream.number) is stream:
+            free, stream.free = stream.free, 0
+            stream.receive_window += free
+            self._tell(wire.window_update(stream.number, free))
 
     def body(self, stream: Stream, data: bytes) -> None:
         if stream.request is not None:
@@ -133,6 +149,8 @@ class Http2(Receiving):
         self._bodies.pop(stream.number, None)
         if stream.head is not None:
             self._whole.append(stream)
+        elif stream.request is not None:
+            stream.request.streamed.end()
 
     def _answer(self) -> None:
         """Begins what came with these bytes, without what they have reset again."""

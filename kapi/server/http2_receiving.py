@@ -233,7 +233,11 @@ class Receiving:
             self.body(stream, payload)
         elif not ends:
             self.idle("DATA of nothing")
-        self._take(None if ends else stream, size)
+        if stream.held:
+            stream.free += size - len(payload)  # the padding
+            self._take(None, size)
+        else:
+            self._take(None if ends else stream, size)
         if ends:
             self._end_body(stream)
 

@@ -22,7 +22,7 @@ class Stream:
 
     __slots__ = (
         "connection", "transport", "number", "request", "head",
-        "complete", "receive_window", "missing",
+        "complete", "receive_window", "missing", "held", "free",
         "window", "waiting", "block", "ends", "ended", "ready", "producer", "streaming", "paused",
     )  # fmt: skip
 
@@ -36,6 +36,8 @@ class Stream:
         self.complete = False
         self.receive_window = receive_window  # bytes
         self.missing: int | None = None  # bytes of the body, if the client has said how many there are
+        self.held = False  # the window is opened only for what was taken of the body
+        self.free = 0  # bytes that were taken, and of which the client was not told yet
         # what it is sent
         self.window = window  # bytes
         self.waiting: deque[memoryview] = deque()
@@ -72,8 +74,23 @@ class Stream:
     def abortConnection(self) -> None:
         self.connection.reset(self.number)
 
-    def requestDone(self, request: object) -> None:
+    # -- a body that is passed on while it comes
+
+    def stream_body(self, request: Any, size: int) -> None:
+        """A request begins before its body has come; ``size`` bytes of it wait."""
+        self.head = None
+        self.connection.hold_window(self, size)
+
+    def hold_body(self, held: bool) -> None:
+        """What waits has had room in the window, which is opened again when it is taken."""
+
+    def body_taken(self, size: int) -> None:
+        self.connection.taken(self, size)
+
+    def requestDone(self, request: Any) -> None:
         """The answer is whole."""
+        if self.held:
+            request.end_streaming()
         self.request = None
         if not self.ended:
             self.connection.sending.end(self)

@@ -7,11 +7,13 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twisted.internet.error import ConnectionAborted
 from twisted.python.failure import Failure
 from twisted.web import http
 from twisted.web.http_headers import Headers
 
 from kapi.request.pending import COUNTED, Share
+from kapi.request.streamed_body import StreamedBody
 from kapi.server.request_headers import RequestHeaders, canonical
 from kapi.server.runner import RequestRunner
 from kapi.server.waiting import Waiting
@@ -19,6 +21,8 @@ from kapi.server.waiting import Waiting
 MAX_BODY = 3 * 1024 * 1024  # bytes
 #: what is still read of a body beyond the limit, so that its sender sees the answer instead of a reset
 _DRAIN = 64 * 1024 * 1024
+#: seconds until a request is passed on though its body has not come
+_SOON = 0.05
 #: request headers that are still asked for when a long answer ends: by the logs
 _LASTING = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
 _NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
@@ -34,6 +38,9 @@ class APIRequest(http.Request):
     body_refused = False  # too much waits already
     _share: Share | None = None  # of a large body
     waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
+    streamed: StreamedBody | None = None  # the request was passed on before its body had come
+    _early: tuple[bytes, bytes, bytes, int | None] | None = None  # what it needs to be passed on
+    _soon: Any = None  # the timer that passes it on
 
     @property
     def body_too_large(self) -> bool:
@@ -75,6 +82,11 @@ class APIRequest(http.Request):
 
     def handleContentChunk(self, data: bytes) -> None:
         self.body_size += len(data)
+        if self.streamed is not None:
+            self.streamed.received(data)
+            return
+        if self._soon is not None and self.body_size > COUNTED:
+            self._soon.reset(0)  # not now: the channel is in the middle of what it reads
         if self.body_size > COUNTED and not self._count(len(data)):
             return
         if self.body_size <= MAX_BODY:
@@ -107,15 +119,75 @@ class APIRequest(http.Request):
         """A body cannot be had again."""
 
     def cut_off(self) -> None:
-        """Nothing more has come of the body for long, and others need the memory."""
+        """Nothing more has come of the body for long, or was taken of it, and others need the memory."""
         self._share = None
         self.content = io.BytesIO()
         self.abort()
 
+    # -- a body that is passed on while it comes
+
+    def stream_soon(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> None:
+        """The body goes to another server: the request begins when it is long in coming, or large.
+
+        ``length`` in bytes, None when the client does not say.
+        """
+        self._early = method, uri, version, length
+        self._soon = self.runner.reactor.callLater(_SOON, self._stream)
+
+    def _stream(self) -> None:
+        assert self._early is not None
+        self._soon = None
+        method, uri, version, length = self._early
+        start = self.content.getvalue()  # type: ignore[union-attr]
+        if self.body_refused or self.body_size > len(start):
+            return  # it is answered for what it is when all has come
+        self._share = None
+        self.content = io.BytesIO()
+        channel: Any = self.channel
+        channel.stream_body(self, len(start))
+        self.streamed = StreamedBody(self, length, start)
+        self._begin(method, uri, version)
+
+    def body_waits(self, size: int) -> None:
+        """What waits of a body that is passed on counts as what waits for other clients does."""
+        pending = self.runner.pending
+        if size:
+            if self._share is None:
+                self._share = Share(pending)
+            self._share.set(size)
+            pending.wait(self)
+        elif self._share is not None:
+            self._share = None
+            pending.leave(self)
+        channel: Any = getattr(self, "channel", None)
+        if channel is not None:
+            channel.hold_body(size > 0)
+
+    def body_taken(self, size: int) -> None:
+        """There is room for more."""
+        channel: Any = getattr(self, "channel", None)
+        if channel is not None:
+            channel.body_taken(size)
+
+    def end_streaming(self) -> None:
+        """The answer is out: the rest of the body is of no use."""
+        if self.streamed is not None:
+            self.streamed.fail(Failure(ConnectionAborted("the answer is over")))
+            self.streamed.stop()
+
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
         """Unlike the base class: no query arguments, no cookies and no forms are parsed."""
+        if self.streamed is not None:
+            self.streamed.end()
+            return
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         if self._share is not None:
             self.runner.pending.leave(self)
+        self._begin(command, path, version)
+
+    def _begin(self, command: bytes, path: bytes, version: bytes) -> None:
         self.method, self.uri, self.clientproto = command, path, version
         self.path = path.partition(b"?")[0]
         self.args = _NO_ARGUMENTS  # the query is parsed once, by the runner
@@ -144,6 +216,12 @@ class APIRequest(http.Request):
         channel, producer = getattr(self, "channel", None), self.producer
         self.producer = None
         waiting, self.waiting = self.waiting, None
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        if self.streamed is not None:
+            self.streamed.fail(reason)
+            self.streamed.stop()
         if self._share is not None:
             self.runner.pending.leave(self)
         super().connectionLost(reason)

@@ -7,7 +7,7 @@ that nobody has seen anything of; a write runs on, since a torn write would leav
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -62,7 +62,8 @@ class RequestRunner:
 
     With ``gather`` the small answers of a turn of the reactor leave together; with ``rounds`` requests that waited go on in
     turn; with ``slices`` what takes long does not hold up the others.  ``max_pending``: bytes that may wait for all clients
-    together, 0 for no limit.
+    together, 0 for no limit.  ``streams_body`` says of a request's target whether its body goes to another server, which gets it
+    while it comes.
     """
 
     def __init__(
@@ -74,8 +75,10 @@ class RequestRunner:
         rounds: Rounds | None = None,
         slices: Slices | None = None,
         max_pending: int = MAX_PENDING,
+        streams_body: Callable[[bytes], bool] = lambda uri: False,
     ) -> None:
         self.chain = chain
+        self.streams_body = streams_body
         self.reactor = reactor
         self._rounds = rounds
         self._slices = slices

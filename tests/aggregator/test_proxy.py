@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import io
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,10 @@ from cryptography.x509.oid import NameOID
 from twisted.internet import reactor, ssl
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.error import ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
@@ -26,6 +30,7 @@ from kapi.client.head import identity_headers
 from kapi.machinery.status import RequestTooLarge
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
+from kapi.request.streamed_body import StreamedBody
 from kapi.request.user import UserInfo
 
 NAME = "svc.ns.svc"
@@ -58,12 +63,26 @@ class Canned(Protocol):
 
     factory: Any
 
+    def connectionMade(self) -> None:
+        self.factory.connections.append(self)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.connected = 0
+
     def dataReceived(self, data: bytes) -> None:
         self.factory.received += data
-        if b"\r\n\r\n" in self.factory.received and not self.factory.answered:
+        if self.factory.answer and b"\r\n\r\n" in self.factory.received and not self.factory.answered:
             self.factory.answered = True
             assert self.transport is not None
             self.transport.write(self.factory.answer)
+
+
+class Ignored:
+    """Where a body comes from, to whom it is all the same who takes it."""
+
+    def body_waits(self, size: int) -> None: ...
+
+    def body_taken(self, size: int) -> None: ...
 
 
 class Http:
@@ -85,7 +104,8 @@ class Http:
     def unregisterProducer(self) -> None: ...
 
     def notifyFinish(self) -> Deferred[None]:
-        return Deferred()
+        self.over: Deferred[None] = Deferred()
+        return self.over
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -104,6 +124,8 @@ class ProxyTests(TestCase):
         self.factory = Factory.forProtocol(Canned)
         self.factory.received = b""  # type: ignore[attr-defined]
         self.factory.answered = False  # type: ignore[attr-defined]
+        self.factory.answer = b""  # type: ignore[attr-defined]
+        self.factory.connections = []  # type: ignore[attr-defined]
         self.port = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
         self.addCleanup(self.port.stopListening)
         self.backends = Backends(reactor)
@@ -221,6 +243,55 @@ class ProxyTests(TestCase):
         self.assertEqual(self.failed, [KEY])
         response = yield self.request(Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"SPDY/3.1"]}))
         self.assertEqual((response.status, self.failed), (503, [KEY, KEY]))
+
+    @inlineCallbacks
+    def test_a_body_that_has_not_come_is_passed_on_while_it_comes(self) -> Any:
+        http = Http(b"POST", b"/apis/example.com/v1/a", {b"authorization": [b"Bearer secret"]})
+        body = http.streamed = StreamedBody(Ignored(), None, b"abc")  # type: ignore[attr-defined]
+        asked = self.request(http)
+        yield self.until(lambda: b"3\r\nabc\r\n" in self.received)
+        self.assertNotIn(b"\r\n0\r\n", self.received)
+        self.assertIn(b"X-Remote-User: alice\r\n", self.received)
+        self.assertIn(b"Host: svc.ns.svc\r\n", self.received)
+        self.assertNotIn(b"secret", self.received)
+        body.received(b"de")
+        body.end()
+        yield self.until(lambda: self.received.endswith(b"2\r\nde\r\n0\r\n\r\n"))
+        connection = self.factory.connections[0]  # type: ignore[attr-defined]
+        connection.transport.write(b"HTTP/1.1 201 Created\r\nContent-Type: text/x\r\nContent-Length: 2\r\n\r\nok")
+        response = yield asked
+        self.assertEqual((response.status, response.content_type, http.written), (201, b"text/x", b"ok"))
+        self.assertEqual(self.failed, [])
+
+    @inlineCallbacks
+    def test_a_server_is_not_to_blame_for_a_client_that_goes(self) -> Any:
+        http = Http(b"POST", b"/apis/example.com/v1/a", {})
+        body = http.streamed = StreamedBody(Ignored(), 10, b"abc")  # type: ignore[attr-defined]
+        asked = self.request(http)
+        yield self.until(lambda: self.received.endswith(b"\r\n\r\nabc"))
+        body.fail(Failure(ConnectionLost()))
+        response = yield asked
+        self.assertEqual((response.status, self.failed), (503, []))
+
+    @inlineCallbacks
+    def test_what_nobody_waits_for_any_more_ends(self) -> Any:
+        """The deadline has answered for a server that takes its time."""
+        http = Http(b"POST", b"/apis/example.com/v1/a", {})
+        http.streamed = StreamedBody(Ignored(), 3, b"abc")  # type: ignore[attr-defined]
+        http.streamed.end()  # type: ignore[attr-defined]
+        asked = self.request(http)
+        yield self.until(lambda: self.received.endswith(b"\r\n\r\nabc"))
+        http.over.callback(None)
+        yield asked
+        yield self.until(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
+
+    @inlineCallbacks
+    def until(self, condition: Callable[[], bool]) -> Any:
+        for _ in range(1000):
+            if condition():
+                return
+            yield deferLater(reactor, 0.005)  # type: ignore[arg-type]
+        self.fail("that does not come")
 
     @inlineCallbacks
     def test_a_body_that_is_too_long_is_refused_and_not_passed_on_in_part(self) -> Any:

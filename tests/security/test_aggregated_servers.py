@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.authentication.identities import Authority, name
 from tests.integration.server_process import ServerProcess
-from tests.security.attacker import MERGE, Attacker, until
+from tests.security.attacker import MERGE, Attacker, memory, until
 from tests.security.backends import Backend, http
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -53,6 +53,25 @@ def registered(admin: Attacker) -> Iterator[list[str]]:
     for each in names:
         admin.ask("DELETE", f"{APISERVICES}/{each}")
         admin.ask("DELETE", f"{SERVICES}/{each.split('.')[1]}")
+
+
+def test_a_body_of_any_size_goes_to_its_server(admin: Attacker, registered: list[str]) -> None:
+    """The process that passes it on does not hold it."""
+    large = bytes(range(256)) * (20 * 4096)  # 20 MB
+
+    def speak(head: bytes, body: bytes) -> bytes:
+        return http(b"%d" % len(body) if head.startswith(b"POST ") else RESOURCES)
+
+    with Backend(speak) as backend:
+        registered.append(register(admin, "large.example.com", backend.port))
+        until(lambda: condition(admin, registered[0]).get("status") == "True")
+        process = admin.server.process
+        assert process is not None
+        before = memory(process.pid)
+        answer = admin.ask("POST", "/apis/large.example.com/v1/things", large)
+        assert (answer.status, answer.body) == (200, b"%d" % len(large))
+        assert [body == large for head, body in backend.requests if head.startswith(b"POST ")] == [True]
+        assert memory(process.pid) - before < 15 << 20
 
 
 def definition(group: str) -> Any:

@@ -20,6 +20,9 @@ class Runner:
         self.reactor = Clock()
         self.seen: list[tuple[bytes, bytes, bytes, dict[bytes, list[bytes]]]] = []
 
+    def streams_body(self, uri: bytes) -> bool:
+        return False
+
     def serve(self, http: Any) -> None:
         http.content.seek(0)
         body = http.content.read()

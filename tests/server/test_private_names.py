@@ -28,6 +28,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
     "kapi.client.tls_writing": {"_tempDataBuffer", "_writeDisconnected"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
+    "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.server.http1": {
         "_buffer",
         "_dataBuffer",

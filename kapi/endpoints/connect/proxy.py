@@ -29,6 +29,15 @@ from kapi.resources.definition import Lister
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 _ENDPOINTS, _PODS = GroupResource("", "endpoints"), GroupResource("", "pods")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
+#: of a logical cluster, too
+_is_proxied = re.compile(
+    rb"(?:/clusters/[^/?]+)?/api/v1/(?:namespaces/[^/?]+/(?:pods|services)|nodes)/[^/?]+/proxy(?:[/?]|\Z)"
+).match
+
+
+def is_proxied(uri: bytes) -> bool:
+    """Whether a request to this target is one to pass on."""
+    return b"/proxy" in uri and _is_proxied(uri) is not None
 
 
 def split_name(text: str, what: str) -> tuple[str, str, str]:

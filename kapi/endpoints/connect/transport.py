@@ -34,11 +34,13 @@ from kapi.client.dialer import Dialer
 from kapi.client.egress import CLUSTER
 from kapi.client.head import BadHead, checked, request_head
 from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
+from kapi.endpoints.exchange import Exchange, exchange, streamed_body
 from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
+from kapi.request.streamed_body import StreamedBody
 from kapi.request.trace import told
 
 log = Logger()
@@ -193,9 +195,12 @@ class Transport:
             raise status.ServiceUnavailable(f"error trying to reach service: {error}") from None
         if prefix:
             headers.setRawHeaders(b"X-Forwarded-Uri", [prefix + target.path])
-        body = body_to_pass(ctx)
+        streamed = streamed_body(ctx)
         try:
-            answer = await self.fetch(ctx, target, ctx.http.method, headers, body)
+            if streamed is not None:
+                answer: Any = await self._exchange(ctx, target, headers, streamed)
+            else:
+                answer = await self.fetch(ctx, target, ctx.http.method, headers, body_to_pass(ctx))
         except Unreachable as error:
             raise status.ServiceUnavailable(f"error trying to reach service: {error}") from None
         kept = [
@@ -217,6 +222,18 @@ class Transport:
                 headers.setRawHeaders(name, values)
         try:
             answer: Any = await ask(self._reactor, self.dialer, target, method, headers, body)
+            check_code(answer.code)
+            return answer
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            raise self._unreachable(ctx, error, target) from None
+
+    async def _exchange(self, ctx: RequestContext, target: Target, headers: Headers, body: StreamedBody) -> Exchange:
+        """The same for a body that has not come yet.  Raises Unreachable."""
+        try:
+            pairs = told(ctx.trace, list(_pairs(headers)))
+            answer = await exchange(self._reactor, target.endpoint(self.dialer), ctx, target.uri, pairs, body)
             check_code(answer.code)
             return answer
         except CancelledError:

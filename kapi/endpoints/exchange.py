@@ -1,0 +1,246 @@
+"""A request whose body is passed on while it comes (upstream: ``net/http`` transport under ``httputil.ReverseProxy``).
+
+Twisted's agent gives nobody an answer before the request is sent, but a server may refuse a body that it has not read, and
+may answer while it reads.  Here both directions go on by themselves, each no faster than its reader.  The connection is for
+this request alone, and nothing is ever sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone
+from twisted.web.http import _ChunkedTransferDecoder
+
+from kapi.client.answer import BadAnswer, content_length, read_head
+from kapi.client.head import Header, request_head
+from kapi.request.context import RequestContext
+from kapi.request.streamed_body import StreamedBody
+
+MAX_HEAD = 256 * 1024  # bytes of an answer before its body
+PATIENCE = 315.0  # seconds in which a server has to take something of what it is sent
+_BREAK = b"\r\n\r\n"
+
+
+class Abandoned(Exception):
+    """The exchange ended on the client's side."""
+
+
+class Stalled(Exception):
+    """The server takes nothing of what it is sent."""
+
+
+def streamed_body(ctx: RequestContext) -> StreamedBody | None:
+    """The body of a request that was begun before it had come."""
+    found: StreamedBody | None = getattr(ctx.http, "streamed", None)
+    return found
+
+
+async def exchange(
+    reactor: Any,
+    endpoint: IStreamClientEndpoint,
+    ctx: RequestContext,
+    target: bytes,
+    headers: Iterable[Header],
+    body: StreamedBody,
+) -> Exchange:
+    """The answer to the request, as soon as its head is here.
+
+    ``headers`` are without those of the body and of the connection.  Raises BadHead, BadAnswer, Abandoned, Stalled, and what the
+    connection failed with.
+    """
+    framing = (b"Transfer-Encoding", b"chunked") if body.length is None else (b"Content-Length", b"%d" % body.length)
+    head = request_head(ctx.http.method, target, [*headers, (b"Connection", b"close"), framing])
+    made = Exchange(reactor, head, body, bodyless=ctx.method == "HEAD")
+    ctx.http.notifyFinish().addBoth(lambda _: made.give_up())
+    await endpoint.connect(Factory.forProtocol(lambda: made))
+    await made.answered
+    return made
+
+
+class Exchange(Protocol):
+    """One request and its answer, which has ``code``, ``headers`` and ``deliverBody`` as an agent's has.
+
+    ``answered`` fires when the head of the answer is here.
+    """
+
+    def __init__(self, reactor: Any, head: bytes, body: StreamedBody, bodyless: bool) -> None:
+        self._reactor = reactor
+        self._head = head
+        self._body = body
+        self._bodyless = bodyless
+        self.answered: Deferred[None] = Deferred(lambda _: self.give_up())
+        self.code = 0
+        self.headers: Any = None
+        self._raw = b""  # of the head, and then what came with it
+        self._reader: Any = None  # of the answer's body
+        self._left: int | None = None  # bytes of it still to come; None: until the end of the connection
+        self._chunks: Any = None
+        self._over = False  # nothing is expected any more
+        self._lost: Failure | None = None
+        self._stalled: Any = None  # the timer of a server that takes nothing
+
+    def connectionMade(self) -> None:
+        if self._over:
+            self.transport.abortConnection()  # type: ignore[union-attr]
+            return
+        self.transport.write(self._head)  # type: ignore[union-attr]
+        self.transport.registerProducer(self, True)  # type: ignore[union-attr]
+        self._body.read(self._send, self._sent)
+
+    # -- the request
+
+    def _send(self, data: bytes) -> None:
+        self.transport.write(data if self._body.length is not None else b"%x\r\n%s\r\n" % (len(data), data))  # type: ignore[union-attr]
+
+    def _sent(self, why: Failure | None) -> None:
+        """The body has ended, one way or the other."""
+        self._patience_ends()
+        if why is not None:
+            self._end(Failure(Abandoned(f"the body did not come: {why.getErrorMessage()}")))
+            return
+        if self._body.length is None:
+            self.transport.write(b"0\r\n\r\n")  # type: ignore[union-attr]
+        self.transport.unregisterProducer()  # type: ignore[union-attr]
+
+    def pauseProducing(self) -> None:
+        """The server takes nothing for now."""
+        self._body.pause()
+        if self._stalled is None:
+            late = Failure(Stalled("the server does not read the request"))
+            self._stalled = self._reactor.callLater(PATIENCE, self._end, late)
+
+    def resumeProducing(self) -> None:
+        self._patience_ends()
+        self._body.resume()
+
+    def stopProducing(self) -> None:
+        """The connection is lost; ``connectionLost`` follows."""
+
+    def _patience_ends(self) -> None:
+        stalled, self._stalled = self._stalled, None
+        if stalled is not None and stalled.active():
+            stalled.cancel()
+
+    # -- the answer
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._over:
+            return
+        if self._reader is not None:
+            self._decode(data)
+            return
+        self._raw += data
+        if self.headers is None:
+            try:
+                self._read_head()
+            except BadAnswer as error:
+                self._end(Failure(error))
+
+    def _read_head(self) -> None:
+        while True:
+            at = self._raw.find(_BREAK)
+            if at < 0:
+                if len(self._raw) > MAX_HEAD:
+                    raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
+                return
+            found = read_head(self._raw[:at])
+            self._raw = self._raw[at + len(_BREAK) :]
+            if found.code == 101:
+                raise BadAnswer("unexpected 101 Switching Protocols")
+            if found.code >= 200:
+                break
+        coding = found.headers.getRawHeaders(b"transfer-encoding")
+        if self._bodyless or found.code in (204, 304):
+            self._left = 0
+        elif coding is not None:
+            if len(coding) != 1 or coding[0].lower() != b"chunked":
+                raise BadAnswer("unsupported transfer encoding")
+            self._chunks = _ChunkedTransferDecoder(self._deliver, self._whole)
+        else:
+            self._left = content_length(found.headers.getRawHeaders(b"content-length"))
+        self.code, self.headers = found.code, found.headers
+        self.transport.pauseProducing()  # type: ignore[union-attr]  # until somebody reads the body
+        self.answered.callback(None)
+
+    def deliverBody(self, reader: Any) -> None:
+        """Gives the body to a protocol, whose connection is lost with ResponseDone at the body's end."""
+        self._reader = reader
+        reader.makeConnection(self.transport)
+        raw, self._raw = self._raw, b""
+        if self._left == 0:
+            self._whole(b"")
+        elif raw:
+            self._decode(raw)
+        if self._over:
+            return
+        if self._lost is not None:
+            self._end_with_connection(self._lost)
+        else:
+            self.transport.resumeProducing()  # type: ignore[union-attr]
+
+    def _decode(self, data: bytes) -> None:
+        if self._chunks is not None:
+            try:
+                self._chunks.dataReceived(data)
+            except Exception as problem:  # the decoder has a class for each of its complaints
+                self._end(Failure(BadAnswer(f"malformed chunked encoding: {problem}")))
+        elif self._left is None:
+            self._deliver(data)
+        else:
+            data = data[: self._left]
+            self._left -= len(data)
+            self._deliver(data)
+            if not self._left:
+                self._whole(b"")
+
+    def _deliver(self, data: bytes) -> None:
+        if not self._over:
+            self._reader.dataReceived(data)
+
+    def _whole(self, rest: bytes) -> None:
+        """The answer is here, whether or not all of the request is sent."""
+        self._end(Failure(ResponseDone()))
+
+    # -- the end
+
+    def give_up(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._end(Failure(Abandoned("nobody waits for the answer")))
+
+    def _end(self, why: Failure) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._patience_ends()
+        self._body.stop()
+        transport: Any = self.transport
+        if transport is not None and self._lost is None:
+            transport.unregisterProducer()
+            transport.abortConnection()
+        if not self.answered.called:
+            self.answered.errback(why)
+        elif self._reader is not None:
+            self._reader.connectionLost(why)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._lost = reason
+        if self.headers is not None and self._reader is None:
+            self._body.stop()
+            self._patience_ends()
+        else:
+            self._end_with_connection(reason)
+
+    def _end_with_connection(self, reason: Failure) -> None:
+        if self.headers is None:
+            self._end(Failure(BadAnswer("unexpected EOF")) if self._raw else reason)
+        elif self._chunks is None and self._left is None and reason.check(ConnectionDone):
+            self._end(Failure(ResponseDone()))
+        else:
+            self._end(Failure(BadAnswer("unexpected EOF")))

@@ -1,0 +1,126 @@
+"""A request's body that is passed on while it comes (upstream: ``net/http``'s request body, read by ``httputil.ReverseProxy``).
+
+What has come and was not taken yet waits here; its source is told, so that it stops listening to the client (HTTP/1.1) or
+opens no more of the stream's window (HTTP/2).  No more waits than the source had on its way by then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from twisted.python.failure import Failure
+
+
+class Source(Protocol):
+    """Where the body comes from."""
+
+    def body_waits(self, size: int) -> None:
+        """So many bytes have come and were not taken."""
+
+    def body_taken(self, size: int) -> None:
+        """So many bytes were taken."""
+
+
+class StreamedBody:
+    """``length`` in bytes, None when the client does not say; ``start`` is what has come already."""
+
+    __slots__ = (
+        "_ended",
+        "_failure",
+        "_over",
+        "_paused",
+        "_size",
+        "_source",
+        "_waiting",
+        "_write",
+        "complete",
+        "length",
+    )
+
+    def __init__(self, source: Source, length: int | None, start: bytes) -> None:
+        self._source = source
+        self.length = length
+        self.complete = False  # all has come
+        self._waiting: deque[bytes] = deque([start] if start else ())
+        self._size = len(start)
+        self._write: Callable[[bytes], None] | None = None
+        self._ended: Callable[[Failure | None], None] | None = None
+        self._failure: Failure | None = None
+        self._paused = False
+        self._over = False  # nobody takes any more of it
+        source.body_waits(self._size)
+
+    # -- the client's side
+
+    def received(self, data: bytes) -> None:
+        """More has come."""
+        if self._over or self._failure is not None:
+            self._source.body_taken(len(data))
+        elif self._write is None or self._paused or self._waiting:
+            self._waiting.append(data)
+            self._size += len(data)
+            self._source.body_waits(self._size)
+        else:
+            self._source.body_taken(len(data))
+            self._write(data)
+
+    def end(self) -> None:
+        """All has come."""
+        self.complete = True
+        self._check()
+
+    def fail(self, why: Failure) -> None:
+        """The rest does not come, or is of no use."""
+        if not self._over and self._failure is None:
+            self._failure = why
+            self._drop()
+            self._check()
+
+    # -- the reader's side
+
+    def read(self, write: Callable[[bytes], None], ended: Callable[[Failure | None], None]) -> None:
+        """Gives the body to ``write`` piece by piece, then calls ``ended``, with what went wrong or with None."""
+        self._write, self._ended = write, ended
+        self.resume()
+
+    def pause(self) -> None:
+        """The reader has enough for now."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """It takes more."""
+        self._paused = False
+        write, waiting = self._write, self._waiting
+        if write is None or self._over:
+            return
+        while waiting and not self._paused:
+            data = waiting.popleft()
+            self._size -= len(data)
+            self._source.body_taken(len(data))
+            write(data)
+        if not self._over:
+            self._source.body_waits(self._size)
+            self._check()
+
+    def stop(self) -> None:
+        """The reader wants nothing more; what still comes is thrown away."""
+        self._ended = None
+        if not self._over:
+            self._over = True
+            self._drop()
+
+    def _check(self) -> None:
+        """Tells the reader of the end, when it has come."""
+        ended = self._ended
+        if ended is not None and (self._failure is not None or (self.complete and not self._waiting)):
+            self._ended = None
+            self._over = True
+            ended(self._failure)
+
+    def _drop(self) -> None:
+        size, self._size = self._size, 0
+        self._waiting.clear()
+        self._source.body_taken(size)
+        self._source.body_waits(0)
