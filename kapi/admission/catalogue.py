@@ -39,6 +39,7 @@ PLUGINS: dict[str, tuple[str, bool]] = {
     "RuntimeClass": ("plugins.runtime_class", True),
     "CertificateApproval": ("plugins.certificate_approval", True),
     "CertificateSigning": ("plugins.certificate_signing", True),
+    "PodGroupWorkloadExists": ("plugins.pod_group_workload_exists", True),
     "ClusterTrustBundleAttest": ("plugins.cluster_trust_bundle_attest", True),
     "CertificateSubjectRestriction": ("plugins.certificate_subject_restriction", True),
     "DefaultIngressClass": ("plugins.default_ingress_class", True),
@@ -55,7 +56,6 @@ PLUGINS: dict[str, tuple[str, bool]] = {
 #: Names that upstream knows, whose feature is off here: enabling them is no error and does nothing.
 INACTIVE = (
     "PodGroupProtection",
-    "PodGroupWorkloadExists",
     "NodeDeclaredFeatureValidator",
     "JobValidation",
     "PodResizeValidator",

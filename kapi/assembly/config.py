@@ -153,7 +153,15 @@ def _authorization(
     external = ExternalPolicy(options.authorization, reactor, metrics.registry)
     public = CONSOLE_PATHS if options.features.enable_console else ()
     try:
-        built = build_authorization(AuthorizationSettings(external.modes, external.others, external.meter, public))
+        built = build_authorization(
+            AuthorizationSettings(
+                external.modes,
+                external.others,
+                external.meter,
+                public,
+                options.generic.features["PodCertificateRequest"],
+            )
+        )
     except ValueError as error:
         raise ConfigError(f"--authorization-mode: {error}") from None
     built.index.call = slices.call

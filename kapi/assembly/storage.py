@@ -15,6 +15,7 @@ from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.claim_status import install_claim_checks
 from kapi.registry.environment import DELETE_WORKERS, Environment
 from kapi.registry.escalation import install_escalation_checks
+from kapi.registry.pod_certificate_signing import install_signing_checks
 from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
 from kapi.watchcache.caches import Caches
@@ -73,6 +74,7 @@ def build_storage(options: Options, registry: Registry, authorization: Authoriza
     node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
     install_escalation_checks(registry, authorization.escalation)
     install_claim_checks(registry)
+    install_signing_checks(registry)
     return Storage(registry, extensions, core, aggregator, node_ports)
 
 

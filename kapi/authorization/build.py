@@ -35,13 +35,14 @@ def modes_of(types: Iterable[str]) -> list[Mode]:
 class AuthorizationSettings:
     """``modes`` in the order they are asked; ``others`` holds the authorizers of ABAC and Webhook by type.
 
-    ``public``: paths that everybody may read.
+    ``public``: paths that everybody may read; ``pod_certificates``: nodes may ask for those of their pods.
     """
 
     modes: Sequence[Mode] = tuple(modes_of(("Node", "RBAC")))
     others: Mapping[str, Authorizer] = field(default_factory=dict)
     meter: AuthorizationMeter = field(default_factory=AuthorizationMeter)
     public: Collection[str] = ()
+    pod_certificates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def build_authorization(settings: AuthorizationSettings, index: PolicyIndex | No
         "AlwaysAllow": AlwaysAllow(),
         "AlwaysDeny": AlwaysDeny(),
         "RBAC": rbac,
-        "Node": NodeAuthorizer(graph, node_rules()),
+        "Node": NodeAuthorizer(graph, node_rules(), settings.pod_certificates),
         **settings.others,
     }
     authorizer = UnionAuthorizer(_chain(settings.modes, known, settings.public), settings.meter)

@@ -115,7 +115,8 @@ WITH_EFFECT = frozenset(
     ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz
     ComponentStatusz ConstrainedImpersonation ContainerRestartRules ContainerStopSignals CoordinatedLeaderElection
     DRADeviceTaintRules DRADeviceTaints
-    DRAListTypeAttributes DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization EnvFiles
+    DRAListTypeAttributes DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization
+    DRAResourcePoolStatus DRAWorkloadResourceClaims EnvFiles
     GenericWorkload HostnameOverride HPAConfigurableTolerance HPAScaleToZero ImageVolumeWithDigest
     InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScalingInitContainers
     MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
@@ -123,7 +124,7 @@ WITH_EFFECT = frozenset(
     PodLevelResources PodTopologyLabelsAdmission RestartAllContainersOnContainerExits SELinuxMount
     ServiceAccountNodeAudienceRestriction StorageVersionAPI StorageVersionMigrator
     TaintTolerationComparisonOperators UserNamespacesHostNetworkSupport
-    VolumeLimitScaling WatchList
+    TopologyAwareWorkloadScheduling VolumeLimitScaling WatchList WorkloadAwarePreemption
 """.split()
 )
 

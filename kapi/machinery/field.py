@@ -71,6 +71,7 @@ class ErrorType(enum.Enum):
 _CHARACTERS = 500  # of a text that is quoted between two checkpoints
 _OMIT = object()
 OMIT = _OMIT  #: stands for a bad value that the message leaves out
+NIL = object()  #: stands for no value at all, whatever the field's type
 _VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
 
 
@@ -142,7 +143,7 @@ _HTML = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 def format_value(value: object) -> str:
     """A bad value as upstream's messages show it."""
-    if value is None:
+    if value is None or value is NIL:
         return "null"
     if isinstance(value, str):
         return quote(value)

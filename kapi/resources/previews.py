@@ -14,7 +14,7 @@ from dataclasses import replace
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import mutatingadmissionpolicies, mutatingadmissionpolicybindings
 from kapi.resources.apiserverinternal import storageversions
-from kapi.resources.certificates import clustertrustbundles
+from kapi.resources.certificates import clustertrustbundles, podcertificaterequests
 from kapi.resources.coordination import leasecandidates
 from kapi.resources.definition import Resource
 from kapi.resources.networking import ipaddresses, servicecidrs
@@ -23,9 +23,11 @@ from kapi.resources.resource import (
     devicetaintrules,
     resourceclaims,
     resourceclaimtemplates,
+    resourcepoolstatusrequests,
     resourceslices,
     v1beta1,
 )
+from kapi.resources.scheduling import podgroups, workloads
 from kapi.resources.storage import volumeattributesclasses
 from kapi.resources.storagemigration import storageversionmigrations
 
@@ -84,6 +86,10 @@ PREVIEWS: tuple[Resource, ...] = (
     storageversionmigrations.RESOURCE,
     devicetaintrules.RESOURCE,
     _version_of(devicetaintrules.RESOURCE, "v1alpha3", deprecated="1.36", gone="1.39"),
+    resourcepoolstatusrequests.RESOURCE,
+    podgroups.RESOURCE,
+    workloads.RESOURCE,
+    podcertificaterequests.RESOURCE,
     clustertrustbundles.RESOURCE,
     _version_of(clustertrustbundles.RESOURCE, "v1alpha1", deprecated="1.34", gone="1.37"),
     _version_of(ipaddresses.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37"),

@@ -157,3 +157,22 @@ def test_the_group_makes_the_node() -> None:
 def test_rules_cannot_be_listed() -> None:
     assert node_authorizer().rules_for(N1, "x").incomplete
     assert not node_authorizer().rules_for(UserInfo("alice"), "x").incomplete
+
+
+def test_requests_for_certificates_of_its_pods() -> None:
+    request = {"metadata": {"name": "r", "namespace": "x"}, "spec": {"nodeName": "n1"}}
+    plain = node_authorizer()
+    nodes = NodeAuthorizer(plain.graph, node_rules(), pod_certificates=True)
+    nodes.graph.on_pod_certificate("ADDED", request)
+
+    def may(user: UserInfo, verb: str, subresource: str = "", **more: Any) -> bool:
+        asked = ask(user, verb, f"podcertificaterequests{subresource}", "x", group="certificates.k8s.io", **more)
+        assert plain.authorize(asked).decision is Decision.NO_OPINION
+        return nodes.authorize(asked).decision is Decision.ALLOW
+
+    own = (("spec.nodeName", "=", "n1"),)
+    assert may(N1, "create") and may(N1, "get", name="r") and not may(N2, "get", name="r")
+    assert may(N1, "list", field_requirements=own) and not may(N2, "watch", field_requirements=own)
+    assert not may(N1, "update", name="r") and not may(N1, "get", subresource="/status", name="r")
+    nodes.graph.on_pod_certificate("DELETED", request)
+    assert not may(N1, "get", name="r")

@@ -82,11 +82,10 @@ def test_runtime_config_prefers_the_most_specific_setting() -> None:
         ("resource.k8s.io/v1beta1=true,networking.k8s.io/v1beta1/servicecidrs=true", []),
         ("scheduling.k8s.io/v1alpha2=false", []),
         (
-            "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1alpha3/resourcepoolstatusrequests=true",
+            "scheduling.k8s.io/v1beta1=true,resource.k8s.io/v1alpha3/podgroups=true",
             [
-                "cannot enable scheduling.k8s.io/v1alpha2: kapi has no kinds of scheduling.k8s.io/v1alpha2",
-                "cannot enable resource.k8s.io/v1alpha3/resourcepoolstatusrequests: kapi has no resourcepoolstatusrequests in "
-                "resource.k8s.io/v1alpha3",
+                "cannot enable scheduling.k8s.io/v1beta1: kapi has no kinds of scheduling.k8s.io/v1beta1",
+                "cannot enable resource.k8s.io/v1alpha3/podgroups: kapi has no podgroups in resource.k8s.io/v1alpha3",
             ],
         ),
         ("api/all=false", ["invalid runtime-config with only api/all=false"]),

@@ -46,6 +46,10 @@ def names(*flags: str) -> set[str]:
         ("storagemigration.k8s.io/v1beta1/storageversionmigrations", "StorageVersionMigrator=true"),
         ("resource.k8s.io/v1alpha3/devicetaintrules", "DRADeviceTaintRules=true"),
         ("certificates.k8s.io/v1alpha1/clustertrustbundles", "ClusterTrustBundle=true"),
+        ("certificates.k8s.io/v1beta1/podcertificaterequests", "PodCertificateRequest=true"),
+        ("resource.k8s.io/v1alpha3/resourcepoolstatusrequests", "DRAResourcePoolStatus=true"),
+        ("scheduling.k8s.io/v1alpha2/podgroups", "GenericWorkload=true"),
+        ("scheduling.k8s.io/v1alpha2/workloads", "GenericWorkload=true"),
     ],
 )
 def test_both_the_version_and_the_gate_are_needed(resource: str, gates: str) -> None:

@@ -28,7 +28,7 @@ def _no(reason: str) -> Verdict:
 class NodeAuthorizer:
     """``rules`` are the static ones for whatever is not subdivided by object."""
 
-    def __init__(self, graph: NodeGraph, rules: Iterable[PolicyRule]) -> None:
+    def __init__(self, graph: NodeGraph, rules: Iterable[PolicyRule], pod_certificates: bool = False) -> None:
         self.graph = graph
         self.rules = tuple(rules)
         self._checks: dict[tuple[str, str], Callable[[str, Attributes], Verdict]] = {
@@ -44,7 +44,9 @@ class NodeAuthorizer:
             ("resource.k8s.io", "resourceslices"): self._slice,
             ("", "nodes"): self._node,
             ("", "pods"): self._pod,
-            ("certificates.k8s.io", "podcertificaterequests"): lambda node, a: _NO_OPINION,
+            ("certificates.k8s.io", "podcertificaterequests"): self._pod_certificate
+            if pod_certificates
+            else lambda node, a: _NO_OPINION,
         }
 
     def authorize(self, attributes: Attributes) -> Verdict:
@@ -137,6 +139,20 @@ class NodeAuthorizer:
             "only the following verbs are allowed for a ResourceSlice: "
             "get, watch, list, create, update, patch, delete, deletecollection"
         )
+
+    def _pod_certificate(self, node: str, attributes: Attributes) -> Verdict:
+        """Which pods a node may ask for, admission says (NodeRestriction)."""
+        if attributes.subresource:
+            return _no("nodes may not access the podcertificaterequests subresources")
+        if attributes.verb == "create":
+            return _ALLOW
+        if attributes.verb == "get":
+            return self._related(node, "podcertificaterequest", attributes)
+        if attributes.verb in ("list", "watch"):
+            if _selects(attributes, "spec.nodeName", node):
+                return _ALLOW
+            return _no("can only list/watch podcertificaterequests with nodeName field selector")
+        return _no("only the following verbs are allowed for a PodCertificateRequest: get, watch, list, create")
 
     def _node(self, node: str, attributes: Attributes) -> Verdict:
         subresource, verb = attributes.subresource, attributes.verb

@@ -38,12 +38,13 @@ class NodeGraph:
         self._owned: dict[Vertex, list[tuple[Vertex, Vertex]]] = {}
 
     def follow(self, client: Client) -> Callable[[], None]:
-        """Reads and follows pods, volumes, attachments and resource slices; returns the function that stops it."""
+        """Reads and follows what leads to nodes, as far as it is served; returns the function that stops it."""
         handlers = (
             ("", "pods", self.on_pod),
             ("", "persistentvolumes", self.on_volume),
             ("storage.k8s.io", "volumeattachments", self.on_attachment),
             ("resource.k8s.io", "resourceslices", self.on_slice),
+            ("certificates.k8s.io", "podcertificaterequests", self.on_pod_certificate),
         )
         served = {(group, plural) for group, plural, _ in client.resources()}
         stops = [
@@ -107,8 +108,12 @@ class NodeGraph:
     def on_slice(self, event: str, resource_slice: Object, old: Object | None = None) -> None:
         self._direct("resourceslice", event, resource_slice)
 
+    def on_pod_certificate(self, event: str, request: Object, old: Object | None = None) -> None:
+        self._direct("podcertificaterequest", event, request)
+
     def _direct(self, kind: str, event: str, obj: Object) -> None:
-        vertex = Vertex(kind, "", obj["metadata"]["name"])
+        metadata = obj["metadata"]
+        vertex = Vertex(kind, metadata.get("namespace", ""), metadata["name"])
         node = (obj.get("spec") or {}).get("nodeName")
         self._replace(vertex, [(vertex, _node(node))] if node and event != "DELETED" else [])
 

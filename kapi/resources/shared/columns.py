@@ -523,6 +523,22 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         ),
     ),
     "DeviceTaintRule": (NAME, AGE),
+    "ResourcePoolStatusRequest": (NAME, AGE),
+    "PodGroup": (NAME, AGE),
+    "Workload": (NAME, AGE),
+    "PodCertificateRequest": (
+        NAME,
+        Column("PodName", "string", "podName is the name of the pod into which the certificate will be mounted."),
+        Column(
+            "ServiceAccountName",
+            "string",
+            "serviceAccountName is the name of the service account the pod is running as.",
+        ),
+        Column("NodeName", "string", "nodeName is the name of the node the pod is assigned to."),
+        Column("SignerName", "string", "signerName indicates the requested signer."),
+        Column("State", "string", "Is the request Pending, Issued, Denied, or Failed?"),
+        AGE,
+    ),
     "LeaseCandidate": (
         NAME,
         Column(

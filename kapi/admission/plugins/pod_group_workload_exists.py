@@ -1,0 +1,55 @@
+"""PodGroupWorkloadExists: a PodGroup's template is there, in the Workload that it names (alpha, off by default)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, Attributes, Plugin, denied
+from kapi.machinery.field import quote
+
+Object = dict[str, Any]
+_GROUP = "scheduling.k8s.io"
+
+
+class PodGroupWorkloadExists(Plugin):
+    operations = frozenset({CREATE})
+    resources = frozenset({"podgroups"})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Any:
+        if attributes.resource.resource != "podgroups" or attributes.resource.group != _GROUP or attributes.subresource:
+            return None
+        spec = (attributes.obj or {}).get("spec") or {}
+        reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
+        if reference is None:
+            return None
+        found = self.initializer.lister(_GROUP, "workloads").get(
+            attributes.namespace, reference.get("workloadName", "")
+        )
+        if found is None:
+            return self._look(attributes, reference)
+        _check(attributes, reference, found)
+        return None
+
+    async def _look(self, attributes: Attributes, reference: Object) -> None:
+        """The Workload may be newer than the cache."""
+        name = reference.get("workloadName", "")
+        found = await self.initializer.live(_GROUP, "workloads", name, attributes.namespace)
+        if found is None:
+            raise denied(attributes, f"PodGroup rejected: Workload {quote(name)} not found")
+        _check(attributes, reference, found)
+
+
+def _check(attributes: Attributes, reference: Object, workload: Object) -> None:
+    wanted = reference.get("podGroupTemplateName", "")
+    templates = (workload.get("spec") or {}).get("podGroupTemplates") or []
+    if all(template.get("name", "") != wanted for template in templates):
+        name = quote(reference.get("workloadName", ""))
+        raise denied(attributes, f"PodGroup rejected: PodGroupTemplate {quote(wanted)} not found in Workload {name}")
+
+
+def make(initializer: Initializer, configuration: Any) -> Plugin:
+    return PodGroupWorkloadExists(initializer) if initializer.feature("GenericWorkload") else Plugin()

@@ -1,0 +1,45 @@
+"""Who may issue a pod's certificate: those who may ``sign`` for its signer (KEP-4317).
+
+Upstream: ``pkg/registry/certificates/podcertificaterequest`` (StatusStrategy.ValidateUpdate).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from inspect import isawaitable
+from typing import Any
+
+from kapi.authorization.interface import Attributes, Decision
+from kapi.machinery.field import Path, forbidden, quote
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.registry import Registry
+from kapi.resources.definition import StrategyContext
+
+Object = dict[str, Any]
+REQUESTS = GroupResource("certificates.k8s.io", "podcertificaterequests")
+
+
+async def guard_pod_certificates(obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+    """Leaves in ``ctx.refused`` what the user may not change; validation tells it when nothing else is wrong."""
+    if ctx.subresource != "status" or old is None or ctx.authorize is None or ctx.user is None:
+        return
+    new, before = ((one.get("status") or {}).get("certificateChain") or "" for one in (obj, old))
+    if new == before:
+        return
+    signer = (old.get("spec") or {}).get("signerName", "")
+    for name in (signer, signer.partition("/")[0] + "/*"):
+        asked = Attributes(ctx.user, "sign", group=REQUESTS.group, version="*", resource="signers", name=name)
+        verdict = ctx.authorize(asked)
+        if isawaitable(verdict):
+            verdict = await verdict
+        if verdict.decision is Decision.ALLOW:
+            return
+    text = f'User {quote(ctx.user.name)} is not permitted to "sign" for signer {quote(signer)}'
+    ctx.refused.append(forbidden(Path("spec").child("signerName"), text))
+
+
+def install_signing_checks(registry: Registry) -> None:
+    """Call it once, after the built-in rows were added."""
+    store = registry.stores.get(REQUESTS)
+    if store is not None:
+        store.row = dataclasses.replace(store.row, guard=guard_pod_certificates)

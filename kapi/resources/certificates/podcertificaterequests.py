@@ -1,0 +1,142 @@
+"""PodCertificateRequest (certificates.k8s.io/v1beta1): a kubelet asks a certificate for a pod (KEP-4317).
+
+Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/podcertificaterequest``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kapi.machinery.field import Path, invalid, required, too_long
+from kapi.resources.certificates.pod_certificate_keys import check_keys
+from kapi.resources.certificates.pod_certificate_status import check_status, condition_of
+from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import ANNOTATIONS_LIMIT, validate_immutable
+from kapi.resources.shared.names import is_label_key, subdomain_name
+from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC = Path("spec")
+_DAY = 24 * 3600
+_SHORTEST, _LONGEST, _LONGEST_OF_KUBERNETES = 3600, 91 * _DAY, _DAY
+_MAX_UID = 128
+_SELECTABLE = ("spec.signerName", "spec.podName", "spec.serviceAccountName", "spec.nodeName")
+
+
+class PodCertificateRequestStrategy(PlainStrategy):
+    empty_status: ClassVar[Object | None] = {}
+    allow_unconditional_update = False
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("maxExpirationSeconds", _DAY)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj["spec"]
+        signer = spec.get("signerName", "")
+        validate_signer_name(signer, _SPEC.child("signerName"), errors)
+        _check_annotations(spec.get("unverifiedUserAnnotations") or {}, errors)
+        for owner in ("pod", "serviceAccount", "node"):
+            name, uid = spec.get(f"{owner}Name", ""), spec.get(f"{owner}UID", "")
+            errors += [invalid(_SPEC.child(f"{owner}Name"), name, text) for text in subdomain_name(name)]
+            if not uid:
+                errors.append(invalid(_SPEC.child(f"{owner}UID"), uid, "must not be empty"))
+            if len(uid.encode()) > _MAX_UID:
+                errors.append(too_long(_SPEC.child(f"{owner}UID"), _MAX_UID))
+        seconds = spec["maxExpirationSeconds"]
+        longest = _LONGEST_OF_KUBERNETES if is_kubernetes_signer(signer) else _LONGEST
+        if not _SHORTEST <= seconds <= longest:
+            text = f"must be in the range [{_SHORTEST}, {longest}]"
+            errors.append(invalid(_SPEC.child("maxExpirationSeconds"), seconds, text))
+        check_keys(spec, errors)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        validate_immutable(obj.get("spec"), old.get("spec"), _SPEC, errors)
+
+
+class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("spec",)
+    keeps_metadata = True
+
+    def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        """What was decided stays as it is; conditions get the time of the change."""
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        before = (old.get("status") or {}).get("conditions") or []
+        for kind in ("Issued", "Denied", "Failed"):
+            places = [i for i, one in enumerate(conditions) if one.get("type") == kind]
+            kept = [one for one in before if one.get("type") == kind]
+            if len(places) == len(kept):
+                for place, one in zip(places, kept, strict=True):
+                    conditions[place] = dict(one)
+        times: dict[tuple[Any, Any], str] = {}
+        for one in before:
+            if one.get("lastTransitionTime"):
+                times.setdefault((one.get("type"), one.get("status")), one["lastTransitionTime"])
+        for one in conditions:
+            if not one.get("lastTransitionTime"):
+                one["lastTransitionTime"] = times.get((one.get("type"), one.get("status")), ctx.now)
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        if not errors:  # as upstream: what is wrong with the metadata is told alone
+            check_status(obj, old, ctx.now, errors)
+        if not errors:
+            errors += ctx.refused
+
+
+def _check_annotations(annotations: dict[str, str], errors: Errors) -> None:
+    path, size = _SPEC.child("unverifiedUserAnnotations"), 0
+    for key, value in annotations.items():
+        size += len(key.encode()) + len(value.encode())
+        lower = key.lower()
+        if not lower:
+            errors.append(required(path))
+            continue
+        texts = is_label_key(lower)
+        if not texts and "/" not in lower:
+            texts = ('must be a domain-prefixed key (such as "acme.io/foo")',)
+        errors += [invalid(path, lower, text) for text in texts]
+    if size > ANNOTATIONS_LIMIT:
+        errors.append(too_long(path, ANNOTATIONS_LIMIT))
+
+
+def _of(name: str) -> Any:
+    return lambda obj, now: (obj.get("spec") or {}).get(name) or ""
+
+
+def _state(obj: Object, now: float) -> str:
+    return condition_of(obj) or "Pending"
+
+
+_STRATEGY = PodCertificateRequestStrategy()
+
+RESOURCE = Resource(
+    group="certificates.k8s.io",
+    version="v1beta1",
+    kind="PodCertificateRequest",
+    plural="podcertificaterequests",
+    singular="podcertificaterequest",
+    namespaced=True,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    subresources=(
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="PodCertificateRequest",
+            strategy=PodCertificateRequestStatusStrategy(_STRATEGY),
+        ),
+    ),
+    strategy=_STRATEGY,
+    selectable_fields={name: selectable(name) for name in _SELECTABLE},
+    table=printing.table(
+        "PodCertificateRequest",
+        printing.name,
+        _of("podName"),
+        _of("serviceAccountName"),
+        _of("nodeName"),
+        _of("signerName"),
+        _state,
+        printing.age,
+    ),
+    gates=("PodCertificateRequest",),
+)

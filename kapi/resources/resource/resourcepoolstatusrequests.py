@@ -1,0 +1,165 @@
+"""ResourcePoolStatusRequest (resource.k8s.io/v1alpha3): asks once how many devices of pools are in use (KEP-5677).
+
+Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourcepoolstatusrequest``, the rules in
+``staging/src/k8s.io/api/resource/v1alpha3/types.go``.  Who answers is the kube-controller-manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.field import NIL, Path, duplicate, invalid, required, too_long, too_many
+from kapi.machinery.names import SUBDOMAIN, regex_text
+from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.shared import printing
+from kapi.resources.shared.metadata import validate_conditions, validate_immutable
+from kapi.resources.shared.names import is_dns1123_subdomain
+from kapi.resources.shared.rules import Errors, same
+from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+
+Object = dict[str, Any]
+_SPEC, _STATUS = Path("spec"), Path("status")
+_LIMIT, _MAX_LIMIT = 100, 1000
+_MAX_POOLS, _MAX_CONDITIONS, _MAX_ERROR_BYTES, _MAX_NAME = 1000, 10, 256, 253
+_CASELESS = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an "
+    "alphanumeric character"
+)
+_COUNTS = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")
+
+
+class ResourcePoolStatusRequestStrategy(PlainStrategy):
+    namespaced = False
+    reset_fields = ("status",)
+    allow_unconditional_update = False
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("limit", _LIMIT)
+
+    def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        obj.pop("status", None)
+        if old is not None and "status" in old:
+            obj["status"] = old["status"]
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        spec = obj.get("spec") or {}
+        _check_name(spec, "driver", _check_driver, _SPEC, errors)
+        if spec.get("poolName") is not None:
+            _check_pool_name(spec["poolName"], _SPEC.child("poolName"), errors)
+        _check_least(spec, "limit", 1, _SPEC, errors)
+        if spec["limit"] > _MAX_LIMIT:
+            text = f"must be less than or equal to {_MAX_LIMIT}"
+            errors.append(invalid(_SPEC.child("limit"), spec["limit"], text))
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        if not same(obj.get("spec"), old.get("spec")):
+            errors.append(invalid(_SPEC, NIL, "field is immutable"))
+
+
+class ResourcePoolStatusRequestStatusStrategy(PlainStatusStrategy):
+    reset_fields = ("metadata", "spec")
+    keeps_metadata = True
+
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        """It is given once."""
+        status, before = obj.get("status"), old.get("status")
+        if before is not None:
+            validate_immutable(status, before, _STATUS, errors)
+        elif status is not None:
+            conditions, here = status.get("conditions") or [], _STATUS.child("conditions")
+            validate_conditions(conditions, here, errors)
+            _check_count(status, errors)
+            _check_pools(status.get("pools") or [], _STATUS.child("pools"), errors)
+            if len(conditions) > _MAX_CONDITIONS:
+                errors.append(too_many(here, len(conditions), _MAX_CONDITIONS))
+            else:
+                _check_types(conditions, here, errors)
+
+
+def _check_name(obj: Object, field: str, rule: Callable[[str, Path, Errors], None], path: Path, errors: Errors) -> None:
+    if not obj.get(field):
+        errors.append(required(path.child(field)))
+    else:
+        rule(obj[field], path.child(field), errors)
+
+
+def _check_driver(name: str, path: Path, errors: Errors) -> None:
+    """A subdomain in letters of either case."""
+    texts = is_dns1123_subdomain(name.lower())
+    errors += [invalid(path, name, _caseless(text)) for text in texts]
+
+
+def _caseless(text: str) -> str:
+    return regex_text(_CASELESS, SUBDOMAIN, "Example.com") if "regex" in text else text
+
+
+def _check_pool_name(name: str, path: Path, errors: Errors) -> None:
+    if len(name.encode()) > _MAX_NAME:
+        errors.append(too_long(path, _MAX_NAME))
+    for i, part in enumerate(steps(name.split("/"))):
+        if not part:
+            errors.append(invalid(path, name, f"segment {i}: must not be empty"))
+        errors += [invalid(path, part, f"segment {i}: {text}") for text in (is_dns1123_subdomain(part) if part else ())]
+
+
+def _check_least(obj: Object, field: str, least: int, path: Path, errors: Errors) -> None:
+    if obj.get(field) is not None and obj[field] < least:
+        errors.append(invalid(path.child(field), obj[field], f"must be greater than or equal to {least}"))
+
+
+def _check_count(status: Object, errors: Errors) -> None:
+    if status.get("poolCount") is None:
+        errors.append(required(_STATUS.child("poolCount")))
+    _check_least(status, "poolCount", 0, _STATUS, errors)
+
+
+def _check_pools(pools: list[Object], path: Path, errors: Errors) -> None:
+    if len(pools) > _MAX_POOLS:
+        errors.append(too_many(path, len(pools), _MAX_POOLS))
+        return
+    for i, pool in enumerate(pools):
+        here = path.index(i)
+        _check_name(pool, "driver", _check_driver, here, errors)
+        _check_name(pool, "poolName", _check_pool_name, here, errors)
+        _check_least(pool, "generation", 0, here, errors)
+        _check_least(pool, "resourceSliceCount", 1, here, errors)
+        for field in _COUNTS:
+            _check_least(pool, field, 0, here, errors)
+        if pool.get("nodeName") is not None:
+            texts = is_dns1123_subdomain(pool["nodeName"])
+            errors += [invalid(here.child("nodeName"), pool["nodeName"], text) for text in texts]
+        if len((pool.get("validationError") or "").encode()) > _MAX_ERROR_BYTES:
+            errors.append(too_long(here.child("validationError"), _MAX_ERROR_BYTES))
+
+
+def _check_types(conditions: list[Object], path: Path, errors: Errors) -> None:
+    seen: set[str] = set()
+    for i, condition in enumerate(conditions):
+        if condition.get("type", "") in seen:
+            errors.append(duplicate(path.index(i), condition))
+        seen.add(condition.get("type", ""))
+
+
+_STRATEGY = ResourcePoolStatusRequestStrategy()
+
+RESOURCE = Resource(
+    group="resource.k8s.io",
+    version="v1alpha3",
+    kind="ResourcePoolStatusRequest",
+    plural="resourcepoolstatusrequests",
+    singular="resourcepoolstatusrequest",
+    namespaced=False,
+    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+    subresources=(
+        Subresource(
+            "status",
+            ("get", "patch", "update"),
+            kind="ResourcePoolStatusRequest",
+            strategy=ResourcePoolStatusRequestStatusStrategy(_STRATEGY),
+        ),
+    ),
+    strategy=_STRATEGY,
+    table=printing.table("ResourcePoolStatusRequest", printing.name, printing.age),
+    gates=("DRAResourcePoolStatus",),
+)

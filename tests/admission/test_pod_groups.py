@@ -1,0 +1,42 @@
+"""PodGroupWorkloadExists: a PodGroup names a template that is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.admission.plugins.pod_group_workload_exists import PodGroupWorkloadExists, make
+from kapi.machinery.status import Forbidden
+from tests.admission.fakes import FakeClient, attributes, finish, initializer
+
+GROUP = "scheduling.k8s.io"
+
+
+def judged(features: dict[str, bool], workload: str = "w", template: str = "t") -> None:
+    client = FakeClient()
+    stored = {"metadata": {"name": "w", "namespace": "n"}, "spec": {"podGroupTemplates": [{"name": "t"}]}}
+    client.put(GROUP, "workloads", stored)
+    reference = {"workload": {"workloadName": workload, "podGroupTemplateName": template}}
+    group: dict[str, Any] = {"metadata": {"name": "g"}, "spec": {"podGroupTemplateRef": reference}}
+    plugin = make(initializer(client, features=features), None)
+    asked = attributes(group, resource="podgroups", group=GROUP, version="v1alpha2", kind="PodGroup")
+    finish(plugin.validate(asked) if isinstance(plugin, PodGroupWorkloadExists) else None)
+
+
+def test_a_template_that_is_there() -> None:
+    judged({"GenericWorkload": True})
+
+
+@pytest.mark.parametrize(
+    ("workload", "template", "text"),
+    [
+        ("x", "t", 'PodGroup rejected: Workload "x" not found'),
+        ("w", "x", 'PodGroup rejected: PodGroupTemplate "x" not found in Workload "w"'),
+    ],
+)
+def test_one_that_is_not(workload: str, template: str, text: str) -> None:
+    with pytest.raises(Forbidden) as refused:
+        judged({"GenericWorkload": True}, workload, template)
+    assert refused.value.message.endswith(text)
+    judged({}, workload, template)  # without the gate nobody looks
