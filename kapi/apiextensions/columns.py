@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 
@@ -12,7 +11,7 @@ from kapi.apiextensions.jsonpath import Find, JSONPathError, compile_path
 from kapi.cel.values import format_double
 from kapi.machinery.ages import human_duration
 from kapi.machinery.time import seconds_of
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, TableColumns
 
 _NAME = (
@@ -48,10 +47,10 @@ def table(columns: list[Object] | None) -> TableColumns:
         )
     readers: list[tuple[str, Find]] = []
 
-    def cells(obj: Object, now: float) -> list[Any]:
+    def cells(obj: Object, now: float) -> list[Tree]:
         if not readers:
             readers.extend((column.get("type", ""), _finder(column.get("jsonPath", ""))) for column in given)
-        row: list[Any] = [obj["metadata"].get("name", "")]
+        row: list[Tree] = [obj["metadata"].get("name", "")]
         for type_, find in readers:
             found = find(obj)
             row.append(cell(type_, found[0], now) if found else None)
@@ -67,7 +66,7 @@ def _finder(path: str) -> Find:
         return lambda value: []
 
 
-def cell(type_: str, value: object, now: float) -> Any:
+def cell(type_: str, value: object, now: float) -> Tree:
     """What a column of a type shows of a value; null for what does not fit."""
     if type_ == "string":
         return as_text(value)

@@ -12,11 +12,11 @@ import orjson
 from twisted.internet.defer import Deferred
 
 from kapi.machinery import status, tree
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.registry.conversion import Unconverted
 
 #: (client configuration, review, timeout in seconds) -> the decoded answer
-Post = Callable[[Mapping[str, Any], Object, float], Awaitable[Object]]
+Post = Callable[[Mapping[str, Tree], Object, float], Awaitable[Object]]
 
 _TIMEOUT = 30.0
 _CACHE_SIZE = 4096  # conversions; a list of more objects is remembered while it is being answered

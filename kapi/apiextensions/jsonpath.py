@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery.brackets import closing_bracket
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.tree import Tree
 
-Find = Callable[[Any], list[Any]]
-_Step = Callable[[list[Any]], list[Any]]
+Find = Callable[[Tree], list[Tree]]
+_Step = Callable[[list[Tree]], list[Tree]]
 _NAME = re.compile(r"(?:[^.\[\]'\"\\]|\\.)+")
 _SLICE = re.compile(r"(-?[0-9]*)(?::(-?[0-9]*))?(?::(-?[0-9]*))?")
 _FILTER = re.compile(r"(.+?)(==|!=|<=|>=|<|>)(.+)", re.DOTALL)
@@ -31,7 +31,7 @@ def compile_path(text: str) -> Find:
     """Reads ``.a.b[0]['c'][?(@.x=="y")].z``.  Raises JSONPathError."""
     steps = _steps(text)
 
-    def find(value: object) -> list[Any]:
+    def find(value: object) -> list[Tree]:
         found = [value]
         for step in steps:
             found = step(found)[:MAX_FOUND]
@@ -83,8 +83,8 @@ def _field(name: str) -> _Step:
     return lambda values: [value[name] for value in values if isinstance(value, dict) and name in value]
 
 
-def _wildcard(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+def _wildcard(values: list[Tree]) -> list[Tree]:
+    found: list[Tree] = []
     for value in values:
         if isinstance(value, list):
             found.extend(value)
@@ -93,8 +93,8 @@ def _wildcard(values: list[Any]) -> list[Any]:
     return found
 
 
-def _descend(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+def _descend(values: list[Tree]) -> list[Tree]:
+    found: list[Tree] = []
     stack = list(reversed(values))
     while stack and len(found) < MAX_FOUND:
         checkpoint()
@@ -157,7 +157,7 @@ def _operand(text: str) -> Find:
     text = text.strip()
     if text.startswith("@"):
         return compile_path(text[1:])
-    constant: Any
+    constant: Tree
     if text[:1] in ("'", '"') and text[-1:] == text[:1] and len(text) > 1:
         constant = text[1:-1]
     elif text in ("true", "false"):
@@ -170,7 +170,7 @@ def _operand(text: str) -> Find:
     return lambda value: [constant]
 
 
-def _compare(one: Any, operator: str, other: Any) -> bool:
+def _compare(one: Tree, operator: str, other: Tree) -> bool:
     if isinstance(one, bool) is not isinstance(other, bool) or isinstance(one, str) is not isinstance(other, str):
         return operator == "!="
     if operator == "==":

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 from kapi.resources.apiextensions.validation import approval, is_protected
 from kapi.schema.structural.structure import conversion_error, structural_errors
@@ -138,7 +137,7 @@ def _plain(names: Object) -> Object:
     return found
 
 
-def _conflict(wanted: Any, held: Any, taken: Callable[[str], bool]) -> str:
+def _conflict(wanted: Tree, held: Tree, taken: Callable[[str], bool]) -> str:
     if isinstance(wanted, list) or isinstance(held, list):
         known = set(held or ())
         problems = [f'"{name}" is already in use' for name in steps(wanted or ()) if name not in known and taken(name)]

@@ -6,7 +6,6 @@ import base64
 import functools
 import hashlib
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 
@@ -15,7 +14,7 @@ from kapi.apiextensions.conversion import Post, WebhookConverter
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
 from kapi.schema.structural.pruning import prune
@@ -34,7 +33,7 @@ def storage_version(crd: Object) -> str:
     return ""
 
 
-def state_of(crd: Object) -> tuple[Any, ...]:
+def state_of(crd: Object) -> tuple[Tree, ...]:
     """What has to be another for a definition to be served otherwise: itself, its spec, and what its status says of
     names and stored versions."""
     metadata, state = crd["metadata"], crd.get("status") or {}

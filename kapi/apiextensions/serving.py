@@ -252,7 +252,7 @@ def _terminating(crd: Object, value: str, reason: str, message: str, now: str) -
     names.set_condition(crd, {"type": "Terminating", "status": value, "reason": reason, "message": message}, now)
 
 
-def _fields(rows: Rows) -> Any:
+def _fields(rows: Rows) -> Object:
     fields: Object = {}
     for row in rows.all.values():
         fields.update(row.selectable_fields)

@@ -11,7 +11,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata_errors
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
@@ -227,8 +227,8 @@ def _without_metadata(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion")}
 
 
-def _nested(obj: Object, path: str) -> Any:
-    node: Any = obj
+def _nested(obj: Object, path: str) -> Tree:
+    node: Tree = obj
     for part in path.removeprefix(".").split("."):
         if node is None:
             return None

@@ -11,14 +11,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from kapi.codecs import json_steps
 from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint, steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
 _WORDS = {"t": "true", "f": "false", "n": "null"}
@@ -36,7 +36,7 @@ class JSONError(ValueError):
 class NumberTooLarge(JSONError):
     """A number beyond a float64.  ``number`` is how it was written; ``tree`` has an infinity in its place."""
 
-    def __init__(self, number: str, tree: Any) -> None:
+    def __init__(self, number: str, tree: Tree) -> None:
         super().__init__(f"json: cannot unmarshal number {number} into Go value of type float64")
         self.number = number
         self.tree = tree
@@ -47,7 +47,7 @@ class Duplicated(Object):
 
     __slots__ = ("pairs",)
 
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+    def __init__(self, pairs: list[tuple[str, Tree]]) -> None:
         super().__init__(pairs)
         self.pairs = pairs
 
@@ -68,7 +68,7 @@ class Literal(float):
         return number
 
 
-def loads(data: bytes) -> Any:
+def loads(data: bytes) -> Tree:
     """The tree of a JSON text.  Raises JSONError, NumberTooLarge for what the tree could not be written with again."""
     try:
         tree = orjson.loads(data)
@@ -103,7 +103,7 @@ def count_keys(tree: object) -> int:
     return keys
 
 
-def loads_exactly(data: bytes) -> Any:
+def loads_exactly(data: bytes) -> Tree:
     """As ``loads``, with Duplicated for mappings that have a key twice and Literal for floats.  Raises JSONError.
 
     A number beyond a float64 is an infinite Literal: a decoder that knows its type has better words for it.
@@ -127,7 +127,7 @@ def duplicates(tree: object, path: str = "") -> Iterator[str]:
             yield from duplicates(value, below)
 
 
-def _mapping(pairs: list[tuple[str, Any]]) -> Object:
+def _mapping(pairs: list[tuple[str, Tree]]) -> Object:
     checkpoint()
     tree = dict(pairs)
     return tree if len(tree) == len(pairs) else Duplicated(pairs)
@@ -137,11 +137,11 @@ class _ConstantError(ValueError):
     """NaN or Infinity: JSON has none."""
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise _ConstantError(name)
 
 
-def _loads_slowly(data: bytes) -> Any:
+def _loads_slowly(data: bytes) -> Tree:
     """What orjson refuses: malformed texts, what Go repairs (invalid UTF-8, half surrogates), and infinite numbers."""
     infinite: list[str] = []
 
@@ -197,7 +197,7 @@ def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("kapi.replace_bytes", _replace_bytes)
 
 
-def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Tree]]], Tree]) -> Tree:
     """Each half of a surrogate pair becomes U+FFFD, in keys as well."""
     if isinstance(node, str):
         return node if node.isascii() else _HALF_SURROGATE.sub("\ufffd", node)

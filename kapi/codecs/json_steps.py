@@ -13,10 +13,11 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.tree import Tree
 
 LARGE = 256 * 1024  # characters that are worth it
 _EVERY = 100  # values between two checkpoints
-Scan = Callable[[str, int], tuple[Any, int]]
+Scan = Callable[[str, int], tuple[Tree, int]]
 
 
 class SteppingDecoder(json.JSONDecoder):
@@ -32,11 +33,11 @@ class SteppingDecoder(json.JSONDecoder):
     def _object(self, place: tuple[str, int], strict: bool, scan: Scan, *hooks: object) -> Any:
         return JSONObject(place, strict, self._stepping(scan), *hooks)
 
-    def _array(self, place: tuple[str, int], scan: Scan) -> Any:
+    def _array(self, place: tuple[str, int], scan: Scan) -> Tree:
         return JSONArray(place, self._stepping(scan))
 
     def _stepping(self, scan: Scan) -> Scan:
-        def step(text: str, position: int) -> tuple[Any, int]:
+        def step(text: str, position: int) -> tuple[Tree, int]:
             self._left -= 1
             if not self._left:
                 self._left = _EVERY

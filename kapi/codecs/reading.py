@@ -5,13 +5,11 @@ A tree of a body remembers what decoding needs to report duplicate keys: see ``D
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.codecs import json_reading, yaml_reading
 from kapi.codecs.negotiation import YAML
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 _SUMMARY = 30  # bytes of a body that a message quotes
@@ -76,7 +74,7 @@ def unrecognized(data: bytes, kind: GroupVersionKind, cause: str) -> DecodingErr
     return DecodingError(wrapped, cause)
 
 
-def _json(data: bytes) -> tuple[Any, str]:
+def _json(data: bytes) -> tuple[Tree, str]:
     """The tree, and the number in it that is for the decoder to refuse (it knows the field)."""
     try:
         return json_reading.loads(data), ""
@@ -109,7 +107,7 @@ def summary(data: bytes) -> str:
 
 def read_patch(
     data: bytes, validation: str, *, json_patch: bool = False, prefix: str = "error decoding patch: "
-) -> tuple[Any, list[str]]:
+) -> tuple[Tree, list[str]]:
     """The tree of a patch and the duplicate fields in it (not looked for when ``validation`` is Ignore).
 
     In a JSON patch a mapping with a key twice stays a ``Duplicated``, so that the object it goes into reports it, too.

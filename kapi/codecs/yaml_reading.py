@@ -29,7 +29,7 @@ from yaml.events import (
 
 from kapi.codecs.json_reading import count_keys, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, engage, steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 MAX_DEPTH = 240
 #: scalars, lists and mappings in a document: a megabyte of them is no object, but seconds of work
@@ -54,7 +54,7 @@ class YAMLError(ValueError):
     """Malformed YAML, or more of it than is allowed; the text is upstream's."""
 
 
-def loads(data: bytes) -> tuple[Any, list[str]]:
+def loads(data: bytes) -> tuple[Tree, list[str]]:
     """The tree of the first document and the duplicate keys in it: ``line 4: key "k" already set in map``.
 
     Raises YAMLError.
@@ -76,7 +76,7 @@ def loads(data: bytes) -> tuple[Any, list[str]]:
         parser.dispose()
 
 
-def _from_json(data: bytes) -> Any:
+def _from_json(data: bytes) -> Tree:
     """The tree of a document that is JSON without surprises.  Raises ValueError and RecursionError for all others."""
     if _SURROGATE(data):
         raise ValueError  # YAML has no pairs of them
@@ -86,7 +86,7 @@ def _from_json(data: bytes) -> Any:
     return _as_read(tree, 0)
 
 
-def _as_read(node: Any, depth: int) -> Any:
+def _as_read(node: Tree, depth: int) -> Tree:
     """A JSON tree as YAML would have given it: mappings sorted, whole floats as integers."""
     if depth > MAX_DEPTH:
         raise RecursionError
@@ -116,12 +116,12 @@ class _Builder:
 
     def __init__(self, parser: Any) -> None:
         self.next = parser.get_event
-        self.anchors: dict[str, tuple[Any, int]] = {}  # anchor -> node, number of nodes in it
+        self.anchors: dict[str, tuple[Tree, int]] = {}  # anchor -> node, number of nodes in it
         self.duplicates: list[str] = []
         self.nodes = 0
         self.aliased = 0
 
-    def document(self) -> tuple[Any, list[str]]:
+    def document(self) -> tuple[Tree, list[str]]:
         self.next()  # stream start
         event = self.next()
         if not isinstance(event, DocumentStartEvent):
@@ -131,7 +131,7 @@ class _Builder:
         assert isinstance(event, DocumentEndEvent)
         return tree, self.duplicates
 
-    def node(self, event: object, depth: int) -> Any:
+    def node(self, event: object, depth: int) -> Tree:
         if depth > MAX_DEPTH:
             raise YAMLError(f"yaml: exceeded max depth of {MAX_DEPTH}")
         self.nodes += 1
@@ -142,7 +142,7 @@ class _Builder:
             raise YAMLError(f"yaml: document has more than {MAX_NODES} nodes")
         before = self.nodes
         if isinstance(event, ScalarEvent):
-            tree: Any = _scalar(event)
+            tree: Tree = _scalar(event)
         elif isinstance(event, SequenceStartEvent):
             tree = self.sequence(depth)
         else:
@@ -152,7 +152,7 @@ class _Builder:
             self.anchors[event.anchor] = (tree, self.nodes - before + 1)
         return tree
 
-    def alias(self, event: AliasEvent) -> Any:
+    def alias(self, event: AliasEvent) -> Tree:
         try:
             tree, size = self.anchors[event.anchor or ""]
         except KeyError:
@@ -163,7 +163,7 @@ class _Builder:
             raise YAMLError("yaml: document contains excessive aliasing")
         return tree
 
-    def sequence(self, depth: int) -> list[Any]:
+    def sequence(self, depth: int) -> list[Tree]:
         items = []
         while not isinstance(event := self.next(), SequenceEndEvent):
             items.append(self.node(event, depth + 1))
@@ -217,7 +217,7 @@ def _key(key: object) -> str:
     raise YAMLError(f"yaml: invalid map key: {key!r}")
 
 
-def _scalar(event: ScalarEvent) -> Any:
+def _scalar(event: ScalarEvent) -> Tree:
     text: str = event.value
     tag = event.tag
     if tag in (None, "!") or event.implicit[0]:
@@ -241,7 +241,7 @@ def _scalar(event: ScalarEvent) -> Any:
     return value
 
 
-def resolve(text: str) -> Any:
+def resolve(text: str) -> Tree:
     """A plain scalar as go-yaml v2 takes it: YAML 1.1 with its booleans and octals."""
     if text in _NULL:
         return None
@@ -290,7 +290,7 @@ def _bounded(number: int) -> int | float:
         raise YAMLError(f"json: unsupported value: {'+' if number > 0 else '-'}Inf") from None
 
 
-def _json_number(number: float) -> Any:
+def _json_number(number: float) -> Tree:
     """A float as it comes back from JSON.  Raises YAMLError for what JSON cannot say."""
     if math.isnan(number) or math.isinf(number):
         shown = "NaN" if math.isnan(number) else ("+Inf" if number > 0 else "-Inf")

@@ -24,6 +24,7 @@ from yaml.resolver import Resolver
 from kapi.codecs.yaml_reading import YAMLError, resolve
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
+from kapi.machinery.tree import Tree
 
 _NATURAL = re.compile(r"([0-9]+)")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:$|[Tt ]|[ \t]+[0-9])")
@@ -103,7 +104,7 @@ class _Writer:
                 self._node(item)
             emit(SequenceEndEvent())
         else:
-            scalar: Any = self._dumper.represent_data(node)
+            scalar: Tree = self._dumper.represent_data(node)
             self._scalar(scalar.tag, scalar.value, scalar.style)
 
     def _scalar(self, tag: str, text: str, style: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.machinery.selectors import selector_text
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.request.user import UserInfo
 from kapi.schema.types import Type
 
@@ -146,12 +146,12 @@ class TableColumns:
     """Columns and the function that makes a row's cells from an object and the time (unix seconds)."""
 
     columns: tuple[Column, ...]
-    cells: Callable[[Object, float], list[Any]]
+    cells: Callable[[Object, float], list[Tree]]
     #: the object as rows show it, where that is not the one that is served; ``cells`` gets it too
     view: Callable[[Object], Object] | None = None
     of_stored: bool = False  # rows are made of the object in its storage version
     conditions: Callable[[Object], list[Object]] | None = None  # of a row, e.g. that a pod has completed
-    order: Callable[[Object], Any] | None = None  # what rows are sorted by, where not by the objects' names
+    order: Callable[[Object], Tree] | None = None  # what rows are sorted by, where not by the objects' names
 
 
 def _label_selector_text(parent: Object) -> str:
@@ -276,7 +276,7 @@ def selectable(path: str) -> Callable[[Object], str]:
     parts = path.split(".")
 
     def read(obj: Object) -> str:
-        node: Any = obj
+        node: Tree = obj
         for part in parts:
             if not isinstance(node, dict):
                 return ""

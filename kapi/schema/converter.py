@@ -6,8 +6,7 @@ field, numbers written with a fraction or an exponent are taken when they are wh
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.machinery.tree import Tree
 from kapi.schema.decode_exact import ExactDecoder, FieldMismatch, TypeMismatch
 from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
@@ -43,7 +42,7 @@ def _given(value: object) -> str:
 class Converter(ExactDecoder):
     """One conversion: the first fault ends it."""
 
-    def decode(self, value: object, type_: Type) -> Any:
+    def decode(self, value: object, type_: Type) -> Tree:
         try:
             result = super().decode(value, type_)
         except TypeMismatch:  # which is the first depends on the order of the type's fields
@@ -54,7 +53,7 @@ class Converter(ExactDecoder):
     def _pass_over(self, fault: FieldMismatch) -> None:
         raise fault
 
-    def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Any:
+    def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Tree:
         kind = type_.kind
         if kind in _OWN:
             return super()._scalar(value, type_, (), "")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
@@ -85,7 +84,7 @@ def decode_metadata(metadata: object, decoder: ExactDecoder) -> Object:
         return result
 
 
-def prune(node: object, type_: Type, path: str, unknown: list[str], *, root: bool = False) -> Any:
+def prune(node: object, type_: Type, path: str, unknown: list[str], *, root: bool = False) -> Tree:
     """A copy without the fields that the schema does not know; their paths are appended to ``unknown``."""
     if isinstance(node, list):
         if type_.elem is None:
@@ -119,7 +118,7 @@ def prune(node: object, type_: Type, path: str, unknown: list[str], *, root: boo
     return result
 
 
-def _embedded_metadata(item: object, path: str, unknown: list[str]) -> Any:
+def _embedded_metadata(item: object, path: str, unknown: list[str]) -> Tree:
     decoder = ExactDecoder()
     try:
         result = decode_metadata(item, decoder)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 
@@ -20,7 +19,7 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
@@ -104,7 +103,7 @@ def _too_deep(body: Object) -> bool:
     raw = body.raw if isinstance(body, Document) else None
     if raw is not None and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
         return False
-    tree: Any = dict(body)
+    tree: Tree = dict(body)
     for _ in range(_ENCODER_DEPTH - MAX_DEPTH):
         tree = [tree]
     try:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 from decimal import Decimal
-from typing import Any
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.embedded import embedded_name
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty, zero
@@ -75,7 +74,7 @@ class ExactDecoder:
         self._seen: set[str] = set()
         self._first: FieldMismatch | None = None
 
-    def decode(self, value: object, type_: Type) -> Any:
+    def decode(self, value: object, type_: Type) -> Tree:
         """The tree as Go would write it again.  Raises TypeMismatch."""
         decoded = self._value(value, type_, "", (), "")
         if self._first is not None:
@@ -95,7 +94,7 @@ class ExactDecoder:
     ) -> TypeMismatch:
         return FieldMismatch(shown or kind_of(value), names, struct, type_.go_type)
 
-    def _value(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
+    def _value(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Tree:
         """``path`` is for unknown fields (with indexes), ``names`` and ``struct`` are Go's error context."""
         if value is None:
             return zero(type_)
@@ -114,7 +113,7 @@ class ExactDecoder:
             return [self._item(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(steps(value))]
         return self._scalar(value, type_, names, struct)
 
-    def _item(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Any:
+    def _item(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Tree:
         try:
             return self._value(value, type_, path, names, struct)
         except FieldMismatch as fault:
@@ -158,7 +157,7 @@ class ExactDecoder:
 
     def _field(
         self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str, key: str, state: _Struct
-    ) -> Any:
+    ) -> Tree:
         """A field's value; a struct or map goes on from what the field held before."""
         if not isinstance(value, dict) or type_.kind not in (Kind.STRUCT, Kind.MAP):
             state.inner.pop(key, None)
@@ -195,7 +194,7 @@ class ExactDecoder:
             out[key] = self._item(item, type_.elem, below, names, struct)
         return out
 
-    def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Any:
+    def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Tree:
         kind = type_.kind
         if kind is Kind.ANY:
             try:
@@ -226,7 +225,7 @@ class ExactDecoder:
             raise self._mismatch(value, type_, names, struct, f"number {go_number(value)}")
         return value
 
-    def _any(self, value: object, type_: Type) -> Any:
+    def _any(self, value: object, type_: Type) -> Tree:
         """Raw JSON; the schema alternatives of CRDs are decoded leniently, each by a decoder of its own."""
         if type_.unions:
             schema = type_.unions[0]
@@ -245,7 +244,7 @@ class ExactDecoder:
         return _plain(value)
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> Tree:
     """Raw JSON without the marks of exact reading."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in steps(value.items())}
@@ -254,7 +253,7 @@ def _plain(value: object) -> Any:
     return float(value) if isinstance(value, Literal) else value
 
 
-def _onto(first: object, second: object, field: Field) -> Any:
+def _onto(first: object, second: object, field: Field) -> Tree:
     """What is decoded of a field's second value, after its first."""
     kind = field.type.kind
     if second is None and not field.pointer and kind not in (Kind.MAP, Kind.LIST, Kind.BYTES):

@@ -7,18 +7,17 @@ decoder (``decode_exact.py``) starts over.  What it returns is what the exact de
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.decode_exact import base64_text
 from kapi.schema.types import Field, Kind, Type
 from kapi.schema.zero import always_emitted, is_zero, keeps_empty
 
 #: (value, counter of keys) -> value
-Walk = Callable[[Any, list[int]], Any]
+Walk = Callable[[Tree, list[int]], Tree]
 _INT32, _INT64 = 1 << 31, 1 << 63
 _EXACT = 1 << 53  # whole numbers up to here are a float64 each
 _walks: dict[Type, Walk] = {}
@@ -41,7 +40,7 @@ def walk_of(type_: Type) -> Walk:
 
 def _struct_walk(type_: Type) -> Walk:
     steps: dict[str, tuple[type | None, bool, Walk | None]] = {}
-    always: tuple[tuple[str, Any], ...] = ()
+    always: tuple[tuple[str, Tree], ...] = ()
     compiled = False
 
     def compile_fields() -> None:
@@ -51,7 +50,7 @@ def _struct_walk(type_: Type) -> Walk:
         always = always_emitted(type_)
         compiled = True
 
-    def walk(value: object, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Tree:
         if type(value) is not dict:
             raise Unusual
         if not compiled:
@@ -93,7 +92,7 @@ def _step(field: Field, keep_empty: bool) -> tuple[type | None, bool, Walk | Non
     if field.omitzero and not field.pointer:
         inner = convert
 
-        def unless_zero(value: object, keys: list[int]) -> Any:
+        def unless_zero(value: object, keys: list[int]) -> Tree:
             if inner is not None:
                 value = inner(value, keys)
             return None if is_zero(value, type_) else value
@@ -108,7 +107,7 @@ def _plain_walk(type_: Type) -> Walk:
     """A value on its own, e.g. an element: null and the wrong type are unusual."""
     wanted, convert = _SHAPES[type_.kind](type_)
 
-    def walk(value: object, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Tree:
         if wanted is not None and type(value) is not wanted or value is None:
             raise Unusual
         return value if convert is None else convert(value, keys)
@@ -130,7 +129,7 @@ def _boolean(type_: Type) -> Shape:
 def _integer(type_: Type) -> Shape:
     limit = _INT32 if type_.int_bits == 32 else _INT64
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: Tree, keys: list[int]) -> Tree:
         if -limit <= value < limit:
             return value
         raise Unusual
@@ -139,7 +138,7 @@ def _integer(type_: Type) -> Shape:
 
 
 def _number(type_: Type) -> Shape:
-    def walk(value: object, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Tree:
         if type(value) is float or type(value) is int and -_EXACT <= value <= _EXACT:
             return value
         raise Unusual
@@ -148,7 +147,7 @@ def _number(type_: Type) -> Shape:
 
 
 def _int_or_string(type_: Type) -> Shape:
-    def walk(value: object, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Tree:
         if type(value) is str or type(value) is int and -_INT32 <= value < _INT32:
             return value
         raise Unusual
@@ -157,7 +156,7 @@ def _int_or_string(type_: Type) -> Shape:
 
 
 def _quantity(type_: Type) -> Shape:
-    def walk(value: object, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Tree:
         if type(value) is int:
             value = str(value)
         elif type(value) is not str:
@@ -173,7 +172,7 @@ def _quantity(type_: Type) -> Shape:
 def _time(type_: Type) -> Shape:
     read = times.time if type_.kind is Kind.TIME else times.micro_time
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: Tree, keys: list[int]) -> Tree:
         try:
             return read(value)
         except ValueError:
@@ -183,7 +182,7 @@ def _time(type_: Type) -> Shape:
 
 
 def _bytes(type_: Type) -> Shape:
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: Tree, keys: list[int]) -> Tree:
         try:
             return base64_text(value)
         except ValueError:
@@ -196,7 +195,7 @@ def _any(type_: Type) -> Shape:
     if type_.unions:
         return None, _schema_walk(type_)
 
-    def walk(value: object, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Tree:
         _count(value, keys)
         return value
 
@@ -206,7 +205,7 @@ def _any(type_: Type) -> Shape:
 def _schema_walk(type_: Type) -> Walk:
     """The alternatives of CRD schemas: only the schema itself is usual."""
 
-    def walk(value: object, keys: list[int]) -> Any:
+    def walk(value: object, keys: list[int]) -> Tree:
         if type(value) is dict:
             return walk_of(type_.unions[0])(value, keys)
         if type(value) is bool and type_.name == "JSONSchemaPropsOrBool":
@@ -237,7 +236,7 @@ def _map(type_: Type) -> Shape:
     elem = type_.elem
     if elem.kind is Kind.STRING:
 
-        def walk_strings(value: Any, keys: list[int]) -> Any:
+        def walk_strings(value: Tree, keys: list[int]) -> Tree:
             keys[0] += len(value)
             for item in steps(value.values()):
                 if type(item) is not str:
@@ -247,7 +246,7 @@ def _map(type_: Type) -> Shape:
         return dict, walk_strings
     walk_elem = walk_of(elem)
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: Tree, keys: list[int]) -> Tree:
         keys[0] += len(value)
         return {key: walk_elem(item, keys) for key, item in steps(value.items())}
 
@@ -259,7 +258,7 @@ def _list(type_: Type) -> Shape:
     elem = type_.elem
     if elem.kind is Kind.STRING:
 
-        def walk_strings(value: Any, keys: list[int]) -> Any:
+        def walk_strings(value: Tree, keys: list[int]) -> Tree:
             for item in steps(value):
                 if type(item) is not str:
                     raise Unusual
@@ -268,7 +267,7 @@ def _list(type_: Type) -> Shape:
         return list, walk_strings
     walk_elem = walk_of(elem)
 
-    def walk(value: Any, keys: list[int]) -> Any:
+    def walk(value: Tree, keys: list[int]) -> Tree:
         return [walk_elem(item, keys) for item in steps(value)]
 
     return list, walk

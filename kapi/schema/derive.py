@@ -15,9 +15,8 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 VERSION = "1.36"
 HERE = Path(__file__).resolve().parent
@@ -50,7 +49,7 @@ def source_definitions() -> Object:
     return definitions
 
 
-def restore(node: object) -> Any:
+def restore(node: object) -> Tree:
     """A schema node as upstream publishes it."""
     if isinstance(node, list):
         return [restore(item) for item in node]

@@ -15,7 +15,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 from kapi.schema.longlist import LONG, LongList, plain
 
@@ -25,7 +25,7 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 _OPERATION_FIELDS = {"op": "string", "path": "string", "from": "string", "value": ""}
 
 
-Container = Object | list[Any] | LongList
+Container = Object | list[Tree] | LongList
 _CONTAINERS = (dict, list, LongList)
 
 
@@ -82,7 +82,7 @@ def check_size(operations: list[Object]) -> None:
         )
 
 
-def apply(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+def apply(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Tree:
     """The patched document; the given one stays as it is.
 
     Raises RequestTooLarge for too many operations and Invalid (422) where upstream answers so.
@@ -94,7 +94,7 @@ def apply(document: object, operations: list[Object], *, max_copied: int = MAX_C
         raise Invalid("the server rejected our request due to an error in our request", details={}) from error
 
 
-def patched(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Any:
+def patched(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Tree:
     """Like ``apply`` but raises PatchError with the library's text."""
     run = _Run(tree.copy(document), max_copied)
     for operation in steps(operations):
@@ -105,7 +105,7 @@ def patched(document: object, operations: list[Object], *, max_copied: int = MAX
 class _Run:
     """One application: the document as it changes and the bytes copied so far."""
 
-    def __init__(self, document: Any, max_copied: int) -> None:
+    def __init__(self, document: Tree, max_copied: int) -> None:
         self.document = document
         self.max_copied = max_copied
         self.copied = 0
@@ -138,7 +138,7 @@ class _Run:
             node = self._lengthened(node, parent, key)
         return node, _unescape(parts[-1])
 
-    def _lengthened(self, items: list[Any], parent: Any, key: str) -> LongList:
+    def _lengthened(self, items: list[Tree], parent: Tree, key: str) -> LongList:
         """Puts a long list in the place of one that is about to be worked on."""
         self.long = True
         long = LongList(items)
@@ -253,7 +253,7 @@ _ACTIONS = {
 }
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: Tree, other: Tree) -> bool:
     """Equality of JSON values as ``test`` sees it: ``1`` and ``1.0`` and ``true`` are three values."""
     if type(one) is not type(other) and type(one) is not LongList:
         return False
@@ -297,7 +297,7 @@ def _bounded(index: int, low: int, high: int) -> int:
     return index
 
 
-def _get(container: object, key: str) -> Any:
+def _get(container: object, key: str) -> Tree:
     if isinstance(container, dict):
         return container.get(key)
     if not isinstance(container, (list, LongList)):

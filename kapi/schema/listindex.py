@@ -5,17 +5,15 @@ Values are compared as the plain walk over a list would compare them, JSON types
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 
 class PatchError(ValueError):
     """A patch that does not apply; upstream answers with its text and 500."""
 
 
-def mark(value: object) -> Any:
+def mark(value: object) -> Tree:
     """A hashable stand-in: two are equal exactly when the JSON values are (1, 1.0 and true are)."""
     if isinstance(value, dict):
         return frozenset((name, mark(item)) for name, item in value.items())
@@ -24,7 +22,7 @@ def mark(value: object) -> Any:
     return value
 
 
-def typed_mark(value: object) -> Any:
+def typed_mark(value: object) -> Tree:
     """A stand-in for a value of a merge key: 1 and true are two."""
     return type(value), mark(value)
 
@@ -34,10 +32,10 @@ class Index:
 
     __slots__ = ("_items", "_merge_key", "_places", "_stop")
 
-    def __init__(self, items: list[Any], merge_key: str) -> None:
+    def __init__(self, items: list[Tree], merge_key: str) -> None:
         self._items = items
         self._merge_key = merge_key
-        self._places: dict[Any, int] = {}
+        self._places: dict[Tree, int] = {}
         self._stop = -1  # the first item that is no map: nothing is looked for behind it
         for i, item in enumerate(steps(items)):
             if not isinstance(item, dict):

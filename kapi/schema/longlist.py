@@ -7,9 +7,9 @@ length, so that each operation looks at the pieces' lengths and moves the items 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Tree
 
 LONG = 4096  # items from which a list is worth it
 _PIECE = 2048  # items of a piece when made; twice as many are parted
@@ -20,14 +20,14 @@ class LongList:
 
     __slots__ = ("_length", "_pieces")
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, items: list[Tree]) -> None:
         self._pieces = [items[start : start + _PIECE] for start in range(0, len(items), _PIECE)] or [[]]
         self._length = len(items)
 
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tree]:
         for piece in self._pieces:
             yield from piece
 
@@ -40,7 +40,7 @@ class LongList:
         last = len(self._pieces) - 1
         return last, len(self._pieces[last])
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> Tree:
         number, place = self._place(index)
         return self._pieces[number][place]
 
@@ -67,7 +67,7 @@ class LongList:
         self.insert(self._length, value)
 
 
-def plain(value: Any) -> Any:
+def plain(value: Tree) -> Tree:
     """A deep copy of a tree in which there may be long lists, with lists in their place."""
     kind = type(value)
     if kind is dict:

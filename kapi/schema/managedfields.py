@@ -62,7 +62,7 @@ def reset_set(fields: Iterable[str]) -> Set:
 _MAX_CACHED_BYTES = 4096  # bytes of JSON: larger sets are worked out anew
 _decoded: dict[bytes, Set] = {}
 #: sets of objects about to be created, by field manager and structure
-_created: dict[Any, Set] = {}
+_created: dict[object, Set] = {}
 
 
 def _decode_fields(stored: object) -> Set:
@@ -249,7 +249,7 @@ class FieldManager:
 
     def _fields_of_new(self, new: Object) -> Set:
         """All fields of a new object, canonical; remembered by its structure.  Raises ValueError."""
-        key: Any = None
+        key: object = None
         if self._told_by_structure:
             try:
                 key = (self, structure(self.shape, new))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import BadRequest
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 
 
@@ -25,7 +23,7 @@ def decode(value: object, *, strict: bool) -> Object:
     return value
 
 
-def apply(document: object, change: object) -> Any:
+def apply(document: object, change: object) -> Tree:
     """The document with the change merged in; neither argument is changed, parts are shared."""
     if not isinstance(change, dict):
         return change
@@ -42,13 +40,13 @@ def apply(document: object, change: object) -> Any:
     return merged
 
 
-def _merge(document: object, change: object) -> Any:
+def _merge(document: object, change: object) -> Tree:
     if isinstance(document, dict) and isinstance(change, dict):
         return apply(document, change)
     return change if isinstance(document, dict) else without_nulls(change)
 
 
-def without_nulls(value: object) -> Any:
+def without_nulls(value: object) -> Tree:
     """A copy without members that are null, however deep; elements of lists stay."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in steps(value.items()) if item is not None}
@@ -57,7 +55,7 @@ def without_nulls(value: object) -> Any:
     return value
 
 
-def difference(before: Any, after: Any) -> Object:
+def difference(before: Tree, after: Tree) -> Object:
     """The merge patch that turns one object into the other."""
     change: Object = {}
     for key, value in steps(after.items()):

@@ -6,11 +6,9 @@ opens are maps of Go, whose keys it sorts.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import format_value
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
@@ -34,7 +32,7 @@ def sorted_text(result: object) -> str:
     return format_value(_sorted(result))
 
 
-def _sorted(value: object) -> Any:
+def _sorted(value: object) -> Tree:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in steps(sorted(value))}
     if isinstance(value, list):
@@ -49,7 +47,7 @@ def _below(type_: Type, key: str) -> Type:
     return type_.elem or _UNKNOWN
 
 
-def _merged(value: object, type_: Type, change: object) -> Any:
+def _merged(value: object, type_: Type, change: object) -> Tree:
     if not isinstance(value, dict) or not isinstance(change, dict):
         return _sorted(value)
     return {
@@ -79,7 +77,7 @@ def _visited(operations: list[Object]) -> Object:
     return root
 
 
-def _opened(value: Any, type_: Type, visited: Any) -> Any:
+def _opened(value: Tree, type_: Type, visited: Tree) -> Tree:
     if visited is _AS_SENT:
         return value
     if visited is None:

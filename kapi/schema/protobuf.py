@@ -13,13 +13,13 @@ import functools
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.codecs import json_reading
 from kapi.machinery import time
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupVersionKind
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.builtin import definitions, names_by_kind
 
 MAGIC = b"k8s\x00"
@@ -44,7 +44,7 @@ class Envelope(NamedTuple):
 
 #: (wire type, value): an int for numbers, bytes for the rest
 Value = int | bytes
-Reader = Callable[[Value, int], Any]
+Reader = Callable[[Value, int], Tree]
 
 
 class Slot(NamedTuple):
@@ -196,9 +196,9 @@ def _slot(field: str, schema: Object) -> Slot:
 def _map_reader(schema: Object) -> Reader:
     read = _items_reader(schema["items"]) if schema.get("type") == "array" else _reader(schema)
 
-    def entry(value: Value, depth: int) -> tuple[str, Any]:
+    def entry(value: Value, depth: int) -> tuple[str, Tree]:
         key: str = ""
-        found: Any = None
+        found: Tree = None
         seen = False
         for number, _, inner in fields(_raw(value)):
             if number == 1:
@@ -300,7 +300,7 @@ def _double(value: Value, depth: int) -> float:
     return float(struct.unpack("<d" if len(data) == 8 else "<f", data)[0])
 
 
-def _raw_json(value: Value, depth: int) -> Any:
+def _raw_json(value: Value, depth: int) -> Tree:
     """Types that carry JSON inside their first field."""
     for number, _, inner in fields(_raw(value)):
         if number == 1 and inner:
@@ -370,7 +370,7 @@ def _trim(value: int, size: int) -> str:
     return f"{whole}.{digits}" if digits else str(whole)
 
 
-def _schema_or(value: Value, depth: int) -> Any:
+def _schema_or(value: Value, depth: int) -> Tree:
     """JSONSchemaPropsOrBool."""
     parts = _one(value)
     if 2 in parts:
@@ -378,9 +378,9 @@ def _schema_or(value: Value, depth: int) -> Any:
     return bool(parts.get(1, 0))
 
 
-def _schema_or_list(value: Value, depth: int) -> Any:
+def _schema_or_list(value: Value, depth: int) -> Tree:
     """JSONSchemaPropsOrArray, JSONSchemaPropsOrStringArray."""
-    several: list[Any] = []
+    several: list[Tree] = []
     for number, _, inner in fields(_raw(value)):
         if number == 1:
             return _message(_CRD + "JSONSchemaProps", _raw(inner), depth)
@@ -388,8 +388,8 @@ def _schema_or_list(value: Value, depth: int) -> Any:
     return several
 
 
-def _schema_or_strings(value: Value, depth: int) -> Any:
-    texts: list[Any] = []
+def _schema_or_strings(value: Value, depth: int) -> Tree:
+    texts: list[Tree] = []
     for number, _, inner in fields(_raw(value)):
         if number == 1:
             return _message(_CRD + "JSONSchemaProps", _raw(inner), depth)

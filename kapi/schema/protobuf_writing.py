@@ -11,20 +11,21 @@ import base64
 import functools
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.machinery import time
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.duration import nanoseconds
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.raw import text_of
+from kapi.machinery.tree import Tree
 from kapi.schema import builtin
 from kapi.schema.protobuf import MAGIC, numbers
 from kapi.schema.types import Field, Kind, Type
 
-Object = Mapping[str, Any]
+Object = Mapping[str, Tree]
 #: the payload of a field of wire type 2, or the varint of one of wire type 0
-Write = Callable[[Any], bytes]
+Write = Callable[[Tree], bytes]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
@@ -152,7 +153,7 @@ def _message(name: str) -> Write:
         return special
     slots: list[_Slot] = []
 
-    def write(obj: Any) -> bytes:
+    def write(obj: Tree) -> bytes:
         if not slots:  # made when first used: types contain themselves
             slots.extend(_slots(numbers()[name], builtin.definition(name), name.rpartition(".")[0]))
         return _fields(slots, obj or {})
@@ -164,7 +165,7 @@ def _fields(slots: list[_Slot], obj: Object) -> bytes:
     out: list[bytes] = []
     add, get, small = out.append, obj.get, _SMALL
     for name, tag, form, write, empty in slots:
-        value: Any = get(name) if name else obj
+        value: Tree = get(name) if name else obj
         if value is None:
             if empty is not None:
                 add(empty)
@@ -187,7 +188,7 @@ def _fields(slots: list[_Slot], obj: Object) -> bytes:
     return b"".join(out)
 
 
-def _several(out: list[bytes], tag: bytes, form: int, write: Write, value: Any) -> None:
+def _several(out: list[bytes], tag: bytes, form: int, write: Write, value: Tree) -> None:
     if form == _NUMBER_LIST:
         for item in value:
             out += (tag, write(item))
@@ -240,7 +241,7 @@ def _writer(type_: Type) -> tuple[Write, int]:
     return _WRITERS[type_.kind]
 
 
-def _entry(elem: Type) -> Callable[[tuple[str, Any]], bytes]:
+def _entry(elem: Type) -> Callable[[tuple[str, Tree]], bytes]:
     """One entry of a map: a message of key and value.  A list as value is a message with the repeated field 1."""
     if elem.kind is Kind.LIST:
         assert elem.elem is not None
@@ -249,7 +250,7 @@ def _entry(elem: Type) -> Callable[[tuple[str, Any]], bytes]:
         write, wire = _writer(elem)
     tag = _tag(2, wire)
 
-    def entry(pair: tuple[str, Any]) -> bytes:
+    def entry(pair: tuple[str, Tree]) -> bytes:
         key, value = pair
         text = key.encode()
         head = b"\x0a" + varint(len(text)) + text
@@ -267,16 +268,16 @@ def _items(elem: Type) -> Write:
     return lambda value: b"".join(tag + (_framed(write(item)) if wire == _BYTES else write(item)) for item in value)
 
 
-def _string(value: Any) -> bytes:
+def _string(value: Tree) -> bytes:
     data: bytes = value.encode()
     return data
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: Tree) -> bytes:
     return base64.b64decode(value)
 
 
-def _integer(value: Any) -> bytes:
+def _integer(value: Tree) -> bytes:
     return varint(int(value))
 
 
@@ -293,27 +294,27 @@ def _text_message(value: object) -> bytes:
     return b"\x0a" + _framed(str(value).encode())
 
 
-def _int_or_string(value: Any) -> bytes:
+def _int_or_string(value: Tree) -> bytes:
     if isinstance(value, str):
         return b"\x08\x01\x10\x00\x1a" + _framed(value.encode())
     return b"\x08\x00\x10" + varint(value) + b"\x1a\x00"
 
 
-def _time(value: Any) -> bytes:
+def _time(value: Tree) -> bytes:
     """Seconds; nothing for Go's zero time."""
     if value is None:
         return b""
     return b"\x08" + varint(time.unix_of(value)[0]) + b"\x10\x00"
 
 
-def _micro_time(value: Any) -> bytes:
+def _micro_time(value: Tree) -> bytes:
     if value is None:
         return b""
     seconds, micros = time.unix_of(value)
     return b"\x08" + varint(seconds) + b"\x10" + varint(micros * 1000)
 
 
-def _duration(value: Any) -> bytes:
+def _duration(value: Tree) -> bytes:
     return b"\x08" + varint(nanoseconds(value))
 
 
@@ -329,7 +330,7 @@ def _schema_or(value: object) -> bytes:
     return b"\x08\x01\x12" + _framed(_message(_CRD + "JSONSchemaProps")(value))
 
 
-def _schema_or_list(value: Any) -> bytes:
+def _schema_or_list(value: Tree) -> bytes:
     """JSONSchemaPropsOrArray, JSONSchemaPropsOrStringArray."""
     if isinstance(value, Mapping):
         return b"\x0a" + _framed(_message(_CRD + "JSONSchemaProps")(value))
@@ -349,7 +350,7 @@ _WRITERS: dict[Kind, tuple[Write, int]] = {
     Kind.MICRO_TIME: (_micro_time, _BYTES),
     Kind.DURATION: (_duration, _BYTES),
 }
-_ZEROS: dict[Kind, Any] = {
+_ZEROS: dict[Kind, Tree] = {
     Kind.STRING: "", Kind.INTEGER: 0, Kind.BOOLEAN: False, Kind.NUMBER: 0.0, Kind.QUANTITY: "0", Kind.INT_OR_STRING: 0,
     Kind.TIME: None, Kind.MICRO_TIME: None, Kind.DURATION: "0s", Kind.ANY: None, Kind.STRUCT: {},
 }  # fmt: skip

@@ -7,25 +7,25 @@ the error names, in the type and in what the client sent.  Upstream: ``util/vali
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import OMIT, FieldError
+from kapi.machinery.tree import Tree
 from kapi.schema.types import Field, Kind, Type
 
 _NOTHING = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
-_EMPTY: tuple[Any, ...] = ({}, [])
+_EMPTY: tuple[Tree, ...] = ({}, [])
 #: (type, value) -> the value as messages show it, for the types that are shown in another form than on the wire
-Internal = Callable[[Type, Any], Any]
+Internal = Callable[[Type, Tree], Tree]
 
 
 def complete(
-    errors: list[FieldError], type_: Type, sent: Callable[[], Any] | None = None, internal: Internal | None = None
+    errors: list[FieldError], type_: Type, sent: Callable[[], Tree] | None = None, internal: Internal | None = None
 ) -> None:
     """Gives the values that errors quote the form that Go writes; ``sent`` returns the object as the client sent it."""
-    tree: Any = None
+    tree: Tree = None
     #: (value, type) by identity -> the value, so that it stays itself, and its form: many errors may quote one long list
-    shown: dict[tuple[int, int], tuple[Any, Any]] = {}
+    shown: dict[tuple[int, int], tuple[Tree, Tree]] = {}
     for error in steps({id(error): error for error in steps(errors)}.values()):  # one may be reported many times
         if error.value is OMIT or not (error.value is None or isinstance(error.value, dict | list)):
             continue
@@ -51,13 +51,13 @@ def complete(
                 error.value = _NOTHING.get(kind.kind)
 
 
-def _shown(value: object, type_: Type, internal: Internal | None) -> Any:
+def _shown(value: object, type_: Type, internal: Internal | None) -> Tree:
     if internal is not None:
         value = internal(type_, value)
     return go_order(value, type_)
 
 
-def _with_empties(shown: object, sent: object) -> Any:
+def _with_empties(shown: object, sent: object) -> Tree:
     """A value with the empty lists and maps that were sent for what it shows as null: only internal types show what is nil."""
     if shown is None:
         return sent if sent in _EMPTY else None
@@ -69,7 +69,7 @@ def _with_empties(shown: object, sent: object) -> Any:
     return shown
 
 
-def go_order(tree: object, type_: Type) -> Any:
+def go_order(tree: object, type_: Type) -> Tree:
     """A copy of a tree with the fields of structs in Go's order and maps sorted."""
     if isinstance(tree, dict):
         if type_.kind is Kind.STRUCT:
@@ -109,7 +109,7 @@ def _place(type_: Type, text: str) -> tuple[Type, Field | None, list[str | int]]
     return type_, field, path
 
 
-def _at(tree: Any, path: list[str | int]) -> Any:
+def _at(tree: Tree, path: list[str | int]) -> Tree:
     for part in path:
         try:
             tree = tree[part]

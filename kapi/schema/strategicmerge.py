@@ -6,13 +6,11 @@ delete | merge``, ``$retainKeys``, ``$setElementOrder/<list>``, ``$deleteFromPri
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
 from kapi.machinery.status import BadRequest, Invalid, StatusError
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark, typed_mark
 from kapi.schema.types import Field, Kind, Type
@@ -156,7 +154,7 @@ def _take(original: Object, key: str, value: object) -> None:
         original[key] = _without_directives(value)
 
 
-def _without_directives(value: object) -> Any:
+def _without_directives(value: object) -> Tree:
     if isinstance(value, dict):
         return {
             key: _without_directives(item)
@@ -170,7 +168,7 @@ def _without_directives(value: object) -> Any:
     return value
 
 
-def _without_nulls(value: object) -> Any:
+def _without_nulls(value: object) -> Tree:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in steps(value.items()) if item is not None}
     if isinstance(value, list):
@@ -248,7 +246,7 @@ def _received(value: object) -> str:
     return "%!s(<nil>)" if value is None else gotext.type_name(value)
 
 
-def _check_order(new: list[Any], wanted: list[Any], merge_key: str) -> None:
+def _check_order(new: list[Tree], wanted: list[Tree], merge_key: str) -> None:
     """The items of a patch list must all be in its order list, and in that order; deletions do not count."""
     if not wanted or not new:
         return
@@ -269,7 +267,7 @@ def _check_order(new: list[Any], wanted: list[Any], merge_key: str) -> None:
         )
 
 
-def _merge_value(item: object, merge_key: str) -> Any:
+def _merge_value(item: object, merge_key: str) -> Tree:
     if not merge_key:
         return item
     if not isinstance(item, dict):
@@ -283,10 +281,10 @@ def _no_merge_key(item: Object, merge_key: str) -> PatchError:
     return PatchError(f"map: {gotext.text(item)} does not contain declared merge key: {merge_key}")
 
 
-def _partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+def _partition(items: list[Tree], by: list[Tree], merge_key: str) -> tuple[list[Tree], list[Tree]]:
     """Items that are in another list, and the others."""
-    inside: list[Any] = []
-    outside: list[Any] = []
+    inside: list[Tree] = []
+    outside: list[Tree] = []
     if merge_key:
         index = Index(by, merge_key)
         for item in steps(items):
@@ -298,19 +296,21 @@ def _partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[An
     return inside, outside
 
 
-def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
+def _ordered(
+    patched: list[Tree], others: list[Tree], wanted: list[Tree], live: list[Tree], merge_key: str
+) -> list[Tree]:
     """Both lists in one: each keeps its own order, an item of the live list stands where the live order lets it."""
 
-    def address(item: object) -> Any:
+    def address(item: object) -> Tree:
         return mark(item.get(merge_key) if merge_key and isinstance(item, dict) else item)
 
-    def placed_by(order: list[Any]) -> dict[Any, int]:
-        places: dict[Any, int] = {}
+    def placed_by(order: list[Tree]) -> dict[Tree, int]:
+        places: dict[Tree, int] = {}
         for i, item in enumerate(steps(order)):
             places.setdefault(address(item), i)
         return places
 
-    def arranged(items: list[Any], places: dict[Any, int]) -> list[Any]:
+    def arranged(items: list[Tree], places: dict[Tree, int]) -> list[Tree]:
         placed = [(places.get(address(item), -1), item) for item in steps(items)]
         if all(at >= 0 for at, _ in steps(placed)) or len(placed) > _SMALL:
             return [item for _, item in steps(ordered(placed, lambda pair: pair[0]))]
@@ -327,7 +327,7 @@ def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: lis
     left = arranged(others, in_live)
     left_places = [in_live.get(address(item), -1) for item in steps(left)]
     right_places = [in_live.get(address(item), -1) for item in steps(right)]
-    result: list[Any] = []
+    result: list[Tree] = []
     i = j = 0
     for _ in steps(range(len(left) + len(right))):
         if i >= len(left):
@@ -348,7 +348,7 @@ def _ordered(patched: list[Any], others: list[Any], wanted: list[Any], live: lis
 # -- lists --------------------------------------------------------------------------------------------------------
 
 
-def _merge_lists(original: list[Any], new: list[Any], field: Field | None, deletion: bool) -> list[Any]:
+def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, deletion: bool) -> list[Tree]:
     """Merges lists with the merge strategy; both may be changed."""
     if not original and not new:
         return original
@@ -358,7 +358,7 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
         if deletion:
             gone = set(map(mark, steps(new)))
             return [item for item in steps(original) if mark(item) not in gone]
-        distinct: dict[Any, Any] = {}
+        distinct: dict[Tree, Tree] = {}
         for item in steps((*original, *new)):
             distinct.setdefault(mark(item), item)
         merged = list(distinct.values())
@@ -392,10 +392,10 @@ def _merge_lists(original: list[Any], new: list[Any], field: Field | None, delet
     return _ordered(first, rest, new, original, merge_key)
 
 
-def _list_directives(original: list[Any], new: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> tuple[list[Tree], list[Tree]]:
     """Obeys items that are directives: deletions of items, replacement of the list."""
-    plain: list[Any] = []
-    gone: set[Any] = set()
+    plain: list[Tree] = []
+    gone: set[object] = set()
     replaced = False
     for item in steps(new):
         if DIRECTIVE not in item:
@@ -421,9 +421,9 @@ def _list_directives(original: list[Any], new: list[Any], merge_key: str) -> tup
     return original, plain
 
 
-def _same_kinds(*lists: list[Any]) -> Any:
+def _same_kinds(*lists: list[Tree]) -> Tree:
     """An item, all of which must be of one JSON type.  Raises PatchError."""
-    sample: Any = None
+    sample: Tree = None
     first = True
     for items in steps(lists):
         for item in steps(items):

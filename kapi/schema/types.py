@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 
 class Kind(enum.Enum):
@@ -51,7 +50,7 @@ class Type:
     embedded_resource: bool = False
     nullable: bool = False
     int_bits: int = 64  # INTEGER: 32 or 64
-    unions: tuple[Any, ...] = ()
+    unions: tuple[Tree, ...] = ()
     schema: Object | None = None  # the JSON schema it came from (custom resources): keywords, rules, default
 
     def __repr__(self) -> str:
@@ -69,7 +68,7 @@ class Field:
     pointer: bool = True  # Go holds a pointer (or nil-able): a zero value given explicitly is kept
     omitempty: bool = True  # False: always emitted, as its zero value if need be
     omitzero: bool = False  # a struct held by value is left out when empty, too (without it Go always writes it)
-    default: Any = None
+    default: Tree = None
     has_default: bool = False
     patch_strategy: str = ""  # "", merge, replace, retainKeys, "merge,retainKeys"
     patch_merge_key: str = ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import tree
+from kapi.machinery.tree import Tree
 from kapi.schema.types import Field, Kind, Type
 
-_ZEROS: dict[Kind, Any] = {
+_ZEROS: dict[Kind, Tree] = {
     Kind.STRING: "",
     Kind.DURATION: "0s",
     Kind.INTEGER: 0,
@@ -29,7 +28,7 @@ _NOT_NIL = frozenset(
         ),  # forbidden, even empty
     }
 )
-_emitted: dict[Type, tuple[tuple[str, Any], ...]] = {}
+_emitted: dict[Type, tuple[tuple[str, Tree], ...]] = {}
 
 
 def keeps_empty(type_: Type, name: str) -> bool:
@@ -37,7 +36,7 @@ def keeps_empty(type_: Type, name: str) -> bool:
     return (type_.name, name) in _NOT_NIL
 
 
-def zero(type_: Type) -> Any:
+def zero(type_: Type) -> Tree:
     """The JSON of an unset value of the type; null for what is nil."""
     if type_.kind is Kind.STRUCT:
         return tree.copy(dict(always_emitted(type_)))
@@ -58,7 +57,7 @@ def is_always_emitted(field: Field) -> bool:
     return field.type.kind in _STRUCTS or (field.type.kind is Kind.ANY and field.type.name == "RawExtension")
 
 
-def always_emitted(type_: Type) -> tuple[tuple[str, Any], ...]:
+def always_emitted(type_: Type) -> tuple[tuple[str, Tree], ...]:
     """(name, zero value) of the fields that a struct always writes.  The values are shared: copy before keeping."""
     found = _emitted.get(type_)
     if found is None:

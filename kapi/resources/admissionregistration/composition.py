@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kapi.cel import errors as cel_errors
 from kapi.cel.environment import Environment
 from kapi.cel.types import DYN, StructField, StructType
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import (
     CompileError,
     EvaluationError,
@@ -46,7 +45,7 @@ class Composition:
         self.expressions[name] = compiled
         self.type.fields[name] = StructField(name, compiled.program.result_type)
 
-    def add_all(self, variables: Iterable[Mapping[str, Any]]) -> None:
+    def add_all(self, variables: Iterable[Mapping[str, Tree]]) -> None:
         """Adds variables whose errors are told when they are used."""
         for variable in variables:
             try:
@@ -58,7 +57,7 @@ class Composition:
 class LazyVariables(Object):
     """The values of the variables for one request: each is evaluated when first asked for; ``cost`` is what that took."""
 
-    def __init__(self, composition: Composition, values: Mapping[str, Any], budget: int) -> None:
+    def __init__(self, composition: Composition, values: Mapping[str, Tree], budget: int) -> None:
         super().__init__()
         self._composition = composition
         self._values = {**values, "variables": self}
@@ -69,7 +68,7 @@ class LazyVariables(Object):
     def __contains__(self, name: object) -> bool:
         return name in self._composition.expressions
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> Tree:
         if name in self._failed:
             raise cel_errors.EvaluationError(self._failed[name])
         expression = self._composition.expressions[name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.cel import errors as cel_errors
 from kapi.cel.environment import PER_CALL_LIMIT, Environment, Program, kubernetes_functions
@@ -24,6 +23,7 @@ from kapi.cel.types import (
     map_of,
 )
 from kapi.machinery import field
+from kapi.machinery.tree import Tree
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
@@ -107,7 +107,7 @@ class _AnyFields(dict[str, StructField]):
     def __missing__(self, name: str) -> StructField:
         return StructField(name, DYN)
 
-    def get(self, name: str, default: object = None) -> Any:
+    def get(self, name: str, default: object = None) -> Tree:
         return self[name]
 
 
@@ -123,7 +123,7 @@ class _Structs(dict[str, StructType]):
         made = self[name] = StructType(name, _AnyFields())
         return made
 
-    def get(self, name: str, default: object = None) -> Any:
+    def get(self, name: str, default: object = None) -> Tree:
         return self[name] if name in self else default
 
 
@@ -195,7 +195,7 @@ class Expression:
         self.text = text
         self.program = program
 
-    def evaluate(self, values: Mapping[str, Any], budget: int) -> tuple[Any, int]:
+    def evaluate(self, values: Mapping[str, Tree], budget: int) -> tuple[Tree, int]:
         """The value and what it cost.  Raises EvaluationError."""
         frame = Frame(values, 0, min(budget, PER_CALL_LIMIT), 0.0)
         try:

@@ -6,12 +6,12 @@ Upstream: ``pkg/apis/admissionregistration/validation`` (ValidatingAdmissionPoli
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
 from kapi.machinery.field import Path, duplicate, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.composition import Composition
 from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, compile_expression
 from kapi.resources.admissionregistration.rules import (
@@ -325,7 +325,7 @@ def _validation_actions(actions: list[str], path: Path, errors: Errors) -> None:
         errors.append(required(path, "at least one validation action is required"))
 
 
-def policy_table(kind: str, part: str) -> Any:
+def policy_table(kind: str, part: str) -> Tree:
     def param_kind(obj: Object, now: float) -> str:
         found = (obj.get("spec") or {}).get("paramKind")
         return printing.UNSET if found is None else f"{found.get('apiVersion', '')}/{found.get('kind', '')}"
@@ -335,7 +335,7 @@ def policy_table(kind: str, part: str) -> Any:
     )
 
 
-def binding_table(kind: str) -> Any:
+def binding_table(kind: str) -> Tree:
     def param_ref(obj: Object, now: float) -> str:
         found = (obj.get("spec") or {}).get("paramRef")
         if found is None:

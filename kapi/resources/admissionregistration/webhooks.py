@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -216,5 +215,5 @@ def validate_service(service: Object, path: Path, errors: Errors) -> None:
         errors.extend(invalid(here, text, f"segment[{i}]: {problem}") for problem in is_dns1123_subdomain(step))
 
 
-def table(kind: str) -> Any:
+def table(kind: str) -> Tree:
     return printing.table(kind, printing.name, lambda obj, now: len(obj.get("webhooks") or ()), printing.age)

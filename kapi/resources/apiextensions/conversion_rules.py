@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from cryptography import x509
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration import webhooks
 
 
 def bad_bundle(conversion: Object | None) -> bool:
     """Whether the CA bundle of a definition's conversion cannot be read."""
-    bundle: Any = ((conversion or {}).get("webhookClientConfig") or {}).get("caBundle")
+    bundle: Tree = ((conversion or {}).get("webhookClientConfig") or {}).get("caBundle")
     return bool(bundle) and bool(_bundle_errors(Path("caBundle"), bundle))
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import FieldError, Path, invalid
-from kapi.machinery.tree import copy
+from kapi.machinery.tree import Tree, copy
 from kapi.resources.apiextensions.embedded import coerce, metadata_errors
 from kapi.schema.structural.correlation import ABSENT
 from kapi.schema.structural.pruning import prune, root
@@ -28,7 +26,7 @@ def _walk(
     path: Path,
     schema: Schema,
     top: Schema,
-    steps: tuple[Any, ...],
+    steps: tuple[str | int, ...],
     inside_meta: bool,
     require_pruned: bool,
     errors: list[FieldError],
@@ -51,9 +49,9 @@ def _walk(
 
 
 def _in_metadata(
-    at: Path, value: object, schema: Schema, top: Schema, steps: tuple[Any, ...], errors: list[FieldError]
+    at: Path, value: object, schema: Schema, top: Schema, steps: tuple[str | int, ...], errors: list[FieldError]
 ) -> None:
-    obj: Any = copy(value)
+    obj: Tree = copy(value)
     for step in reversed(steps):
         obj = [obj] if step == 0 else {step: obj}
     if not isinstance(obj, dict):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kapi.cel.estimate import MAX_UINT64
 from kapi.machinery.checkpoint import checkpoint, steps
@@ -20,7 +19,7 @@ from kapi.machinery.field import (
     quote,
     required,
 )
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural.celtypes import MAX_REQUEST, Declared, declare, escape
 from kapi.schema.structural.rules import Rule, compile_rules, field_path
 from kapi.schema.structural.structure import Schema, additional, conversion_error, embedded
@@ -485,7 +484,7 @@ def walk_schemas(schema: object) -> list[Schema]:
         checkpoint()
         node = stack.pop()
         found.append(node)
-        parts: list[Any] = []
+        parts: list[Tree] = []
         for key in ("allOf", "anyOf", "oneOf"):
             parts.extend(node.get(key) or ())
         for key in ("not", "additionalProperties", "additionalItems"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from kapi.cel.library.urls import parse as parse_url
 from kapi.machinery.checkpoint import steps
@@ -15,7 +14,7 @@ from kapi.machinery.field import (
     required,
 )
 from kapi.machinery.names import dns_1035_label, dns_subdomain
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
 from kapi.resources.apiextensions.conversion_rules import bad_bundle, validate_conversion
 from kapi.resources.apiextensions.defaults_check import default_errors
@@ -273,7 +272,7 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
     return errors
 
 
-def _go_versions(spec: Object) -> Any:
+def _go_versions(spec: Object) -> Tree:
     """The versions as the internal type prints itself."""
     versions = spec.get("versions")
     if not versions:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, invalid, quote, required
 from kapi.machinery.names import path_segment
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, Resource, StrategyContext, Subresource, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.columns import AGE, NAME
@@ -164,7 +164,7 @@ def _table() -> TableColumns:
         AGE,
     )
 
-    def cells(obj: Object, now: float) -> list[Any]:
+    def cells(obj: Object, now: float) -> list[Tree]:
         return [printing.name(obj, now), _service(obj, now), _available(obj, now), printing.age(obj, now)]
 
     return TableColumns(columns, cells)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.machinery.gvk import GroupVersionKind
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal_types import ROWS
 from kapi.schema.builtin import type_of
@@ -59,7 +58,7 @@ def drop_own_annotations(obj: Object) -> None:
 # -- v2 to v1 ----------------------------------------------------------------------------------------------------------
 
 
-def _reference(ref: Mapping[str, Any]) -> Object:
+def _reference(ref: Mapping[str, Tree]) -> Object:
     shown: Object = {"kind": ref.get("kind", ""), "name": ref.get("name", "")}
     if ref.get("apiVersion"):
         shown["apiVersion"] = ref["apiVersion"]
@@ -152,7 +151,7 @@ def _status_to_v1(status: Object, current: list[Object]) -> Object:
 # -- v1 to v2 ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(text: str | None) -> Any:
+def _decode(text: str | None) -> Tree:
     """The value of an annotation, or None for what is no JSON."""
     if text is None:
         return None
@@ -207,7 +206,7 @@ def _target_type(kind: str, average: object, value: object, utilization: object)
     return "AverageValue" if kind == "pods" or value is None else "Value"
 
 
-def _from_internal(kind: str, value: object) -> Any:
+def _from_internal(kind: str, value: object) -> Tree:
     """The wire form of what ``internal`` made; names are matched without regard to case, as Go reads JSON."""
     if isinstance(value, list):
         return [_from_internal(kind, item) for item in value]
@@ -224,7 +223,7 @@ def _from_internal(kind: str, value: object) -> Any:
     return shown
 
 
-def _typed(value: object, *path: str) -> Any:
+def _typed(value: object, *path: str) -> Tree:
     """A value as a field of v2 has it; None where Go could not read it, which is as good as no annotation."""
     type_ = type_of(_KIND)
     for name in path:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from kapi.machinery.ages import human_duration
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.request.user import user_tree
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
@@ -163,7 +162,7 @@ class ApprovalStrategy(RequestStrategy):
 
 def fill_times(obj: Object, old: Object, now: str) -> None:
     """Sets missing times of conditions; the transition time stays where type and status stay."""
-    times: dict[tuple[Any, Any], str] = {}
+    times: dict[tuple[Tree, Tree], str] = {}
     for before in steps(_conditions_of(old)):
         if before.get("lastTransitionTime"):
             times.setdefault((before.get("type"), before.get("status")), before["lastTransitionTime"])

@@ -4,8 +4,6 @@ Upstream: ``pkg/apis/coordination/validation``, ``pkg/registry/coordination/leas
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cel.library.semver import Semver, parse
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
@@ -72,7 +70,7 @@ def _version(spec: Object, name: str, errors: Errors) -> Semver:
         return _NO_VERSION
 
 
-def _of(name: str) -> Any:
+def _of(name: str) -> printing.Reader:
     return lambda obj, now: (obj.get("spec") or {}).get(name) or ""
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery.field import Path, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.go_json import value_error
 from kapi.resources.shared.rules import Errors
 
@@ -40,7 +39,7 @@ def _taints(text: str, validate_taints: ValidateTaints, errors: Errors) -> None:
         validate_taints(read, _PATH.child(TAINTS), errors)
 
 
-def _read(text: str) -> Any:
+def _read(text: str) -> Tree:
     """JSON that is well formed; None when it is deeper than anything of use."""
     try:
         return json.loads(text)
@@ -48,7 +47,7 @@ def _read(text: str) -> Any:
         return None
 
 
-def _taint_error(taint: Any) -> str:
+def _taint_error(taint: Tree) -> str:
     problem = value_error(json.dumps(taint).encode(), "{", "core.Taint")
     for name, value in {} if problem else (taint or {}).items():
         if name.lower() in ("key", "value", "effect") and not isinstance(value, str | None):

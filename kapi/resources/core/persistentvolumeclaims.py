@@ -5,8 +5,6 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeClaim; ``pkg/reg
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import tree
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
@@ -171,7 +169,7 @@ def _modes(obj: Object, now: float) -> str:
     return access_modes((obj.get("status") or {}).get("accessModes")) if _bound(obj) else ""
 
 
-def _spec(name: str, empty: str = "") -> Any:
+def _spec(name: str, empty: str = "") -> printing.Reader:
     return lambda obj, now: (obj.get("spec") or {}).get(name, empty)
 
 

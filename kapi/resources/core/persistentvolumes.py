@@ -4,8 +4,6 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolume; ``pkg/registry
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery import tree
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
@@ -140,7 +138,7 @@ class PersistentVolumeStatusStrategy(PlainStatusStrategy):
             status["lastPhaseTransitionTime"] = ctx.now
 
 
-def _spec(name: str, empty: str = "") -> Any:
+def _spec(name: str, empty: str = "") -> printing.Reader:
     return lambda obj, now: (obj.get("spec") or {}).get(name) or empty
 
 

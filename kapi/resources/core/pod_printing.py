@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.ages import since
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.printing import NONE, age, name
 
 
@@ -131,7 +129,7 @@ def conditions(pod: Object) -> list[Object]:
     return [{"type": "Completed", "status": "True", "reason": phase, "message": texts[phase]}]
 
 
-def cells(pod: Object, now: float) -> list[Any]:
+def cells(pod: Object, now: float) -> list[Tree]:
     summary = _Summary(pod)
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     addresses = status.get("podIPs") or [{}]

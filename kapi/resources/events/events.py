@@ -4,10 +4,8 @@ Upstream: ``pkg/apis/events/v1/conversion.go``, ``pkg/apis/core/validation/event
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import FieldError, Path, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.core.events import RESOURCE as CORE
 from kapi.resources.core.events import TABLE, EventStrategy, validate_event
 from kapi.resources.definition import Resource, StrategyContext, TableColumns
@@ -80,7 +78,7 @@ _NUMBERS = ("count",)
 _TIMES = ("firstTimestamp", "lastTimestamp", "eventTime")
 
 
-def _shown(name: str, kind: str, value: Any) -> Any:
+def _shown(name: str, kind: str, value: Tree) -> Tree:
     if kind == "EventSource":
         value = value or {}
         return {"Component": value.get("component", ""), "Host": value.get("host", "")}

@@ -5,10 +5,10 @@ Upstream: ``pkg/apis/flowcontrol/validation``, ``pkg/registry/flowcontrol/priori
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.flowcontrol.mandatory import PRIORITY_LEVELS
@@ -174,9 +174,9 @@ class PriorityLevelConfigurationStrategy(PlainStrategy):
         validate_flow_conditions(obj, errors)
 
 
-def _cell(*path: str) -> Any:
-    def read(obj: Object, now: float) -> Any:
-        node: Any = obj.get("spec") or {}
+def _cell(*path: str) -> printing.Reader:
+    def read(obj: Object, now: float) -> Tree:
+        node: Tree = obj.get("spec") or {}
         for part in path:
             node = (node or {}).get(part)
         return printing.NONE if node is None else node

@@ -4,10 +4,8 @@ Upstream: ``pkg/apis/node/validation``, ``pkg/registry/node/runtimeclass``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, duplicate
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.affinity import validate_tolerations
@@ -27,13 +25,13 @@ from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_warnings import NODE_LABELS
 
 
-def _handler(name: str) -> Any:
+def _handler(name: str) -> tuple[str, ...]:
     return label_name(name, False)
 
 
 def _tolerations(tolerations: list[Object], path: Path, errors: Errors) -> None:
     validate_tolerations(tolerations, path, errors, PodOptions(is_pod=False))
-    seen: set[tuple[Any, ...]] = set()
+    seen: set[tuple[Tree, ...]] = set()
     for i, toleration in enumerate(tolerations):
         mark = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
         if mark in seen:

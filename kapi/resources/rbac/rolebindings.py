@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/rbac/validation``."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
@@ -60,7 +60,7 @@ def role(obj: Object, now: float) -> str:
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
 
 
-def named(kind: str) -> Any:
+def named(kind: str) -> printing.Reader:
     """The cell that lists the subjects of a kind."""
     return lambda obj, now: ", ".join(subject_names(obj.get("subjects") or [], kind))
 

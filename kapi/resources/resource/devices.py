@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
-from typing import Any
 
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_long, too_many
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.resource.expressions import check_expression
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
 from kapi.resources.shared.persistent_volumes import check_csi_driver_name
 from kapi.resources.shared.rules import Errors, not_supported
 
-Item = Callable[[Any, Path], None]
+Item = Callable[[Tree, Path], None]
 SELECTORS = REQUESTS = CONSTRAINTS = CONFIGS = 32
 _PARAMETERS = 10 * 1024
 _EXPRESSION = 10 * 1024
@@ -24,7 +23,7 @@ _IDENTIFIER = 32
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 
-def check_list(items: list[Any], limit: int, item: Item, path: Path, errors: Errors) -> bool:
+def check_list(items: list[Tree], limit: int, item: Item, path: Path, errors: Errors) -> bool:
     """Every item, unless there are too many; True when the items were looked at.  A negative limit is none."""
     if 0 <= limit < len(items):
         errors.append(too_many(path, len(items), limit))
@@ -35,13 +34,13 @@ def check_list(items: list[Any], limit: int, item: Item, path: Path, errors: Err
 
 
 def check_set(
-    items: list[Any],
+    items: list[Tree],
     limit: int,
     item: Item,
-    key: Callable[[Any], Hashable],
+    key: Callable[[Tree], Hashable],
     path: Path,
     errors: Errors,
-    show: Callable[[Any], Any] | None = None,
+    show: Callable[[Tree], Tree] | None = None,
 ) -> None:
     """A list whose items differ by their key; ``show`` gives what is quoted of one that does not, if not its key."""
     if not check_list(items, limit, item, path, errors):

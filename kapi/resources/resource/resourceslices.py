@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
@@ -369,9 +368,9 @@ def _valid_range(span: Object, default: str, most: str, path: Path, errors: Erro
             errors.append(invalid(here, value, detail))
 
 
-def _part(*names: str) -> Any:
+def _part(*names: str) -> printing.Reader:
     def read(obj: Object, now: float) -> str:
-        value: Any = obj.get("spec") or {}
+        value: Tree = obj.get("spec") or {}
         for name in names:
             value = (value or {}).get(name)
         return value or ""

@@ -7,9 +7,8 @@ Upstream: ``pkg/apis/resource/v1beta1/conversion.go`` (KEP-4381).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _EXACT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
 
@@ -20,7 +19,7 @@ def _deeper(request: Object) -> Object:
     return {**rest, "exactly": exactly} if any(map(_is_set, exactly.items())) else rest
 
 
-def _is_set(entry: tuple[str, Any]) -> bool:
+def _is_set(entry: tuple[str, Tree]) -> bool:
     name, value = entry
     return bool(value) or name in ("adminAccess", "selectors", "tolerations", "capacity")
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.memo import remember
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import quantities
 from kapi.resources.shared.names import is_dns1123_label, is_qualified_name
 from kapi.resources.shared.rules import Errors, not_supported
@@ -114,7 +113,7 @@ def _divisible(name: str, quantity: str) -> bool:
     return quantities.ceiling(quantity) % page == 0
 
 
-def uses_indivisible_huge_pages(resources: Mapping[str, Any] | None) -> bool:
+def uses_indivisible_huge_pages(resources: Mapping[str, Tree] | None) -> bool:
     for part in ("limits", "requests"):
         for name, quantity in ((resources or {}).get(part) or {}).items():
             if is_huge_page(name) and not _divisible(name, quantity):
@@ -126,7 +125,7 @@ NameRule = Callable[[str, Path, Errors], None]
 
 
 def validate_resources(
-    resources: Mapping[str, Any],
+    resources: Mapping[str, Tree],
     path: Path,
     errors: Errors,
     *,
@@ -229,7 +228,7 @@ def _parts(containers: list[Object], part: str) -> Iterator[tuple[Object, Mappin
         yield container, (container.get("resources") or {}).get(part) or {}
 
 
-def aggregate(spec: Mapping[str, Any], part: str) -> dict[str, str]:
+def aggregate(spec: Mapping[str, Tree], part: str) -> dict[str, str]:
     """What a pod's containers need at once: the sum of those that run together, or the largest step of initialisation."""
     total: dict[str, str] = {}
     for _, amounts in _parts(spec.get("containers") or [], part):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import security
 from kapi.resources.shared.compute import validate_resources
 from kapi.resources.shared.env import validate_env, validate_env_from
@@ -276,7 +275,7 @@ def validate_ephemeral_containers(
                     errors.append(field.forbidden(here.child("volumeMounts").index(j).child(part), text))
 
 
-def validate_image(container: Mapping[str, Any], path: Path, errors: Errors) -> None:
+def validate_image(container: Mapping[str, Tree], path: Path, errors: Errors) -> None:
     """Only for pods: templates may have carried such images for years."""
     image = container.get("image", "")
     if image != image.strip():

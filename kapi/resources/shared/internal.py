@@ -9,14 +9,14 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
+from kapi.machinery.tree import Tree
 from kapi.resources.shared.internal_types import ROWS
 from kapi.schema.types import Kind, Type
 
-Object = Mapping[str, Any]
+Object = Mapping[str, Tree]
 _METADATA = (
     "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
     "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
@@ -29,13 +29,13 @@ _encoder = json.JSONEncoder(indent=1, ensure_ascii=False)
 _FIELDS = (("matchLabels", "matchExpressions"), ("key", "operator", "values"))
 
 
-def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
+def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
     """A value as Go's internal type of that name: every field, capitalised, in order; None stays None."""
     if value is None:
         return None
     if isinstance(value, list):
         return [internal(kind, item) for item in steps(value)]
-    shown: dict[str, Any] = {}
+    shown: dict[str, Tree] = {}
     for go_name, name, zero, inner in ROWS[kind]:
         if not go_name:
             metadata = value.get("metadata") or {}
@@ -55,7 +55,7 @@ def internal(kind: str, value: Any, parent: Object | None = None) -> Any:
     return shown
 
 
-def internal_form(type_: Type, value: object) -> Any:
+def internal_form(type_: Type, value: object) -> Tree:
     """A value of a type of the wire as upstream's messages show it: in the internal form, where that is another one."""
     while type_.elem is not None and isinstance(value, list):
         type_ = type_.elem
@@ -67,7 +67,7 @@ def internal_form(type_: Type, value: object) -> Any:
     return internal(type_.name, value)
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> Tree:
     """A value that is no internal type: maps by key, as Go writes them, and label selectors in the order of their fields."""
     if isinstance(value, list):
         return [plain(item) for item in steps(value)]

@@ -8,9 +8,9 @@ wire that starts with ^ is found one object further up.
 
 from __future__ import annotations
 
-from typing import Any
+from kapi.machinery.tree import Tree
 
-Row = tuple[str, str, Any, str]
+Row = tuple[str, str, Tree, str]
 
 ROWS: dict[str, tuple[Row, ...]] = {
     "AWSElasticBlockStoreVolumeSource": (

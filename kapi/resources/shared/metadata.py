@@ -7,13 +7,12 @@ Use ``validate_metadata(obj, errors, namespaced=True, name=subdomain_name)`` fir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.names import (
     is_condition_reason,
     is_label_key,
@@ -32,7 +31,7 @@ _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
 
 def validate_metadata(
-    obj: Mapping[str, Any],
+    obj: Mapping[str, Tree],
     errors: Errors,
     *,
     namespaced: bool = True,
@@ -86,16 +85,16 @@ def validate_metadata(
 
 
 def validate_metadata_update(
-    new: Mapping[str, Any],
-    old: Mapping[str, Any],
+    new: Mapping[str, Tree],
+    old: Mapping[str, Tree],
     errors: Errors,
     *,
     path: Path = METADATA,
     qualified_finalizers: bool = True,
 ) -> None:
     """Appends what is wrong with the change of an object's metadata."""
-    meta: Mapping[str, Any] = new.get("metadata") or {}
-    before: Mapping[str, Any] = old.get("metadata") or {}
+    meta: Mapping[str, Tree] = new.get("metadata") or {}
+    before: Mapping[str, Tree] = old.get("metadata") or {}
     if before.get("deletionTimestamp"):
         extra = sorted(set(meta.get("finalizers") or ()) - set(before.get("finalizers") or ()))
         if extra:
@@ -128,7 +127,7 @@ def validate_metadata_update(
 
 
 #: fields no update may change, with the value an absent one has
-_IMMUTABLE_METADATA: tuple[tuple[str, Any], ...] = (
+_IMMUTABLE_METADATA: tuple[tuple[str, Tree], ...] = (
     ("name", ""),
     ("namespace", ""),
     ("uid", ""),

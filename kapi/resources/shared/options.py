@@ -7,8 +7,8 @@ later than the object it judges lets that object keep what it has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from kapi.machinery.tree import Tree
 from kapi.resources.shared.features import gate
 
 
@@ -28,7 +28,7 @@ class PodOptions:
     def __init__(self, ctx: object = None, *, is_pod: bool = True) -> None:
         self.features = ctx
         self.is_pod = is_pod
-        self.metadata: Mapping[str, Any] | None = None
+        self.metadata: Mapping[str, Tree] | None = None
         self.allow_privileged = bool(getattr(ctx, "allow_privileged", False))
         self.allow_invalid_deletion_cost = not gate(ctx, "PodDeletionCost")
         self.allow_invalid_selector_values = False
@@ -52,5 +52,5 @@ class PodOptions:
         self.grace: int | None = None
         self.host_users = True
         self.os = ""
-        self.volumes: Mapping[str, Mapping[str, Any]] = {}
+        self.volumes: Mapping[str, Mapping[str, Tree]] = {}
         self.claim_names: frozenset[str] = frozenset()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import Path, quote
 from kapi.machinery.sorting import ordered
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import ip_warnings
@@ -222,7 +221,7 @@ class _Definitions:
 
     def __init__(self) -> None:
         self._all: list[tuple[Path, str, int]] = []
-        self._by_host: dict[Any, list[int]] = {}  # port, or port and address, -> places in the list
+        self._by_host: dict[Tree, list[int]] = {}  # port, or port and address, -> places in the list
 
     def add(self, place: Path, ip: str, number: int) -> None:
         for key in (number, (number, ip)):

@@ -6,12 +6,13 @@ Upstream: ``pkg/printers/internalversion/printers.go``, apimachinery ``util/dura
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from kapi.machinery.ages import since
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import TableColumns
 from kapi.resources.shared.columns import COLUMNS
+
+Reader = Callable[[Object, float], Tree]  # of a cell: from the object and the seconds since the epoch
 
 NONE = "<none>"
 UNSET = "<unset>"
@@ -33,7 +34,7 @@ def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
     return ",".join(f"{key}={values[key]}" for key in sorted(values))
 
 
-def go_label_selector(selector: Mapping[str, Any]) -> str:
+def go_label_selector(selector: Mapping[str, Tree]) -> str:
     """A LabelSelector as its generated ``String`` writes it."""
     labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
     terms = "".join(
@@ -47,7 +48,7 @@ def go_label_selector(selector: Mapping[str, Any]) -> str:
     )
 
 
-def label_selector(selector: Mapping[str, Any] | None) -> str:
+def label_selector(selector: Mapping[str, Tree] | None) -> str:
     """A LabelSelector as upstream's FormatLabelSelector writes it."""
     if selector is None:
         return NONE
@@ -73,14 +74,12 @@ def label_selector(selector: Mapping[str, Any] | None) -> str:
     return ",".join(text for _, text in requirements)
 
 
-def joined(values: Iterable[Any] | None, empty: str = NONE) -> str:
+def joined(values: Iterable[Tree] | None, empty: str = NONE) -> str:
     text = ",".join(str(value) for value in values or ())
     return text or empty
 
 
-def table(
-    kind: str, *readers: Callable[[Object, float], Any], order: Callable[[Object], Any] | None = None
-) -> TableColumns:
+def table(kind: str, *readers: Reader, order: Callable[[Object], Tree] | None = None) -> TableColumns:
     """The table of a kind: its columns from the data table, one reader per cell."""
     columns = COLUMNS[kind]
     if len(columns) != len(readers):

@@ -6,18 +6,18 @@ Upstream: ``apps/validation``, ``printers/internalversion``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from kapi.machinery import field, numbers
 from kapi.machinery.field import Path
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.names import is_dns1123_label, is_percent
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.podtemplate import validate_pod_template
 from kapi.resources.shared.podwarnings import pod_warnings
+from kapi.resources.shared.printing import Reader
 from kapi.resources.shared.rules import Errors, not_supported
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -165,11 +165,9 @@ def template_warnings(template: Object | None, path: Path = _TEMPLATE) -> list[s
 
 # -- table cells -------------------------------------------------------------------------------------------------------
 
-Reader = Callable[[Object, float], Any]
-
 
 def _containers(obj: Object, path: Sequence[str]) -> list[Object]:
-    node: Any = obj
+    node: Tree = obj
     for part in path:
         node = (node or {}).get(part)
     return ((node or {}).get("spec") or {}).get("containers") or []
@@ -188,7 +186,7 @@ def count(*path: str) -> Reader:
     """A number of the object, 0 when absent."""
 
     def read(obj: Object, now: float) -> int:
-        node: Any = obj
+        node: Tree = obj
         for part in path:
             node = (node or {}).get(part)
         return node or 0

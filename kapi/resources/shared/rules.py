@@ -33,10 +33,11 @@ from typing import Any
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
+from kapi.machinery.tree import Tree
 
 Errors = list[FieldError]
-Rule = Callable[[Any, Path, Errors, Any], None]
-Messages = Callable[[Any], Iterable[str]]
+Rule = Callable[[Tree, Path, Errors, Tree], None]
+Messages = Callable[[Tree], Iterable[str]]
 
 
 def _sequence(rules: tuple[Rule, ...]) -> Rule:
@@ -82,7 +83,7 @@ def first_of(*rules: Rule) -> Rule:
     return validate
 
 
-def at(name: str, *rules: Rule, zero: Any = None) -> Rule:
+def at(name: str, *rules: Rule, zero: Tree = None) -> Rule:
     """A named field against rules, when it is present.  With ``zero``, an absent field counts as that value."""
     rule = _sequence(rules)
     ok = getattr(rule, "ok", None)
@@ -145,7 +146,7 @@ def each(rule: Rule) -> Rule:
     return validate
 
 
-def unique(key: Callable[[Any], Any], name: str = "") -> Rule:
+def unique(key: Callable[[Tree], Tree], name: str = "") -> Rule:
     """``Duplicate value`` at ``path[i]`` (or ``path[i].name``) where ``key(element)`` was seen before; None is not compared."""
 
     def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
@@ -162,7 +163,7 @@ def unique(key: Callable[[Any], Any], name: str = "") -> Rule:
     return validate
 
 
-def when(predicate: Callable[[Any, Any], bool], rule: Rule, otherwise: Rule | None = None) -> Rule:
+def when(predicate: Callable[[Tree, Tree], bool], rule: Rule, otherwise: Rule | None = None) -> Rule:
     """The rule only where ``predicate(value, ctx)`` holds."""
 
     def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
@@ -185,7 +186,7 @@ def check(messages: Messages, origin: str = "") -> Rule:
     return validate
 
 
-def holds(predicate: Callable[[Any], bool], detail: str) -> Rule:
+def holds(predicate: Callable[[Tree], bool], detail: str) -> Rule:
     """``Invalid value`` with this text where the predicate does not hold."""
 
     def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
@@ -270,10 +271,10 @@ def not_supported(path: Path | str, value: object, listed: Collection[str]) -> F
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
 
 
-def immutable(name: str, detail: str = "field is immutable") -> Callable[[Any, Any, Path, Errors], None]:
+def immutable(name: str, detail: str = "field is immutable") -> Callable[[Tree, Tree, Path, Errors], None]:
     """A rule for updates, ``rule(new, old, path, errors)``: the field must equal its old value (absent equals empty)."""
 
-    def validate(new: Any, old: Any, path: Path, errors: Errors) -> None:
+    def validate(new: Tree, old: Tree, path: Path, errors: Errors) -> None:
         value = new.get(name)
         if not same(value, old.get(name)):
             errors.append(field.invalid(path.child(name), value, detail))
@@ -281,6 +282,6 @@ def immutable(name: str, detail: str = "field is immutable") -> Callable[[Any, A
     return validate
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Tree, b: Tree) -> bool:
     """Upstream's semantic equality: absent, [] and {} are one value."""
     return a == b or (a in (None, [], {}) and b in (None, [], {}) and not isinstance(a, bool) and a != 0 and b != 0)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.field import Path
+from kapi.machinery.tree import Tree
 from kapi.resources.shared.metadata import validate_label_name, validate_labels
 from kapi.resources.shared.names import is_label_key, is_label_value
 from kapi.resources.shared.rules import Errors
 
-Selector = Mapping[str, Any]
+Selector = Mapping[str, Tree]
 
 
 def validate_label_selector(

@@ -4,10 +4,8 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csidriver``.""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, duplicate, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
@@ -116,8 +114,8 @@ class CSIDriverStrategy(PlainStrategy):
         return self.warnings_on_create(obj, ctx)
 
 
-def _spec(name: str, empty: object) -> Any:
-    def read(obj: Object, now: float) -> Any:
+def _spec(name: str, empty: object) -> printing.Reader:
+    def read(obj: Object, now: float) -> Tree:
         value = (obj.get("spec") or {}).get(name)
         return empty if value is None else value
 

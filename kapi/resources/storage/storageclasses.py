@@ -4,8 +4,6 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/storageclass``
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, duplicate, invalid, repeat, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -123,7 +121,7 @@ def _name(obj: Object, now: float) -> str:
     return printing.name(obj, now) + (" (default)" if default else "")
 
 
-def _top(name: str, empty: object) -> Any:
+def _top(name: str, empty: object) -> printing.Reader:
     return lambda obj, now: empty if obj.get(name) is None else obj[name]
 
 

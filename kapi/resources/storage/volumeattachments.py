@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/volumeattachme
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
 from kapi.machinery.tree import Object
@@ -108,7 +108,7 @@ class VolumeAttachmentStatusStrategy(PlainStatusStrategy):
         return self.parent.validate_update(obj, old, ctx)
 
 
-def _spec(name: str) -> Any:
+def _spec(name: str) -> printing.Reader:
     return lambda obj, now: (obj.get("spec") or {}).get(name, "")
 
 

@@ -5,10 +5,10 @@ kube-controller-manager's."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, invalid, quote, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions
@@ -68,7 +68,7 @@ class MigrationStatusStrategy(PlainStatusStrategy):
                 errors.append(invalid(place, conditions, text))
 
 
-def _revision_problems(text: str) -> list[tuple[Any, str]]:
+def _revision_problems(text: str) -> list[tuple[Tree, str]]:
     if not text:
         return []
     digits = text[1:] if text[:1] in "+-" else text

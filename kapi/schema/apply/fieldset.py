@@ -10,17 +10,16 @@ Encoding is then a matter of order (``canonical``) and decoding of checking the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import orjson
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.memo import remember
 from kapi.machinery.numbers import NumberError, parse_int
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 
-Set = dict[str, Any]
+Set = dict[str, Tree]
 Path = tuple[str, ...]
 
 _MEMBER: Object = {}
@@ -208,7 +207,7 @@ def _show_value(value: object) -> str:
 
 
 @remember(8192)
-def order(element: str) -> tuple[Any, ...]:
+def order(element: str) -> tuple[Tree, ...]:
     """The sort key of a path element: fields by name, then keys, then values, then positions."""
     kind = element[:2]
     if kind == "f:":
@@ -221,7 +220,7 @@ def order(element: str) -> tuple[Any, ...]:
     return (1, tuple((name, _value_order(value[name])) for name in sorted(value)))
 
 
-def _value_order(value: object) -> tuple[Any, ...]:
+def _value_order(value: object) -> tuple[Tree, ...]:
     if isinstance(value, bool):
         return (2, value)
     if isinstance(value, (int, float)):
@@ -318,5 +317,5 @@ def value_element(value: object) -> str:
     return "v:" + orjson.dumps(_number(value)).decode()
 
 
-def _number(value: object) -> Any:
+def _number(value: object) -> Tree:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value

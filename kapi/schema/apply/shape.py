@@ -5,9 +5,7 @@ Shapes are derived from ``kapi.schema.types`` on first use and linked lazily, si
 
 from __future__ import annotations
 
-from typing import Any
-
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.types import Field, Kind, Type
 
 SCALAR, LIST, MAP = 1, 2, 3
@@ -170,7 +168,7 @@ def shape_of(type_: Type, shapes: dict[int, Shape]) -> Shape:
 _STRUCTS = frozenset([Kind.STRUCT, Kind.TIME, Kind.MICRO_TIME])
 
 
-def zero_value(type_: Type) -> Any:
+def zero_value(type_: Type) -> Tree:
     """What an empty object of a type holds: the fields that Go writes even when they hold nothing.
 
     ``omitempty`` has no effect on a struct that is held by value; ``omitzero`` has.
@@ -185,7 +183,7 @@ def zero_value(type_: Type) -> Any:
     return zero
 
 
-_ZEROES: dict[Kind, Any] = {
+_ZEROES: dict[Kind, Tree] = {
     Kind.STRING: "",
     Kind.INTEGER: 0,
     Kind.NUMBER: 0,

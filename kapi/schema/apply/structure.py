@@ -6,19 +6,17 @@ A structure is found with a fraction of the work that the set takes, so the sets
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply.shape import Shape
 
 #: names, each followed by the structure below it or by the JSON type of an empty value
-Structure = tuple[Any, ...]
+Structure = tuple[Tree, ...]
 
 
 def structure(shape: Shape, value: Object) -> Structure:
     """Of a granular map.  Not hashable when a list is addressed by what is no scalar."""
-    parts: list[Any] = []
+    parts: list[Tree] = []
     for name, entry in steps(value.items()):
         parts.append(name)
         kind = type(entry)
@@ -35,12 +33,12 @@ def structure(shape: Shape, value: Object) -> Structure:
     return tuple(parts)
 
 
-def _items(shape: Shape, items: list[Any]) -> Structure:
+def _items(shape: Shape, items: list[Tree]) -> Structure:
     """Of an associative list or a set: how each item is addressed, and what is in it."""
     keys, inner = shape.keys, shape.item
     if not keys:
         return tuple([_scalar(item) for item in steps(items)])
-    parts: list[Any] = []
+    parts: list[Tree] = []
     for item in steps(items):
         if type(item) is not dict:
             parts.append(type(item))
@@ -51,6 +49,6 @@ def _items(shape: Shape, items: list[Any]) -> Structure:
     return tuple(parts)
 
 
-def _scalar(value: object) -> Any:
+def _scalar(value: object) -> Tree:
     """A value, and its type where equality does not tell it: 1, 1.0 and True are different keys."""
     return value if type(value) is str else (type(value), value)

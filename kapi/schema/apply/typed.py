@@ -5,10 +5,8 @@ Values are plain JSON trees; a value that is not there at all is ABSENT, which i
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set, key_element, show_element, value_element
@@ -22,7 +20,7 @@ class _Absent:
         return "ABSENT"
 
 
-ABSENT: Any = _Absent()
+ABSENT: Tree = _Absent()
 
 
 class SchemaError(ValueError):
@@ -70,9 +68,9 @@ def item_element(shape: Shape, item: object) -> str:
     return key_element(keys)
 
 
-def _elements(shape: Shape, items: list[Any]) -> dict[str, list[Any]]:
+def _elements(shape: Shape, items: list[Tree]) -> dict[str, list[Tree]]:
     """Items by path element, in order of appearance; items that have none are left out."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[Tree]] = {}
     for item in steps(items):
         try:
             found.setdefault(item_element(shape, item), []).append(item)
@@ -118,7 +116,9 @@ def _validate(shape: Shape, value: object, path: str, duplicates: bool, errors: 
         _validate_items(shape, value, path, duplicates, errors)
 
 
-def _validate_items(shape: Shape, items: list[Any], path: str, duplicates: bool, errors: list[tuple[str, str]]) -> None:
+def _validate_items(
+    shape: Shape, items: list[Tree], path: str, duplicates: bool, errors: list[tuple[str, str]]
+) -> None:
     child = shape.item
     seen: set[str] = set()
     for i, item in enumerate(steps(items)):
@@ -314,7 +314,7 @@ def _descend(shape: Shape, element: str, old: object, new: object, out: Comparis
         out.added[element] = below.added
 
 
-def _compare_lists(shape: Shape, old: list[Any], new: list[Any], out: Comparison) -> None:
+def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparison) -> None:
     before, after = _elements(shape, old), _elements(shape, new)
     child = shape.item
     for element, items in steps(before.items()):
@@ -365,7 +365,7 @@ _CONTAINERS = frozenset((dict, list))
 # -- merge --------------------------------------------------------------------------------------------------------
 
 
-def merge(shape: Shape, live: object, config: object) -> Any:
+def merge(shape: Shape, live: object, config: object) -> Tree:
     """The live value with all that the configuration mentions put in.  Parts of both are shared, neither changes.
 
     Raises SchemaError when lists cannot be merged.
@@ -377,7 +377,7 @@ def merge(shape: Shape, live: object, config: object) -> Any:
     return None if merged is ABSENT else merged
 
 
-def _merge(shape: Shape, live: object, config: object, path: str, errors: list[tuple[str, str]]) -> Any:
+def _merge(shape: Shape, live: object, config: object, path: str, errors: list[tuple[str, str]]) -> Tree:
     if config is ABSENT:
         return live
     if live is ABSENT and shape.first != LIST:
@@ -407,7 +407,7 @@ def _merge(shape: Shape, live: object, config: object, path: str, errors: list[t
     return config
 
 
-def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, errors: list[tuple[str, str]]) -> Any:
+def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, errors: list[tuple[str, str]]) -> Tree:
     """Items of both; items of the configuration keep its order, those of the live list go where they stood."""
     wanted: Object = {}
     for i, item in enumerate(steps(config)):
@@ -438,7 +438,7 @@ def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, er
     shared = iter([element for element in steps(order) if element in current])
     next_shared = next(shared, None)
     child = shape.item
-    merged: list[Any] = []
+    merged: list[Tree] = []
     done: set[str] = set()
 
     def take(element: str) -> None:
@@ -481,7 +481,7 @@ def _merge_lists(shape: Shape, live: list[Any], config: list[Any], path: str, er
 # -- remove -------------------------------------------------------------------------------------------------------
 
 
-def remove(shape: Shape, value: object, fields: Set) -> Any:
+def remove(shape: Shape, value: object, fields: Set) -> Tree:
     """The value without the fields and items of a set; a container that loses everything becomes null."""
     form = shape.form(value)
     if form == SCALAR or not fields:
@@ -489,7 +489,7 @@ def remove(shape: Shape, value: object, fields: Set) -> Any:
     if form == LIST:
         if not isinstance(value, list) or not value or shape.list_atomic:
             return None
-        kept: list[Any] = []
+        kept: list[Tree] = []
         for item in steps(value):
             try:
                 node = fields.get(item_element(shape, item))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply import fieldset, typed
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
@@ -145,11 +144,11 @@ class Updater:
         version = self.version(api_version)
         return None if version is None else version.shape
 
-    def _to(self, api_version: str, obj: Any) -> Any:
+    def _to(self, api_version: str, obj: Tree) -> Tree:
         version = None if api_version == self.api_version else self.version(api_version)
         return obj if version is None or obj is None else version.from_hub(obj)
 
-    def _back(self, api_version: str, obj: Any) -> Any:
+    def _back(self, api_version: str, obj: Tree) -> Tree:
         version = None if api_version == self.api_version else self.version(api_version)
         return obj if version is None or obj is None else version.to_hub(obj)
 
@@ -170,7 +169,7 @@ class Updater:
         result: Object = self._back(version, typed.remove(shape, there, gone))
         return result
 
-    def _add_back_owned(self, merged: object, pruned: object, pruned_version: str, managers: Managers) -> Any:
+    def _add_back_owned(self, merged: object, pruned: object, pruned_version: str, managers: Managers) -> Tree:
         by_version: dict[str, list[Set]] = {pruned_version: []}
         for owned in steps(managers.values()):
             by_version.setdefault(owned.api_version, []).append(owned.fields)
@@ -186,7 +185,7 @@ class Updater:
             pruned = self._between(version, pruned_version, left)
         return pruned
 
-    def _between(self, source: str, target: str, obj: object) -> Any:
+    def _between(self, source: str, target: str, obj: object) -> Tree:
         return obj if source == target else self._to(target, self._back(source, obj))
 
 

@@ -7,7 +7,6 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from typing import Any
 
 from kapi.cel import types as t
 from kapi.cel.errors import EvaluationError
@@ -15,6 +14,7 @@ from kapi.cel.estimate import Range, SizeOf
 from kapi.cel.types import CelType, StructField, StructType
 from kapi.cel.values import Duration, MapList, SetList, Timestamp
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string
 
 MAX_REQUEST = 3 * 1024 * 1024
@@ -23,7 +23,7 @@ _RESERVED = frozenset(
 )
 _IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _META_STRINGS: Schema = {"type": "string"}
-Convert = Callable[[Any], Any]
+Convert = Callable[[Tree], Tree]
 
 
 def escape(name: str) -> str | None:
@@ -184,15 +184,15 @@ def _string(schema: Schema) -> Declared:
 # values
 
 
-def _to_double(value: object) -> Any:
+def _to_double(value: object) -> Tree:
     return float(value) if value.__class__ is int else value
 
 
-def _to_int(value: object) -> Any:
+def _to_int(value: object) -> Tree:
     return int(value) if value.__class__ is float and value.is_integer() else value
 
 
-def _to_bytes(value: object) -> Any:
+def _to_bytes(value: object) -> Tree:
     if not isinstance(value, str):
         return value
     try:
@@ -201,7 +201,7 @@ def _to_bytes(value: object) -> Any:
         raise EvaluationError("illegal base64 data") from None
 
 
-def _to_duration(value: object) -> Any:
+def _to_duration(value: object) -> Tree:
     if not isinstance(value, str):
         return value
     try:
@@ -210,7 +210,7 @@ def _to_duration(value: object) -> Any:
         raise EvaluationError(f"Invalid duration {value}") from None
 
 
-def _to_timestamp(value: object) -> Any:
+def _to_timestamp(value: object) -> Tree:
     if not isinstance(value, str):
         return value
     try:
@@ -219,7 +219,7 @@ def _to_timestamp(value: object) -> Any:
         raise EvaluationError(f"Invalid date-time {value}") from None
 
 
-def _to_date(value: object) -> Any:
+def _to_date(value: object) -> Tree:
     return _to_timestamp(value + "T00:00:00Z") if isinstance(value, str) else value
 
 
@@ -227,7 +227,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
     kind = schema.get("x-kubernetes-list-type")
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
 
-    def convert(value: object) -> Any:
+    def convert(value: object) -> Tree:
         if not isinstance(value, list):
             return value
         items = value if elem is None else [elem(item) for item in steps(value)]
@@ -241,7 +241,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
 
 
 def _map_converter(elem: Convert) -> Convert:
-    def convert(value: object) -> Any:
+    def convert(value: object) -> Tree:
         return {key: elem(item) for key, item in steps(value.items())} if isinstance(value, dict) else value
 
     return convert

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Tree
 from kapi.schema.structural.metrics import RATCHETING
 from kapi.schema.structural.structure import Schema
 
 #: there is no old value here
-ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
+ABSENT: Tree = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 
 
 def same(one: object, other: object) -> bool:
@@ -41,7 +41,7 @@ def is_unchanged(value: object, old: object) -> bool:
         RATCHETING.observe(time.monotonic() - began)
 
 
-def identity(value: object) -> Any:
+def identity(value: object) -> Tree:
     """What two JSON values have in common exactly if they are the same."""
     if isinstance(value, dict):
         return (dict, frozenset((name, identity(item)) for name, item in steps(value.items())))
@@ -50,7 +50,7 @@ def identity(value: object) -> Any:
     return (bool, value) if isinstance(value, bool) else value
 
 
-def _key(item: object, names: list[str], schema: Schema) -> tuple[Any, ...] | None:
+def _key(item: object, names: list[str], schema: Schema) -> tuple[Tree, ...] | None:
     if not isinstance(item, dict):
         return None
     properties = (schema.get("items") or {}).get("properties") or {}
@@ -63,12 +63,12 @@ def _key(item: object, names: list[str], schema: Schema) -> tuple[Any, ...] | No
     return tuple(found)
 
 
-def old_items(old: object, schema: Schema) -> dict[tuple[Any, ...], Any]:
+def old_items(old: object, schema: Schema) -> dict[tuple[Tree, ...], Tree]:
     """The old elements of a keyed list by their keys; empty for other lists, whose elements have no identity."""
     names = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") != "map" or not names or not isinstance(old, list):
         return {}
-    found: dict[tuple[Any, ...], Any] = {}
+    found: dict[tuple[Tree, ...], Tree] = {}
     for item in steps(old):
         key = _key(item, names, schema)
         if key is not None:
@@ -76,7 +76,7 @@ def old_items(old: object, schema: Schema) -> dict[tuple[Any, ...], Any]:
     return found
 
 
-def old_item(before: dict[tuple[Any, ...], Any], schema: Schema, item: object) -> Any:
+def old_item(before: dict[tuple[Tree, ...], Tree], schema: Schema, item: object) -> Tree:
     """The old element of the same key, or ABSENT."""
     if not before:
         return ABSENT

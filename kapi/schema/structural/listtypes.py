@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, invalid
+from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional
 
 _NOTHING = object()
@@ -45,12 +44,12 @@ def _walk(path: Path, schema: Schema, value: object, errors: list[FieldError]) -
                     _walk(path.index(index), items, item, errors)
 
 
-def repeated(values: list[Any]) -> list[int]:
+def repeated(values: list[Tree]) -> list[int]:
     """The index of the second of each group of equal values."""
-    seen: dict[Any, int] = {}
+    seen: dict[Tree, int] = {}
     found: list[int] = []
     for index, value in enumerate(steps(values)):
-        key: Any
+        key: object
         if isinstance(value, (dict, list)):
             key = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         else:
@@ -62,7 +61,7 @@ def repeated(values: list[Any]) -> list[int]:
     return found
 
 
-def _keyed(path: Path, schema: Schema, value: list[Any], errors: list[FieldError]) -> None:
+def _keyed(path: Path, schema: Schema, value: list[Tree], errors: list[FieldError]) -> None:
     for index, item in enumerate(steps(value)):
         if item is not None and not isinstance(item, dict):
             errors.append(invalid(path.index(index), item, "must be an object for an array of list-type map"))

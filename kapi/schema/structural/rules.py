@@ -35,7 +35,7 @@ from kapi.machinery.field import (
     invalid,
     required,
 )
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural.celtypes import Declared, declare, escape, sizes
 from kapi.schema.structural.correlation import ABSENT, is_unchanged, old_item, old_items
 from kapi.schema.structural.structure import Schema, additional, embedded
@@ -198,7 +198,7 @@ class _Ratchet:
 
     __slots__ = ("current", "parent", "value", "parent_value")
 
-    def __init__(self, value: Any, current: Any, parent_value: Any, parent: Any) -> None:
+    def __init__(self, value: Tree, current: Tree, parent_value: Tree, parent: Tree) -> None:
         self.value, self.current = value, current
         self.parent_value, self.parent = parent_value, parent
 
@@ -270,7 +270,7 @@ class RuleValidator:
         old: object,
         ratchet: _Ratchet,
         budget: Budget,
-        warn: object,
+        warn: Callable[[str], None] | None,
         errors: list[FieldError],
     ) -> None:
         if value is None or budget.spent:
@@ -308,7 +308,7 @@ class RuleValidator:
         old: object,
         ratchet: _Ratchet,
         budget: Budget,
-        warn: object,
+        warn: Callable[[str], None] | None,
         errors: list[FieldError],
     ) -> None:
         type_ = self.schema.get("type") or ""
@@ -345,7 +345,7 @@ class RuleValidator:
         variables: Object,
         ratchet: _Ratchet,
         budget: Budget,
-        warn: object,
+        warn: Callable[[str], None] | None,
         errors: list[FieldError],
     ) -> bool:
         """False when nothing more may run."""
@@ -354,7 +354,7 @@ class RuleValidator:
         shown = str(path) or "<nil>"
         frame = Frame(variables, 0, PER_CALL_LIMIT, budget.deadline)
         failure: EvaluationError | None = None
-        result: Any = None
+        result: Tree = None
         try:
             result = rule.program.run_in(frame)
         except TimeExceeded:
@@ -391,7 +391,9 @@ def _joined(path: Path, below: str) -> Path:
     return Path(("." if str(path) else "") + below, path)
 
 
-def _add(error: FieldError, rule: Rule, ratchet: _Ratchet, warn: Any, errors: list[FieldError]) -> None:
+def _add(
+    error: FieldError, rule: Rule, ratchet: _Ratchet, warn: Callable[[str], None] | None, errors: list[FieldError]
+) -> None:
     if not rule.uses_old and warn is not None and ratchet.unchanged():
         warn(str(error))
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import time
-from typing import Any
 
 import orjson
 
@@ -26,7 +25,7 @@ from kapi.machinery.field import (
     too_many,
     type_invalid,
 )
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural import formats
 from kapi.schema.structural.correlation import ABSENT, identity, is_unchanged, old_item, old_items, same
 from kapi.schema.structural.patterns import matches, pattern_error
@@ -79,7 +78,7 @@ class _Validator:
         self.deadline = time.monotonic() + seconds if seconds else 0.0
         self.checks = 0
         #: by the id of a long enum: its values to look up, and the text of an error
-        self.enums: dict[int, tuple[frozenset[Any], str]] = {}
+        self.enums: dict[int, tuple[frozenset[Tree], str]] = {}
 
     def field(self, path: str) -> str:
         name = path.removeprefix(".")
@@ -234,7 +233,7 @@ class _Validator:
         self.general(out, f"{what} value must be of type {kind} {how} in {path}")
         return False
 
-    def list(self, out: Outcome, value: builtins.list[Any], schema: Schema, path: str, old: object) -> None:
+    def list(self, out: Outcome, value: builtins.list[Tree], schema: Schema, path: str, old: object) -> None:
         items = schema.get("items")
         if isinstance(items, dict):
             before = old_items(old, schema)
@@ -273,7 +272,7 @@ class _Validator:
             if name not in value:
                 out.errors.append(required(self.field(f"{path}.{name}")))
 
-    def combined(self, out: Outcome, value: Any, schema: Schema, path: str, old: Any) -> None:
+    def combined(self, out: Outcome, value: Tree, schema: Schema, path: str, old: Tree) -> None:
         any_of = schema.get("anyOf")
         if any_of:
             self.any_of(out, value, any_of, path, old)
@@ -294,7 +293,7 @@ class _Validator:
         if isinstance(negated, dict) and not self.check(value, negated, path, ABSENT).errors:
             self.general(out, f"{quote(path)} must not validate the schema (not)")
 
-    def any_of(self, out: Outcome, value: Any, parts: builtins.list[Schema], path: str, old: Any) -> None:
+    def any_of(self, out: Outcome, value: Tree, parts: builtins.list[Schema], path: str, old: Tree) -> None:
         best: Outcome | None = None
         for part in parts:
             result = self.check(value, part, path, old)
@@ -307,7 +306,7 @@ class _Validator:
         if best is not None:
             out.merge(best)
 
-    def one_of(self, out: Outcome, value: Any, parts: builtins.list[Schema], path: str, old: Any) -> None:
+    def one_of(self, out: Outcome, value: Tree, parts: builtins.list[Schema], path: str, old: Tree) -> None:
         good, best = 0, None
         for part in parts:
             result = self.check(value, part, path, old)
@@ -370,7 +369,7 @@ def _shown(number: float) -> str:
     return format_double(float(number))
 
 
-def _supported(allowed: list[Any]) -> str:
+def _supported(allowed: list[Tree]) -> str:
     """In the order of the schema."""
     texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed)
     return "supported values: " + ", ".join(map(quote, texts))
