@@ -9,9 +9,8 @@ from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions
-from kapi.resources.shared.printing import age, name, table
+from kapi.resources.shared.printing import Reader, age, name, table
 from kapi.resources.shared.replicas import (
-    Reader,
     count,
     validate_at_most_all,
     validate_counts,
