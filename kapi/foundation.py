@@ -11,10 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kapi.machinery.gvk import GroupResource
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.store.address import Address
 from kapi.store.errors import UnsuitableStore
-from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store
+from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store, store_at
 from kapi.store.private_files import make_private
 from kapi.store.redis_store import RedisStore
 
@@ -35,11 +37,14 @@ class Foundation:
         except OSError as error:
             raise ConfigError(f"--data-dir: {self.directory}: {error.strerror or error}") from None
         self.store = self._make_store(options, reactor)
-        self.store.max_object_bytes = options.storage.redis_max_object_bytes
-        if options.storage.encryption_provider_config:
-            from kapi.store.encryption.transformer import Encryption  # for those alone who use it
+        #: the stores of the resources that are not in ``store``
+        self.overrides = self._make_others(options, reactor)
+        for store in (self.store, *dict.fromkeys(self.overrides.values())):
+            store.max_object_bytes = options.storage.redis_max_object_bytes
+            if options.storage.encryption_provider_config:
+                from kapi.store.encryption.transformer import Encryption  # for those alone who use it
 
-            self.store.encryption = Encryption(options.storage.encryption()[0])
+                store.encryption = Encryption(options.storage.encryption()[0], self.store.encryption)
 
     def _take_lock(self) -> int:
         lock = os.open(self.directory / "kapi.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -68,6 +73,16 @@ class Foundation:
             )
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
+
+    def _make_others(self, options: Options, reactor: Any) -> dict[GroupResource, RedisStore]:
+        storage, patience = options.storage, options.generic.storage_initialization_timeout
+        made: dict[Address, RedisStore] = {}
+        for address in storage.overrides.values():
+            if address not in made:
+                made[address] = store_at(
+                    address, reactor, prefix=storage.redis_prefix, min_replicas=storage.min_replicas, patience=patience
+                )
+        return {resource: made[address] for resource, address in storage.overrides.items()}
 
     def launch(self) -> None:
         """Begins to start the store.  Only in the process that will serve: its server ends with it.  Raises ConfigError.

@@ -84,7 +84,8 @@ class APIService(Service):
 
     def _config(self, files: pki.Files, advertise: str, port: int) -> Config:
         """``advertise`` and ``port``: where clients find the server."""
-        return Config(self.options, self.reactor, files, self._foundation.store, advertise, port)
+        foundation = self._foundation
+        return Config(self.options, self.reactor, files, foundation.store, advertise, port, foundation.overrides)
 
     def startService(self) -> None:
         super().startService()

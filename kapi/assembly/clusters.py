@@ -90,7 +90,7 @@ class ClusterServer:
         options, reactor = config.options, shared.config.reactor
         store.max_object_bytes = options.storage.redis_max_object_bytes
         store.call = config.slices.call
-        self.caches = Caches(store, reactor, call=config.slices.call, beside=shared.storage.caches)
+        self.caches = Caches(store, reactor, call=config.slices.call, beside=shared.storage.caches.parts[0])
         environment = replace(shared.storage.registry.environment, listers={}, clock=clock.time)
         registry = Registry(store, self.caches, AdmissionChain(), environment, late=True)
         self._authorization = build_authorization(config.authorization.settings, LatePolicyIndex(registry.client))

@@ -6,8 +6,8 @@ Upstream: cmd/kube-apiserver ``app/config.go`` (NewConfig, Complete) and ``pkg/c
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from twisted.logger import Logger
@@ -24,15 +24,18 @@ from kapi.console.pages import PATHS as CONSOLE_PATHS
 from kapi.filters.metrics import IdentityMeter
 from kapi.filters.shutdown import RequestWaitGroup
 from kapi.flowcontrol.rounds import Rounds
+from kapi.machinery.gvk import GroupResource
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
 from kapi.server.metrics import Metrics
 from kapi.server.pki import Files
 from kapi.server.slices import Slices
+from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore
 
 _log = Logger()
+_MAX_NAMED = 5  # resources of a store
 
 
 class Reloaders:
@@ -64,7 +67,7 @@ class LifecycleSignals:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What is given: the flags, the store, and where clients find the server."""
+    """What is given: the flags, the stores, and where clients find the server."""
 
     options: Options
     reactor: Any
@@ -72,17 +75,29 @@ class Config:
     store: RedisStore
     advertise: str  # address
     port: int
+    overrides: Mapping[GroupResource, RedisStore] = field(default_factory=dict)  # of what is not in ``store``
+
+    @property
+    def stores(self) -> Sequence[RedisStore]:
+        """Each once, the main one first: their numbers in metrics and health checks."""
+        return (self.store, *dict.fromkeys(self.overrides.values()))
+
+    def kept_by(self, store: Store) -> str:
+        """The names of the resources that are in a store other than the main one."""
+        names = sorted(str(resource) for resource, keeper in self.overrides.items() if keeper is store)
+        return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" if names[_MAX_NAMED:] else "")
 
     def complete(self) -> CompletedConfig:
         """Adds what every later stage has in common.  Raises ConfigError."""
         options, reactor = self.options, self.reactor
-        metrics = build_metrics(options, self.store, reactor)
+        metrics = build_metrics(options, self.stores, reactor)
         select_egress(options, reactor, metrics.registry)
         slices = Slices(reactor)
         rounds = slices.rounds = Rounds(reactor) if is_fair(options) else None
-        self.store.call = slices.call
         run_by(reactor, slices.call)
-        self.store.observe(_observe_store(metrics))
+        for store in self.stores:
+            store.call = slices.call
+            store.observe(_observe_store(metrics))
         reloaders = Reloaders()
         return CompletedConfig(
             given=self,

@@ -10,17 +10,19 @@ from twisted.logger import Logger
 from kapi.assembly.config import CompletedConfig
 from kapi.options.errors import ConfigError
 from kapi.options.reloads import Reloads
-from kapi.store.redis_store import RedisStore
 
 _log = Logger()
 
 
-def install_encryption(config: CompletedConfig, store: RedisStore) -> None:
+def install_encryption(config: CompletedConfig) -> None:
     """Nothing without ``--encryption-provider-config``."""
-    options, encryption = config.options, store.encryption
-    if encryption is None:
+    options, stores = config.options, config.given.stores
+    encryptions = [store.encryption for store in stores if store.encryption is not None]
+    if not encryptions:
         return
-    encryption.register(config.metrics.registry)
+    from kapi.store.encryption.configuration import load_encryption  # for those alone who use it
+
+    encryptions[0].register(config.metrics.registry)  # all count together
     if not options.storage.encryption_provider_config_automatic_reload:
         return
     reloads = Reloads("encryption", config.metrics.registry)
@@ -37,7 +39,8 @@ def install_encryption(config: CompletedConfig, store: RedisStore) -> None:
             _log.error("Not reloading the encryption configuration: {error}", error=str(error))
             return
         if content != seen:
-            encryption.replace(rules)
+            for encryption in encryptions:
+                encryption.replace(rules if encryption is encryptions[0] else load_encryption(content))
             seen = content
             reloads.succeeded(content)
             _log.info("Reloaded the encryption configuration")

@@ -5,7 +5,7 @@ What a package counts for the whole process stands in its module ``metrics``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -33,7 +33,7 @@ from kapi.server.metrics import Metrics, store_requests
 from kapi.server.metrics_shape import Shape
 from kapi.store.encryption import kms_metrics
 from kapi.store.redis_store import RedisStore
-from kapi.store.storage_size import StorageSize
+from kapi.store.storage_size import StorageSize, size_families
 
 _OF_THE_PROCESS: tuple[Collector, ...] = (
     FIGURES,
@@ -55,8 +55,8 @@ _OF_THE_PROCESS: tuple[Collector, ...] = (
 )
 
 
-def build_metrics(options: Options, store: RedisStore, reactor: Any) -> Metrics:
-    """Of the process and its store."""
+def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: Any) -> Metrics:
+    """Of the process and its stores."""
     metrics = Metrics()
     if options.metrics.disabled_metrics or options.metrics.labels:
         metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
@@ -66,7 +66,7 @@ def build_metrics(options: Options, store: RedisStore, reactor: Any) -> Metrics:
     metrics.add(lambda: store_requests(metrics.store))
     interval = options.storage.etcd_db_metric_poll_interval
     if interval > 0:
-        metrics.add(StorageSize(store.info, reactor, interval).families)
+        metrics.add(size_families([StorageSize(store.info, reactor, interval) for store in stores]))
     return metrics
 
 

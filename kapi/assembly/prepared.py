@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kapi.aggregator.metrics import unavailable_services
 from kapi.assembly.chain import Outgoing, ServerChain, answer_by
@@ -27,6 +28,9 @@ from kapi.server.routes import install_health, install_index, install_metrics, i
 from kapi.server.settled import Settled
 from kapi.server.slis import install_slis
 from kapi.server.zpages import install_flagz, install_statusz
+from kapi.store.redis_store import RedisStore
+from kapi.store.storage_size import store_id
+from kapi.watchcache.caches import Caches
 
 #: what is followed from the start, and counted, is there when the informers are
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
@@ -153,11 +157,14 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
             checks.add("etcd-readiness", lambda: "" if store.available else "the store is not reachable")
             for name, check in store.checks().items():
                 checks.add(name, check)
+            main, *others = caches.parts
             checks.add("informer-sync", lambda: "" if caches.ready else "caches are not loaded")
-            checks.add("watch-cache", caches.failing)
-            checks.note("store-entries", caches.oddities)
+            checks.add("watch-cache", main.failing)
+            checks.note("store-entries", main.oddities)
+            for number, part in enumerate(others, 1):
+                checks.note(store_id(number), partial(_trouble, part, config.given.kept_by(part.store)))
         if store.encryption is not None:
-            checks.add("kms-providers", store.encryption.problem)
+            checks.add("kms-providers", partial(_undecryptable, config.given.stores))
         for name in hooks.names:
             check = _hook_check(hooks, name)
             checks.add(f"poststarthook/{name}", patient(check) if checks is livez else check)
@@ -165,6 +172,24 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
             checks.add(name, check)
     readyz.add("shutdown", lambda: "process is shutting down" if signals.stopping else "")
     return endpoints
+
+
+def _trouble(caches: Caches, kept: str) -> str:
+    """What is wrong with a store of single resources, which is no reason to take the server with all others out of service.
+
+    Anybody may read it: the reasons are in the log.
+    """
+    store = caches.store
+    if not store.available:
+        return f"the store of {kept} is not reachable"
+    failing = ", ".join(name for name, check in store.checks().items() if check())
+    found = (failing and f"the store of {kept} fails {failing}", caches.failing(), caches.oddities())
+    return "; ".join(filter(None, found))
+
+
+def _undecryptable(stores: Iterable[RedisStore]) -> str:
+    problems = (store.encryption.problem() for store in stores if store.encryption is not None)
+    return "; ".join(dict.fromkeys(filter(None, problems)))
 
 
 def _hook_check(hooks: Hooks, name: str) -> Callable[[], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kapi.admission.interface import AdmissionChain
@@ -9,6 +10,7 @@ from kapi.assembly.config import CompletedConfig
 from kapi.assembly.encryption import install_encryption
 from kapi.authorization.build import Authorization
 from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of, served
+from kapi.machinery.gvk import GroupResource
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.allocators.ports import NodePorts
@@ -18,8 +20,10 @@ from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.pod_certificate_signing import install_signing_checks
 from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
+from kapi.store.interface import Store
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.metrics import families
+from kapi.watchcache.split_caches import AnyCaches, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +45,16 @@ class Storage:
     node_ports: NodePorts
 
     @property
-    def caches(self) -> Caches:
+    def caches(self) -> AnyCaches:
         return self.registry.caches
 
 
 def open_storage(config: CompletedConfig) -> Storage:
     """That of the process."""
     options, store = config.options, config.given.store
-    age = options.storage.redis_compaction_interval or float("inf")
-    caches = Caches(store, config.reactor, history_age=age, call=config.slices.call)
+    caches = _open_caches(config)
     config.metrics.add(families(caches, counts=options.storage.etcd_count_metric_poll_period > 0))
-    install_encryption(config, store)
+    install_encryption(config)
     environment = Environment(
         features=options.generic.features,
         allow_privileged=options.misc.allow_privileged,
@@ -63,6 +66,21 @@ def open_storage(config: CompletedConfig) -> Storage:
     )
     registry = Registry(store, caches, AdmissionChain(), environment)
     return build_storage(options, registry, config.authorization)
+
+
+def _open_caches(config: CompletedConfig) -> AnyCaches:
+    store, overrides, reactor = config.given.store, config.given.overrides, config.reactor
+    age = config.options.storage.redis_compaction_interval or float("inf")
+    if not overrides:
+        return Caches(store, reactor, history_age=age, call=config.slices.call)
+    main = Caches(
+        store, reactor, history_age=age, call=config.slices.call, keeps=lambda resource: resource not in overrides
+    )
+
+    def make(other: Store, keeps: Callable[[GroupResource], bool]) -> Caches:
+        return Caches(other, reactor, history_age=age, call=config.slices.call, beside=main, keeps=keeps)
+
+    return split(main, overrides, make, reactor)
 
 
 def build_storage(options: Options, registry: Registry, authorization: Authorization) -> Storage:

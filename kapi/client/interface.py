@@ -23,6 +23,11 @@ class ResourceClient(Protocol):
     @property
     def lister(self) -> Lister: ...
 
+    @property
+    def history(self) -> object:
+        """Where the revisions are from: those of another history cannot be compared with them."""
+        ...
+
     async def get(self, name: str, namespace: str = "") -> Object: ...
 
     async def list(self, namespace: str = "") -> builtins.list[Object]:

@@ -77,6 +77,8 @@ class RemoteLister:
 class RemoteResource:
     """A ``kapi.client.interface.ResourceClient``."""
 
+    history = ""  # an account is not counted over the wire (see ``update``)
+
     def __init__(self, resource: ResourceInterface) -> None:
         self._resource = resource
         self._informer: SharedInformer | None = None

@@ -31,7 +31,7 @@ from kapi.controllers.ttlafterfinished.controller import TTLAfterFinishedControl
 from kapi.machinery.checkpoint import Call
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.allocators.ports import NodePorts
-from kapi.watchcache.caches import Caches
+from kapi.watchcache.split_caches import AnyCaches
 
 
 class NamedClient(Client, Protocol):
@@ -88,7 +88,7 @@ def manager_controllers(
     enabled: Callable[[str], bool],
     now: Callable[[], str],
     root_ca: Callable[[], str],
-    caches: Caches,
+    caches: AnyCaches,
     places: Places | None,
     call: Call,
 ) -> list[Controller]:

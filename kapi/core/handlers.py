@@ -33,6 +33,6 @@ def built_in_handlers(registry: Registry, reactor: Any, kubelet: KubeletSettings
         "scale": scale,
         "binding": binding,
         "bindings": binding,
-        "componentstatuses": ComponentStatuses(reactor, lambda: registry.store.available),
+        "componentstatuses": ComponentStatuses(reactor, [part.store for part in registry.caches.parts]),
         "eviction": Eviction(pods, registry.client.named("kube-apiserver")),
     }

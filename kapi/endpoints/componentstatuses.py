@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
@@ -22,6 +22,7 @@ from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.store.interface import Store
 
 #: asks one component: (healthy, message)
 Probe = Callable[[], Awaitable[tuple[bool, str]]]
@@ -54,17 +55,21 @@ def probe_https(port: int, reactor: Any) -> Probe:
     return probe
 
 
+def probe_store(store: Store) -> Probe:
+    async def probe() -> tuple[bool, str]:
+        return (True, "ok") if store.available else (False, "the store does not answer")
+
+    return probe
+
+
 class ComponentStatuses:
-    """GET of one or all; ``store_available`` answers for the store under the name that clients expect."""
+    """GET of one or all; the stores have the names that clients expect."""
 
-    def __init__(self, reactor: Any, store_available: Callable[[], bool]) -> None:
-        async def store() -> tuple[bool, str]:
-            return (True, "ok") if store_available() else (False, "the store does not answer")
-
+    def __init__(self, reactor: Any, stores: Sequence[Store]) -> None:
         self._probes: Mapping[str, Probe] = {
             "scheduler": probe_https(_SCHEDULER, reactor),
             "controller-manager": probe_https(_CONTROLLER_MANAGER, reactor),
-            "etcd-0": store,
+            **{f"etcd-{number}": probe_store(store) for number, store in enumerate(stores)},
         }
 
     async def __call__(self, ctx: RequestContext, scope: RequestScope) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kapi.options.errors import ConfigError, read_file
@@ -10,13 +10,15 @@ from kapi.options.flags import FlagSet, duration, integer, string
 from kapi.store.size import MAX_OBJECT_BYTES
 
 if TYPE_CHECKING:
+    from kapi.machinery.gvk import GroupResource
+    from kapi.store.address import Address
     from kapi.store.encryption.configuration import Rule
 
 _WATCHED = "the connection to the store is watched all the time"
 #: flag, default, type, what to use instead
 _NOT_ETCD = (
     ("etcd-servers", "", "strings", "use --redis-servers, or nothing for an embedded store in --data-dir"),
-    ("etcd-servers-overrides", "", "strings", "all resources are in the store of --redis-servers"),
+    ("etcd-servers-overrides", "", "strings", "use --redis-servers-overrides"),
     ("etcd-cafile", "", "string", "use ca= in the URL of --redis-servers"),
     ("etcd-certfile", "", "string", "use cert= in the URL of --redis-servers"),
     ("etcd-keyfile", "", "string", "use key= in the URL of --redis-servers"),
@@ -40,6 +42,13 @@ class StorageOptions(FlagSet):
             (),
             "URL of a Redis or Valkey server (>= 7), or of its Sentinels: redis+sentinel://host1:26379,host2:26379/NAME; "
             "empty starts an embedded one.",
+        )
+        self.strings(
+            "redis-servers-overrides",
+            (),
+            "Stores of single resources, comma separated; each is group/resource#servers, where servers are URLs as of "
+            "--redis-servers, the Sentinels of one service semicolon separated. group/* is all resources of a group. "
+            "Only for resources compiled into this server. E.g. /events#redis://host2:6379",
         )
         self.value(
             "redis-min-replicas",
@@ -123,7 +132,19 @@ class StorageOptions(FlagSet):
             self.redis_compaction_interval = self.etcd_compaction_interval
         self.redis_servers = whole_urls(self.redis_servers)
         self.embedded = not self.redis_servers
+        self._errors: Sequence[str] = ()
+        #: the stores of the resources that are not in the main one
+        self.overrides: Mapping[GroupResource, Address] = self._overrides() if self.redis_servers_overrides else {}
         self.min_replicas: int | None = None if self.redis_min_replicas < 0 else self.redis_min_replicas
+
+    def _overrides(self) -> Mapping[GroupResource, Address]:
+        from kapi.options.store_overrides import store_overrides  # for those who use it
+
+        try:
+            return store_overrides(self.redis_servers_overrides, self.redis_servers)
+        except ConfigError as error:
+            self._errors = error.messages
+            return {}
 
     def encryption(self) -> tuple[list[Rule], bytes]:
         """What the file says, and the file.  Raises ConfigError."""
@@ -137,7 +158,7 @@ class StorageOptions(FlagSet):
             raise ConfigError(*(f"--encryption-provider-config: {line}" for line in lines)) from None
 
     def validate(self) -> list[str]:
-        errors = []
+        errors = list(self._errors)
         if not self.data_dir:
             errors.append("--data-dir must not be empty")
         if self.event_ttl <= 0:
@@ -155,7 +176,7 @@ class StorageOptions(FlagSet):
             errors.append("--redis-max-object-bytes can not be negative value")
         if self.redis_min_replicas < -1:
             errors.append("--redis-min-replicas must be a number of replicas, or -1")
-        if self.embedded and self.redis_min_replicas > 0:
+        if self.embedded and self.redis_min_replicas > 0 and not self.overrides:
             errors.append("--redis-min-replicas needs --redis-servers: the embedded store has no replicas")
         if not self.redis_prefix or any(char in self.redis_prefix for char in "{} \t\r\n"):
             errors.append("--redis-prefix must be a word without spaces and braces")

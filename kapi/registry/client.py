@@ -58,6 +58,10 @@ class StoreClient:
         self._manager = manager
         self.lister = CacheLister(store)
 
+    @property
+    def history(self) -> object:
+        return self._store.store
+
     def _operation(self, namespace: str, name: str, kind: str, options: Object | None = None) -> Operation:
         tree_ = {"kind": kind, "apiVersion": "meta.k8s.io/v1", **(options or {})}
         return Operation(self._store.row, namespace, name, user=self._user, field_manager=self._manager, options=tree_)

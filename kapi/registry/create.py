@@ -118,7 +118,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
             else:
                 kept = await store.stored_form(obj)
                 halves = store.encode(kept)
-                charges = charges_of(attributes) if attributes.charges else ()
+                charges = charges_of(store, attributes) if attributes.charges else ()
                 commit()
                 committed = None  # until the store has said
                 revision = await store.store.create(key, *halves, expires=store.expires(), charges=charges)

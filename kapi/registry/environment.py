@@ -10,6 +10,7 @@ from kapi.authorization.interface import Authorizer
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp
 from kapi.resources.definition import Lister
+from kapi.store.interface import Store
 
 DELETE_WORKERS = 64  # one after the other, each deletion would wait for the store's disk
 
@@ -27,6 +28,9 @@ class Environment:
     event_ttl: float = 3600.0  # seconds
     min_request_timeout: int = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it, 0: never
     delete_workers: int = DELETE_WORKERS  # deletions of a collection that are under way at once
+    quotas: Store | None = (
+        None  # where they are kept: what is kept elsewhere can be charged to them, but not in one step
+    )
     _second: int = 0
     _stamp: str = ""
 

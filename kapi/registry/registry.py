@@ -11,11 +11,13 @@ from kapi.registry.environment import Environment
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.definition import Resource
 from kapi.store.interface import Store
-from kapi.watchcache.caches import Caches
+from kapi.watchcache.split_caches import AnyCaches
+
+_QUOTAS = GroupResource("", "resourcequotas")
 
 
 class Registry:
-    """One ResourceStore per stored resource, over one store and its caches.
+    """One ResourceStore per stored resource, over the caches of one store or of several; ``store`` is the main one.
 
     With ``late`` a resource's cache is made when it is first looked into: for registries of which there are thousands.
     """
@@ -23,7 +25,7 @@ class Registry:
     def __init__(
         self,
         store: Store,
-        caches: Caches,
+        caches: AnyCaches,
         admission: AdmissionChain,
         environment: Environment,
         *,
@@ -34,6 +36,7 @@ class Registry:
         self.admission = admission
         self.environment = environment
         self._late = late
+        environment.quotas = caches.of(_QUOTAS).store
         self.stores: dict[GroupResource, ResourceStore] = {}
         environment.listers = self._listers = Listers(self.stores)
         self.client = RegistryClient(self.stores)
@@ -43,9 +46,10 @@ class Registry:
         key = row.storage_resource
         found = self.stores.get(key)
         if found is None:
-            make = partial(self.caches.cache, key, row.selectable_fields, row.namespaced)
+            caches = self.caches.of(key)
+            make = partial(caches.cache, key, row.selectable_fields, row.namespaced)
             cache = make if self._late else make()
-            found = self.stores[key] = ResourceStore(row, cache, self.store, self.admission, self.environment)
+            found = self.stores[key] = ResourceStore(row, cache, caches.store, self.admission, self.environment)
         return found
 
     def put(self, resource: GroupResource, store: ResourceStore) -> None:

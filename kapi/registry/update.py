@@ -128,7 +128,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             halves = store.encode(kept)
             key = store.key(op.namespace, op.name)
             try:
-                charges = charges_of(attributes) if attributes.charges else ()
+                charges = charges_of(store, attributes) if attributes.charges else ()
                 commit()
                 committed = None  # until the store has said
                 revision = await store.store.update(

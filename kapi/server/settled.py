@@ -21,7 +21,7 @@ from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
-from kapi.watchcache.caches import Caches
+from kapi.watchcache.split_caches import AnyCaches
 
 PATH = "/kapi/settled"
 DEFAULT_TIMEOUT, MAX_TIMEOUT = 10.0, 50.0  # seconds
@@ -33,7 +33,7 @@ _EVERY = 0.01  # seconds between two looks
 class Settled:
     """``requests`` counts what is being answered."""
 
-    def __init__(self, caches: Caches, requests: RequestWaitGroup, reactor: Any) -> None:
+    def __init__(self, caches: AnyCaches, requests: RequestWaitGroup, reactor: Any) -> None:
         self._caches = caches
         self._requests = requests
         self._reactor = reactor

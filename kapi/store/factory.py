@@ -72,6 +72,13 @@ def external_store(
         address = parse(url)
     except ValueError as error:
         raise UnsuitableStore(f"--redis-servers: {error}") from None
+    return store_at(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience)
+
+
+def store_at(
+    address: Address, reactor: Any, *, prefix: str = "kapi", min_replicas: int | None = None, patience: float = 0.0
+) -> RedisStore:
+    """As ``external_store``, of a URL that was read."""
     if min_replicas is None:
         min_replicas = 1 if address.master else 0
     return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience)

@@ -81,6 +81,10 @@ class Store(Protocol):
     #: bytes of one object, without its revision; 0 is no limit (see ``kapi.store.size``)
     max_object_bytes: int
 
+    @property
+    def run(self) -> bytes:
+        """What the store calls itself, once it is started: random; empty for what is in this process alone."""
+
     #: how often the store was found to have lost what it had fed us
     resets: int
 

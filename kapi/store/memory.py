@@ -50,6 +50,7 @@ class MemoryStore:
 
     exclusive = True
     resets = 0
+    run = b""  # nobody else can be given it
     max_object_bytes = MAX_OBJECT_BYTES
 
     def __init__(

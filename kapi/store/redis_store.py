@@ -120,6 +120,10 @@ class RedisStore:
     def available(self) -> bool:
         return self._connection is not None
 
+    @property
+    def run(self) -> bytes:
+        return self._progress.run if self._progress is not None else b""
+
     def checks(self) -> dict[str, Callable[[], str]]:
         """Further health checks by name; each answers what is wrong, or nothing."""
         checks = {"store-writes": lambda: self._writing.failing}

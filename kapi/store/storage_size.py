@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from twisted.internet.defer import Deferred
@@ -12,15 +12,18 @@ from twisted.logger import Logger
 from kapi.store.errors import StoreError
 
 log = Logger()
-_CLUSTER = "redis-0"  # the label's value: upstream numbers its etcd servers
+Info = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+def store_id(number: int) -> str:
+    """What metrics and health checks call a store of a server: upstream numbers its etcd servers.  The main one is 0."""
+    return f"redis-{number}"
 
 
 class StorageSize:
-    """What ``info`` said of it; asked again by a scrape when that is ``interval`` seconds ago, for the next one."""
+    """What ``info`` said of one; asked again by a scrape when that is ``interval`` seconds ago, for the next one."""
 
-    def __init__(
-        self, info: Callable[[], Awaitable[Mapping[str, str]]], reactor: IReactorTime, interval: float
-    ) -> None:
+    def __init__(self, info: Info, reactor: IReactorTime, interval: float) -> None:
         self._info, self._reactor, self._interval = info, reactor, interval
         self.bytes = 0  # 0: not known yet
         self._asked: float | None = None
@@ -36,19 +39,31 @@ class StorageSize:
         finally:
             self._asking = False
 
-    def families(self) -> Iterator[Metric]:
+    def known(self) -> int:
+        """What the last answer said; 0 before there was one."""
         now = self._reactor.seconds()
         if not self._asking and (self._asked is None or now - self._asked >= self._interval):
             asking = Deferred.fromCoroutine(self.ask())
             asking.addErrback(lambda failure: log.failure("the size of the store is not known", failure))
+        return self.bytes
+
+
+def size_families(sizes: Sequence[StorageSize]) -> Callable[[], Iterator[Metric]]:
+    """Of the stores in the order of their numbers."""
+
+    def make() -> Iterator[Metric]:
         family = GaugeMetricFamily(
             "apiserver_storage_size_bytes",
             "[STABLE] Size of the storage database file physically allocated in bytes.",
             labels=["storage_cluster_id"],
         )
-        if self.bytes:
-            family.add_metric([_CLUSTER], self.bytes)
+        for number, size in enumerate(sizes):
+            found = size.known()
+            if found:
+                family.add_metric([store_id(number)], found)
         yield family
+
+    return make
 
 
 def size_of(info: Mapping[str, str]) -> int:

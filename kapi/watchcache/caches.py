@@ -7,7 +7,7 @@ it is compacted in the store as well.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -44,11 +44,20 @@ DECODED_BYTES = 8_000_000  # of JSON; trees take about eight times that
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
 
 
+class KeptElsewhere(ValueError):
+    """An object of a resource that another store keeps: it is left where it is, and not served."""
+
+    def __init__(self, resource: GroupResource) -> None:
+        super().__init__(f"{resource} are kept in another store")
+        self.resource = resource
+
+
 class Caches:
     """``history_age`` (seconds) and ``history_bytes`` bound how far back watches and lists can go.
 
     ``call`` runs what takes long.  With ``beside``, the caches of another store in the process, they count what is decoded
-    and what waits for clients together, and ``tick`` is called from outside.
+    and what waits for clients together, and ``tick`` is called from outside.  ``keeps`` says which resources are in this store;
+    None is all.
     """
 
     def __init__(
@@ -60,8 +69,11 @@ class Caches:
         history_bytes: int = HISTORY_BYTES,
         call: Call = execute,
         beside: Caches | None = None,
+        keeps: Callable[[GroupResource], bool] | None = None,
     ) -> None:
         self._call = call
+        self._keeps = keeps
+        self.misplaced: Counter[str] = Counter()  # objects in this store by their resources, which another one keeps
         self.pending: Pending | None = None if beside is None else beside.pending  # what waits for all clients
         self.store = store
         self.ready = False
@@ -98,6 +110,15 @@ class Caches:
         if fields is not None or namespaced is not None:
             cache.set_fields(fields, namespaced)
         return cache
+
+    @property
+    def parts(self) -> Sequence[Caches]:
+        """Those of each store: here one."""
+        return (self,)
+
+    def of(self, resource: GroupResource) -> Caches:
+        """Those of the store that keeps a resource."""
+        return self
 
     def find(self, resource: GroupResource) -> Cache | None:
         """The resource's cache if there is one; none is made."""
@@ -200,8 +221,9 @@ class Caches:
     ) -> tuple[dict[Cache, Contents], deque[Logged]]:
         """What the caches are to hold, and the log of all events."""
         found: dict[Cache, Contents] = {}
+        misplaced: Counter[str] = Counter()
         for obj in steps(objects):
-            located = self._located(obj.key)
+            located = self._located(obj.key, misplaced)
             if located is not None:
                 cache, namespace, name = located
                 contents = found.get(cache)
@@ -210,6 +232,11 @@ class Caches:
                 contents.add(cache.entry(namespace, name, obj.revision, obj.data))
         for contents in found.values():
             contents.finish()
+        for name, count in misplaced.items():
+            log.warn(
+                "{count} {name} are not served: they are in a store that does not keep them", count=count, name=name
+            )
+        self.misplaced = misplaced
         return found, self._remembered(history, found)
 
     def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents]) -> deque[Logged]:
@@ -267,6 +294,8 @@ class Caches:
 
     def _contain(self, cache: Cache | None, change: Change, error: Exception) -> None:
         """A change that could not be applied costs its resource its history, not others theirs."""
+        if isinstance(error, KeptElsewhere):
+            return  # what sweeps the store, or another server that was started otherwise
         if cache is None:
             self.skipped.add(OBJECTS, change.key.encode(), error)
         elif isinstance(error, Unreadable):  # the object has been set aside
@@ -327,12 +356,17 @@ class Caches:
             found.append(f"{unreadable} objects cannot be read")
         if self.skipped.total:
             found.append(f"{self.skipped.total} entries that kapi did not write were skipped")
+        found.extend(f"{count} {name} are in a store that does not keep them" for name, count in self.misplaced.items())
         return ", ".join(found)
 
-    def _located(self, key: str) -> tuple[Cache, str, str] | None:
-        """As ``_locate``; a key that is none of kapi's is skipped."""
+    def _located(self, key: str, misplaced: Counter[str] | None = None) -> tuple[Cache, str, str] | None:
+        """As ``_locate``; a key that is none of kapi's is skipped, one that another store keeps counted in ``misplaced``."""
         try:
             return self._locate(key)
+        except KeptElsewhere as error:
+            if misplaced is not None:
+                misplaced[str(error.resource)] += 1
+            return None
         except ValueError as error:
             self.skipped.add(OBJECTS, key.encode(), error)
             return None
@@ -347,6 +381,8 @@ class Caches:
         cache = self._caches.get((group, resource))
         if cache is None:
             known = GroupResource("" if group == "core" else group, resource)
+            if self._keeps is not None and not self._keeps(known):
+                raise KeptElsewhere(known)
             cache = self._caches[group, resource] = Cache(self, known, Scope(self._decoded, self._encoded, {}, True))
         return cache
 

@@ -5,15 +5,17 @@ Upstream: apiserver ``storage/cacher/metrics`` and ``storage/etcd3/metrics``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from kapi.machinery.meters import cumulative
+from kapi.store.storage_size import store_id
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.caches import Caches
 from kapi.watchcache.reads import WAITS
 from kapi.watchcache.sent import LIST_SECONDS, SIZES
+from kapi.watchcache.split_caches import AnyCaches
 
 _LABELS = ("group", "resource")
 _COUNTERS: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
@@ -180,7 +182,34 @@ def _sent(known: list[Cache]) -> Iterator[Metric]:
     yield from (events, sizes, lists)
 
 
-def families(caches: Caches, *, counts: bool = True) -> Callable[[], Iterator[Metric]]:
+def _stores(caches: AnyCaches) -> Iterator[Metric]:
+    skipped = CounterMetricFamily(
+        "kapi_store_skipped_entries_total",
+        "[ALPHA] Counter of entries of the store that kapi did not write and skipped, by where they are.",
+        labels=("where",),
+    )
+    counts: Counter[str] = Counter()
+    for part in caches.parts:
+        counts.update(part.skipped.counts)
+    for where, count in counts.items():
+        skipped.add_metric([where], count)
+    yield skipped
+    yield CounterMetricFamily(
+        "kapi_store_resets_total",
+        "[ALPHA] Counter of times that the store was found to have lost what it had.",
+        value=sum(part.store.resets for part in caches.parts),
+    )
+    available = GaugeMetricFamily(
+        "kapi_store_available",
+        "[ALPHA] Whether the store answers, 1 or 0, by the store.",
+        labels=("storage_cluster_id",),
+    )
+    for number, part in enumerate(caches.parts):
+        available.add_metric([store_id(number)], int(part.store.available))
+    yield available
+
+
+def families(caches: AnyCaches, *, counts: bool = True) -> Callable[[], Iterator[Metric]]:
     """Makes the families when somebody scrapes; without ``counts`` not those of how many objects there are."""
 
     def make() -> Iterator[Metric]:
@@ -201,18 +230,6 @@ def families(caches: Caches, *, counts: bool = True) -> Callable[[], Iterator[Me
             yield _objects(known)
         yield from _reads(known)
         yield from _sent(known)
-        skipped = CounterMetricFamily(
-            "kapi_store_skipped_entries_total",
-            "[ALPHA] Counter of entries of the store that kapi did not write and skipped, by where they are.",
-            labels=("where",),
-        )
-        for where, count in caches.skipped.counts.items():
-            skipped.add_metric([where], count)
-        yield skipped
-        yield CounterMetricFamily(
-            "kapi_store_resets_total",
-            "[ALPHA] Counter of times that the store was found to have lost what it had.",
-            value=caches.store.resets,
-        )
+        yield from _stores(caches)
 
     return make

@@ -21,6 +21,7 @@ def assembled(directory: Path, *flags: str) -> PreparedServer:
     foundation = Foundation(options, reactor)
     try:
         files = pki.ensure(foundation.directory / "pki", ["localhost"])
-        return assemble(Config(options, reactor, files, foundation.store, "192.0.2.1", 6443))
+        config = Config(options, reactor, files, foundation.store, "192.0.2.1", 6443, foundation.overrides)
+        return assemble(config)
     finally:
         foundation.abandon()

@@ -1,4 +1,4 @@
-"""Follows all caches by the one stream that feeds them, and carries out what is decided.
+"""Follows all caches by the streams that feed them, and carries out what is decided.
 
 What there was before is read in slices soon after the start; until that is done nothing is decided.
 """
@@ -36,9 +36,9 @@ from kapi.machinery.checkpoint import Call, steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.caches import Caches
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import DELETED, CacheEvent
+from kapi.watchcache.split_caches import AnyCaches, caught_up
 
 WORKERS = 20
 _FIRST_READING = 0.1  # seconds after the start: requests come first
@@ -55,7 +55,7 @@ class GarbageCollector:
 
     def __init__(
         self,
-        caches: Caches,
+        caches: AnyCaches,
         places: Places,
         reactor: IReactorTime,
         events: CoreEventRecorder,
@@ -246,8 +246,10 @@ class GarbageCollector:
             if seen is None or seen.uid != uid:
                 self._look_at(self.graph.forget(uid))
             elif node.orphans and seen.orphans:
+                await caught_up(self._caches, self._reactor)  # a dependent may be in another store
                 await self._orphan(place, node)
             elif node.waits and seen.waits:
+                await caught_up(self._caches, self._reactor)
                 if not self.graph.blocked(uid):
                     await self._change(place, node, lambda tree: reconcile.without_finalizer(tree, FOREGROUND))
             elif seen.owners:

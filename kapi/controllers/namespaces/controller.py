@@ -10,8 +10,11 @@ from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.namespaces import reconcile
 from kapi.machinery import status, tree
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
+from kapi.registry.errors import interpret
+from kapi.store.errors import StoreError
 
 #: so that other servers have seen the deletion and admit nothing new (upstream waits 5 s)
 _GRACE = 1.0
@@ -99,3 +102,5 @@ class NamespaceController:
             return  # a custom resource that has just gone
         except status.StatusError as error:
             remains.errors.append(error.message)
+        except StoreError as error:  # of this resource's store: the others are emptied
+            remains.errors.append(interpret(error, GroupResource(group, plural), "").message)

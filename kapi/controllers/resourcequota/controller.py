@@ -21,6 +21,7 @@ from kapi.machinery.tree import Object
 
 _RESYNC = 300.0  # seconds after which a quota is recalculated in any case
 _SETTLE = 0.05  # deletions of one namespace come together
+_CHECK = 5.0  # after a creation in another store than the quotas', whose charge a count meanwhile may have dropped
 
 
 class ResourceQuotaController:
@@ -59,8 +60,12 @@ class ResourceQuotaController:
         except status.NotFound:
             return False
 
+        apart = client.history is not self._quotas.history
+
         def changed(event: str, obj: Object, old: Object | None) -> None:
-            if event == "DELETED" or event == "MODIFIED" and self._uses_otherwise(resource, obj, old):
+            if event == "ADDED" and apart:
+                self._replenish(obj["metadata"].get("namespace", ""), resource, _CHECK)
+            elif event == "DELETED" or event == "MODIFIED" and self._uses_otherwise(resource, obj, old):
                 self._replenish(obj["metadata"].get("namespace", ""), resource)
 
         self._watched[resource] = lambda: None
@@ -73,10 +78,10 @@ class ResourceQuotaController:
         evaluator, now = evaluator_of(resource), self._clock()
         return evaluator.usage(obj, now) != evaluator.usage(old, now)
 
-    def _replenish(self, namespace: str, resource: GroupResource) -> None:
+    def _replenish(self, namespace: str, resource: GroupResource, seconds: float = _SETTLE) -> None:
         for quota in self._quotas.lister.list(namespace):
             if evaluator_of(resource).concerns(limits_of(quota)):
-                self._queue.add_after(_key(quota), _SETTLE)
+                self._queue.add_after(_key(quota), seconds)
 
     async def _handle(self, key: str) -> float | None:
         namespace, _, name = key.partition("/")
@@ -89,7 +94,8 @@ class ResourceQuotaController:
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
                 objects[resource], revision = await client.list_at(namespace)
-                counted = revision if counted is None else min(counted, revision)
+                if client.history is self._quotas.history:
+                    counted = revision if counted is None else min(counted, revision)
         wanted = corrected(tree.copy(quota), objects, self._clock())
         if wanted is not None:
             try:

@@ -33,30 +33,23 @@ _LABELS = ("resource", "transformation_type", "transformer_prefix")
 
 
 class Encryption:
-    """What is encrypted with what.  Keys begin with group (``core`` for the one without a name) and resource."""
+    """What is encrypted with what.  Keys begin with group (``core`` for the one without a name) and resource.
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    With ``beside``, that of another store in the process, they count together; each has rules, and so plugins, of its own.
+    """
+
+    def __init__(self, rules: Sequence[Rule], beside: Encryption | None = None) -> None:
         self._known: dict[str, tuple[str, tuple[Provider, ...]]] = {}
         self._rules = tuple(rules)
-        self._meter = KmsMeter()
+        self._meter: KmsMeter = KmsMeter() if beside is None else beside._meter
         self._reactor: Any = None
         self._recovered: Callable[[], None] = lambda: None
         #: key -> what was just written, sealed and in halves: its change comes soon, and need not be decrypted
         self._written: dict[str, tuple[bytes, bytes, bytes]] = {}
         #: key -> the prefix it is stored with, of resources that have a rule
         self._stored: dict[str, bytes] = {}
-        self.operations = Counter(
-            "apiserver_storage_transformation_operations_total",
-            "[ALPHA] Total number of transformations. Successful transformation will have a status 'OK' and a varied "
-            "status string when the transformation fails.",
-            ("resource", "status", "transformation_type", "transformer_prefix"),
-        )
-        self.seconds = Histogram(
-            "apiserver_storage_transformation_duration_seconds",
-            "[ALPHA] Latencies in seconds of value transformation operations.",
-            _LABELS,
-            exponential(5e-6, 2, 25),
-        )
+        self.operations: Counter = _operations() if beside is None else beside.operations
+        self.seconds: Histogram = _seconds() if beside is None else beside.seconds
 
     def register(self, registry: CollectorRegistry) -> None:
         registry.register(self.operations)
@@ -204,6 +197,24 @@ class Encryption:
             Change(change.revision, change.kind, change.key, self.reveal(change.key, change.revision, change.data))
             for change in changes
         ]
+
+
+def _operations() -> Counter:
+    return Counter(
+        "apiserver_storage_transformation_operations_total",
+        "[ALPHA] Total number of transformations. Successful transformation will have a status 'OK' and a varied "
+        "status string when the transformation fails.",
+        ("resource", "status", "transformation_type", "transformer_prefix"),
+    )
+
+
+def _seconds() -> Histogram:
+    return Histogram(
+        "apiserver_storage_transformation_duration_seconds",
+        "[ALPHA] Latencies in seconds of value transformation operations.",
+        _LABELS,
+        exponential(5e-6, 2, 25),
+    )
 
 
 def _tell(failure: Any) -> None:

@@ -1,0 +1,167 @@
+"""The watch caches of several stores as those of one: each resource is in the store that keeps it.
+
+Every store has a history, and so revisions, of its own; what is said of all of them is said here (upstream: a cacher is
+per resource, and etcd's revisions per cluster).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, FirstError, gatherResults
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall, deferLater
+
+from kapi.machinery.gvk import GroupResource
+from kapi.request.pending import Pending
+from kapi.store.errors import UnsuitableStore
+from kapi.store.interface import Store
+from kapi.store.storage_size import store_id
+from kapi.watchcache.cache import Cache
+from kapi.watchcache.caches import Caches
+from kapi.watchcache.entry import Fields
+from kapi.watchcache.observers import Observer
+
+
+class SplitCaches:
+    """``main`` keeps what is not in ``others``.  The order of ``parts`` is that of the stores' numbers."""
+
+    def __init__(self, main: Caches, others: Mapping[GroupResource, Caches], reactor: IReactorTime) -> None:
+        self.main = main
+        self._others = others
+        self.parts: Sequence[Caches] = (main, *dict.fromkeys(others.values()))
+        self._reactor = reactor
+        self._ticker = LoopingCall(self._tick)
+        self._ticker.clock = reactor
+        self._stopping = False
+
+    def of(self, resource: GroupResource) -> Caches:
+        """Those of the store that keeps a resource."""
+        return self._others.get(resource, self.main)
+
+    # -- for who reads
+
+    def cache(self, resource: GroupResource, fields: Fields | None = None, namespaced: bool | None = None) -> Cache:
+        return self.of(resource).cache(resource, fields, namespaced)
+
+    def find(self, resource: GroupResource) -> Cache | None:
+        return self.of(resource).find(resource)
+
+    def remove(self, resource: GroupResource) -> None:
+        self.of(resource).remove(resource)
+
+    def all(self) -> list[Cache]:
+        return [cache for part in self.parts for cache in part.all()]
+
+    def observe(self, observer: Observer) -> None:
+        for part in self.parts:
+            part.observe(observer)
+
+    def ignore(self, observer: Observer) -> None:
+        for part in self.parts:
+            part.ignore(observer)
+
+    @property
+    def ready(self) -> bool:
+        return all(part.ready for part in self.parts)
+
+    @property
+    def revision(self) -> int:
+        """The main store's."""
+        return self.main.revision
+
+    @property
+    def pending(self) -> Pending | None:
+        return self.main.pending
+
+    @pending.setter
+    def pending(self, pending: Pending | None) -> None:
+        for part in self.parts:
+            part.pending = pending
+
+    def wait_fresh(self) -> Deferred[None] | None:
+        """Done when what any store acknowledged before the call is in the caches.  Errs with StoreUnavailable."""
+        waiting = [deferred for deferred in (part.wait_fresh() for part in self.parts) if deferred is not None]
+        return Deferred.fromCoroutine(_all(waiting)) if waiting else None
+
+    def behind(self) -> str:
+        return "; ".join(filter(None, (part.behind() for part in self.parts)))
+
+    # -- life
+
+    async def start(self) -> None:
+        """Starts all stores and loads everything.  Raises UnsuitableStore, StoreUnavailable: for one that fails none runs."""
+        starting = [Deferred.fromCoroutine(part.start()) for part in self.parts]
+        try:
+            await _all(starting)
+            self._check_distinct()
+        except BaseException:
+            await self._end()
+            raise
+        self._ticker.start(1.0, now=False)
+
+    def _check_distinct(self) -> None:
+        """Two histories in one place would take each other's revisions for gaps.  Raises UnsuitableStore."""
+        known: dict[bytes, int] = {}
+        for number, part in enumerate(self.parts):
+            other = known.setdefault(part.store.run, number)
+            if other != number:
+                raise UnsuitableStore(
+                    f"--redis-servers-overrides: {store_id(number)} is the same store as {store_id(other)}: give it one URL, "
+                    "or another database"
+                )
+
+    async def stop(self) -> None:
+        """Ends all watches and the stores."""
+        if self._ticker.running:
+            self._ticker.stop()
+        await self._end()
+
+    async def _end(self) -> None:
+        if not self._stopping:
+            self._stopping = True
+            await _all([Deferred.fromCoroutine(part.stop()) for part in self.parts])
+
+    def _tick(self) -> None:
+        for part in self.parts[1:]:  # the main store's caches do so themselves
+            part.tick()
+
+
+#: those of a server, whether it has one store or several
+AnyCaches = Caches | SplitCaches
+
+
+async def caught_up(caches: AnyCaches, reactor: Any) -> None:
+    """Done when observers have been told of everything that was acknowledged before the call.
+
+    With one store this is so when they are told of anything later, and nothing is waited for.  Raises StoreUnavailable.
+    """
+    if len(caches.parts) > 1:
+        waiting = caches.wait_fresh()
+        if waiting is not None:
+            await waiting
+        await deferLater(reactor, 0)  # what has come is handed out at the end of the turn
+
+
+def split(
+    main: Caches,
+    overrides: Mapping[GroupResource, Store],
+    make: Callable[[Store, Callable[[GroupResource], bool]], Caches],
+    reactor: IReactorTime,
+) -> SplitCaches:
+    """``make`` gives the caches of a store, which keeps the resources for which a function says so."""
+
+    def keeps(store: Store) -> Callable[[GroupResource], bool]:
+        return lambda resource: overrides.get(resource) is store
+
+    made = {store: make(store, keeps(store)) for store in dict.fromkeys(overrides.values())}
+    return SplitCaches(main, {resource: made[store] for resource, store in overrides.items()}, reactor)
+
+
+async def _all(waiting: Iterable[Deferred[None]]) -> None:
+    """Raises what the first one that fails does."""
+    try:
+        await gatherResults(list(waiting), consumeErrors=True)
+    except FirstError as first:
+        raise first.subFailure.value from None  # type: ignore[misc]
