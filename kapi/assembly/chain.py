@@ -10,7 +10,6 @@ from twisted.internet.ssl import PrivateCertificate
 from kapi.aggregator.server import AggregatorServer
 from kapi.apiextensions.serving import CustomResources
 from kapi.assembly.config import CompletedConfig
-from kapi.assembly.controllers import install_controllers
 from kapi.assembly.policy import Policy
 from kapi.assembly.storage import BuiltIn, Storage
 from kapi.core.handlers import built_in_handlers
@@ -53,7 +52,7 @@ class ServerChain:
 def create_server_chain(
     config: CompletedConfig, storage: Storage, policy: Policy, outgoing: Outgoing, end: Delegate
 ) -> ServerChain:
-    """The chain from the aggregator down to ``end``.  Raises ConfigError."""
+    """The chain from the aggregator down to ``end``, with what it cannot serve without.  Raises ConfigError."""
     handlers = _handlers(config, storage, policy, outgoing)
     extensions = GenericServer("apiextensions-apiserver", end, ResourceTable(handlers))
     core = GenericServer("kube-apiserver", extensions, ResourceTable(handlers))
@@ -74,7 +73,6 @@ def create_server_chain(
         identity=outgoing.proxy_identity,
         rejects_redirects=config.options.aggregator.aggregator_reject_forwarding_redirect,
     )
-    install_controllers(config, storage, core, tables, aggregator.remotes)
     _install_custom_resources(config, storage, policy, chain)
     return chain
 

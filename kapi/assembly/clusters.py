@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import orjson
 from twisted.internet.task import deferLater
@@ -15,6 +16,7 @@ from twisted.logger import Logger
 from kapi.admission.interface import AdmissionChain
 from kapi.assembly.chain import Outgoing, ServerChain, answer_by, create_server_chain
 from kapi.assembly.config import CompletedConfig, Reloaders
+from kapi.assembly.controllers import POLICY_HOOK, install_controllers
 from kapi.assembly.filters import build_handler_chain
 from kapi.assembly.policy import Policy, complete_policy
 from kapi.assembly.storage import Storage, build_storage
@@ -39,9 +41,10 @@ from kapi.server.object_loading import LoadEndpoint
 from kapi.server.past_reads import PastReads
 from kapi.server.routes import install_index
 from kapi.server.settled import Settled
-from kapi.store.memory import MemoryStore, Snapshot, Value
+from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.sweeper import Sweeper
-from kapi.watchcache.caches import Caches
+from kapi.store.value import Value
+from kapi.watchcache.late_caches import LateCaches, SharedScopes
 
 log = Logger()
 #: what the process's server answers, by a cluster's policy: nothing that tells of other clusters or changes the process
@@ -60,6 +63,15 @@ class Shared:
     chain: ServerChain
     outgoing: Outgoing
     flow: Filter | None
+    scopes: SharedScopes
+
+
+def shared_scopes(storage: Storage) -> SharedScopes:
+    """Of what is built in, before there are custom resources."""
+    rows = {resource: store.row for resource, store in storage.registry.stores.items()}
+    return SharedScopes(
+        storage.caches.parts[0], {resource: (row.selectable_fields, row.namespaced) for resource, row in rows.items()}
+    )
 
 
 class ProcessPaths(NotFound):
@@ -90,7 +102,8 @@ class ClusterServer:
         options, reactor = config.options, shared.config.reactor
         store.max_object_bytes = options.storage.redis_max_object_bytes
         store.call = config.slices.call
-        self.caches = Caches(store, reactor, call=config.slices.call, beside=shared.storage.caches.parts[0])
+        beside = shared.storage.caches.parts[0]
+        self.caches = LateCaches(store, reactor, shared.scopes, beside=beside, call=config.slices.call)
         environment = replace(shared.storage.registry.environment, listers={}, clock=clock.time)
         registry = Registry(store, self.caches, AdmissionChain(), environment, late=True)
         self._authorization = build_authorization(config.authorization.settings, LatePolicyIndex(registry.client))
@@ -110,13 +123,11 @@ class ClusterServer:
         LoadEndpoint(chain.tables, clock, environment.now).install(chain.core)
         ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep).install(chain.core)
         self._server = chain.aggregator
-        hooks = chain.aggregator.post_start_hooks()
-        controllers = chain.core.post_start_hooks().keys() - chain.extensions.post_start_hooks().keys()
-        self._first = [hook for name, hook in hooks.items() if name not in controllers]
-        #: the process's own Lease is the server's
-        self._later = Hooks(
-            {name: hooks[name] for name in hooks if name in controllers and name != IdentityController.name}
-        )
+        self._stopped = False
+        self._controllers: Hooks | None = None  # from ``begin`` on
+        self._install = partial(install_controllers, config, storage, chain)
+        self._core = chain.core
+        self._foreign = store.foreign
         serves = chain.aggregator.serves_resource
         filters = build_handler_chain(shared.config, identity, authorizer, shared.flow, serves)
         handler = past.around(answer_by(chain.aggregator.handle))
@@ -129,18 +140,29 @@ class ClusterServer:
     async def start(self) -> None:
         await self.caches.start()
         self._authorization.graph.follow(self.client)
-        for hook in self._first:
+        for hook in self._server.post_start_hooks().values():
             await hook()
 
     def begin(self) -> None:
-        self._later.run().addErrback(lambda failure: log.failure("controllers of a logical cluster failed", failure))
+        if self._controllers is not None or self._stopped:
+            return
+        before = self._core.post_start_hooks()
+        self._install()
+        hooks = {name: hook for name, hook in self._core.post_start_hooks().items() if name not in before}
+        hooks.pop(IdentityController.name, None)  # the process's own Lease is the server's
+        if not self._foreign:
+            hooks.pop(POLICY_HOOK)  # it came with the template, and what somebody took away since is to stay away
+        self._controllers = Hooks(hooks)
+        running = self._controllers.run()
+        running.addErrback(lambda failure: log.failure("controllers of a logical cluster failed", failure))
 
     async def stop(self, why: Exception | None = None) -> None:
         self._stopped = True
         if why is not None:
             for cache in self.caches.all():
                 cache.end_watches(why)
-        self._later.stop()
+        if self._controllers is not None:
+            self._controllers.stop()
         await run_hooks({**self._server.pre_shutdown_hooks(), **self._server.closing_hooks()})
         await self.caches.stop()
 
@@ -150,7 +172,7 @@ class ClusterServer:
     @property
     def beginning(self) -> bool:
         """Whether controllers are still being started."""
-        return bool(self._later.pending)
+        return self._controllers is not None and bool(self._controllers.pending)
 
 
 class Template:
@@ -166,6 +188,7 @@ class Template:
         shared = self._shared
         reactor = shared.config.reactor
         store = MemoryStore(None, shared.storage.registry.environment.clock)
+        store.foreign = True  # there is no policy yet
         clock = MovedClock(reactor, shared.storage.registry.environment.clock)
         cluster = ClusterServer(shared, store, clock)
         await cluster.start()
@@ -175,7 +198,7 @@ class Template:
             if reactor.seconds() > end:
                 raise RuntimeError("the controllers of a new logical cluster do not come to an end")
             await deferLater(reactor, 0.005)
-        self._snapshot = store.snapshot()
+        self._snapshot = store.snapshot()._replace(foreign=False)
         self._identified = [key for key in self._snapshot.objects if key.startswith(_IDENTIFIED)]
         await cluster.stop()
 
@@ -191,7 +214,7 @@ class Template:
             obj = orjson.loads(objects[key].data)
             obj["metadata"].update(uid=new_uid(), creationTimestamp=now)
             head, tail = encode_halves(obj)
-            objects[key] = Value.of(head, objects[key].revision, tail)
+            objects[key] = Value.of(key, head, objects[key].revision, tail)
         return MemoryStore(None, environment.clock, snapshot=snapshot._replace(objects=objects))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from kapi.aggregator.objects import RemoteResources
+from kapi.assembly.chain import ServerChain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import trusted
 from kapi.assembly.storage import Storage
@@ -18,13 +18,12 @@ from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.identity.controller import COLLECTION as IDENTITY_COLLECTION
 from kapi.controllers.identity.controller import IdentityController
 from kapi.controllers.leaderelection.controller import LeaderElection
-from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.registry.registry import Registry
-from kapi.server.generic import GenericServer
 
+POLICY_HOOK = "rbac/bootstrap-roles"
 #: what upstream has hooks of its own for
 _BOOTSTRAP = (
     "scheduling/bootstrap-system-priority-classes",
@@ -33,17 +32,9 @@ _BOOTSTRAP = (
 )
 
 
-def install_controllers(
-    config: CompletedConfig,
-    storage: Storage,
-    core: GenericServer,
-    tables: Sequence[ResourceTable],
-    remotes: RemoteResources,
-) -> None:
-    """Adds them to ``core`` by its hooks; ``tables`` have everything that is served here, ``remotes`` what is elsewhere.
-
-    Raises ConfigError for names in --controllers that nobody has.
-    """
+def install_controllers(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:
+    """Adds them to the core server by its hooks.  Raises ConfigError for names in --controllers that nobody has."""
+    core = chain.core
     options, reactor, given, registry = config.options, config.reactor, config.given, storage.registry
     now = registry.environment.now
     publishes = options.misc.endpoint_reconciler_type != "none"
@@ -71,7 +62,9 @@ def install_controllers(
 
     places = None
     if options.storage.enable_garbage_collector:
-        places = Places(registry, tables, registry.client.named("kube-controller-manager"), remotes)
+        places = Places(
+            registry, chain.tables, registry.client.named("kube-controller-manager"), chain.aggregator.remotes
+        )
 
     def make() -> list[Controller]:
         return manager_controllers(
@@ -96,7 +89,7 @@ def install_controllers(
         identity = IdentityController(registry.client.named("kube-apiserver"), reactor, registry.environment.clock)
         core.add_post_start_hook(identity.name, identity.start, (IDENTITY_COLLECTION,))
         core.add_closing_hook(identity.name, identity.stop)
-    core.add_post_start_hook("rbac/bootstrap-roles", lambda: reconcile_policy(registry.client))
+    core.add_post_start_hook(POLICY_HOOK, lambda: reconcile_policy(registry.client))
 
 
 def _elected(

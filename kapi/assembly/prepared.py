@@ -8,7 +8,7 @@ from functools import partial
 
 from kapi.aggregator.metrics import unavailable_services
 from kapi.assembly.chain import Outgoing, ServerChain, answer_by
-from kapi.assembly.clusters import Shared, install_clusters
+from kapi.assembly.clusters import Shared, install_clusters, shared_scopes
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
@@ -84,7 +84,9 @@ def prepare_run(
     flow = flow_control(config, storage, core)
     clusters = None
     if options.features.enable_logical_clusters:
-        clusters = install_clusters(Shared(config, storage, policy, chain, outgoing, flow), core)
+        clusters = install_clusters(
+            Shared(config, storage, policy, chain, outgoing, flow, shared_scopes(storage)), core
+        )
     faults = None
     if options.features.enable_fault_injection:
         faults = FaultInjection(config.reactor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kapi.assembly.chain import Outgoing, create_server_chain
 from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
 from kapi.assembly.config import Config
+from kapi.assembly.controllers import install_controllers
 from kapi.assembly.policy import build_policy
 from kapi.assembly.prepared import PreparedServer, prepare_run
 from kapi.assembly.storage import open_storage
@@ -22,4 +23,5 @@ def assemble(given: Config) -> PreparedServer:
     policy = build_policy(config, storage)
     outgoing = Outgoing(kubelet_settings(config), proxy_identity(config))
     chain = create_server_chain(config, storage, policy, outgoing, NotFound())
+    install_controllers(config, storage, chain)
     return prepare_run(config, storage, policy, chain, outgoing)

@@ -22,7 +22,8 @@ from kapi.request.response import Response
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
-from kapi.store.memory import Snapshot, Value
+from kapi.store.memory import Snapshot
+from kapi.store.value import Value
 
 PATH = "/snapshots"
 MAX_SNAPSHOTS = 1000
@@ -124,12 +125,12 @@ def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
         if len(key.split("/")) != 4 or not at:
             raise ValueError(f"no key of an object, or no revision: {key} {at}")
         head, tail = encode_halves(line["object"])
-        objects[key] = Value.of(head, at, tail)
+        objects[key] = Value.of(key, head, at, tail)
         revision = max(revision, at)
         for name, table in tables.items():
             if name in line:
                 table[key] = _seconds(line[name]) if name == "expires" else _revision(line[name])
-    return Snapshot(revision, objects, **tables)
+    return Snapshot(revision, objects, foreign=True, **tables)
 
 
 def _revision(value: object) -> int:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from kapi.store.value import Value
+
 CREATED = "c"
 UPDATED = "u"
 DELETED = "d"
@@ -43,7 +45,7 @@ class Charge(NamedTuple):
 class Follower(Protocol):
     """Who wants to know all that is stored: the watch cache.  All calls come on the reactor's thread."""
 
-    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+    def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
         """Everything there is at ``revision``, and the changes up to it that are still known, oldest first.
 
         Called once at the beginning, and again when changes were missed (the connection was away for

@@ -18,18 +18,7 @@ from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, Revisi
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Follower, StoredObject
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.sweeper import Due, Sweeper
-
-
-class Value(NamedTuple):
-    """An object: its bytes with the revision spliced in, and how many of them come before the revision."""
-
-    revision: int
-    head: int
-    data: bytes
-
-    @classmethod
-    def of(cls, head: bytes, revision: int, tail: bytes) -> Value:
-        return cls(revision, len(head), b"%s%d%s" % (head, revision, tail))
+from kapi.store.value import Value
 
 
 class Snapshot(NamedTuple):
@@ -40,6 +29,7 @@ class Snapshot(NamedTuple):
     expires: Mapping[str, float]  # unix seconds
     counted: Mapping[str, int]
     charged: Mapping[str, int]
+    foreign: bool = False  # some of it was written by another process
 
 
 class MemoryStore:
@@ -61,6 +51,7 @@ class MemoryStore:
         self._expires: dict[str, float] = dict(snapshot.expires) if snapshot is not None else {}
         self._changes: deque[Change] = deque()
         self._revision = snapshot.revision if snapshot is not None else 0
+        self.foreign = snapshot is not None and snapshot.foreign
         #: account -> revision of its last count
         self._counted: dict[str, int] = dict(snapshot.counted) if snapshot is not None else {}
         #: account -> revision of the last object that was charged to it
@@ -80,7 +71,7 @@ class MemoryStore:
     async def start(self, follower: Follower | None = None) -> None:
         self._started = follower
         if follower is not None:
-            objects = [StoredObject(key, value.revision, value.data) for key, value in self._objects.items()]
+            objects = list(self._objects.values())
             history, revision = list(self._changes), self._revision
             await self.call(follower.reset, objects, history, revision)
             if self._started is not follower:  # it was stopped meanwhile
@@ -117,7 +108,12 @@ class MemoryStore:
     def snapshot(self) -> Snapshot:
         """What there is now."""
         return Snapshot(
-            self._revision, dict(self._objects), dict(self._expires), dict(self._counted), dict(self._charged)
+            self._revision,
+            dict(self._objects),
+            dict(self._expires),
+            dict(self._counted),
+            dict(self._charged),
+            self.foreign,
         )
 
     async def create(
@@ -126,7 +122,7 @@ class MemoryStore:
         self._check_size(key, head, tail)
         stored = self._objects.get(key)
         if stored is not None:
-            raise KeyExists(key, stored[0])
+            raise KeyExists(key, stored.revision)
         self._check_accounts(key, charges, None)
         revision = self._write(CREATED, key, head, tail, expires)
         self._note_accounts(key, charges, None, revision)
@@ -185,7 +181,7 @@ class MemoryStore:
     async def due(self, now: float, limit: int) -> list[Due]:
         """What has expired, for the sweeper."""
         keys = [key for key, expires in self._expires.items() if expires <= now][:limit]
-        return [_due(key, self._objects[key]) for key in keys]
+        return [_due(self._objects[key]) for key in keys]
 
     def _check_size(self, key: str, head: bytes, tail: bytes, replaced: int = 0, going: bool = False) -> None:
         limit, size = self.max_object_bytes, len(head) + len(tail)
@@ -196,8 +192,8 @@ class MemoryStore:
         stored = self._objects.get(key)
         if stored is None:
             raise KeyMissing(key)
-        if stored[0] != expected:
-            raise RevisionConflict(key, expected, stored[0])
+        if stored.revision != expected:
+            raise RevisionConflict(key, expected, stored.revision)
 
     def _check_accounts(self, key: str, charges: Sequence[Charge], counted: int | None) -> None:
         if counted is not None and self._charged.get(key, 0) > counted:
@@ -212,7 +208,7 @@ class MemoryStore:
 
     def _write(self, kind: str, key: str, head: bytes, tail: bytes, expires: float | None) -> int:
         self._revision = revision = self._revision + 1
-        value = Value.of(head, revision, tail)
+        value = Value.of(key, head, revision, tail)
         if kind == DELETED:
             del self._objects[key]
             self._expires.pop(key, None)
@@ -227,6 +223,6 @@ class MemoryStore:
         return revision
 
 
-def _due(key: str, value: Value) -> Due:
+def _due(value: Value) -> Due:
     head, tail = value.data[: value.head], value.data[value.head + len(str(value.revision)) :]
-    return Due(key, value.revision, head, tail)
+    return Due(value.key, value.revision, head, tail)

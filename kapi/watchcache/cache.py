@@ -19,7 +19,7 @@ from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial, past
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.contents import Contents
-from kapi.watchcache.entry import Entry, Fields, Scope
+from kapi.watchcache.entry import Entry, Fields, Scope, SharedScope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.history import History
 from kapi.watchcache.pages import Stretch, read, read_one
@@ -383,10 +383,16 @@ class Cache:
         self._history.drop_states()
 
     def set_fields(self, fields: Fields | None, namespaced: bool | None) -> None:
-        """Which fields can be selected; None leaves what is."""
+        """Which fields can be selected; None leaves what is.  Raises ValueError for other fields than a shared scope has."""
+        scope = self._scope
+        changed = fields is not None and fields is not scope.fields
+        if not changed and namespaced in (None, scope.namespaced):
+            return
+        if isinstance(scope, SharedScope):
+            raise ValueError(f"the fields of {self.resource} are the same in all stores")
         if fields is not None:
-            self._scope.fields = fields
+            scope.fields = fields
         if namespaced is not None:
-            self._scope.namespaced = namespaced
+            scope.namespaced = namespaced
         for entry in self._entries.by_key.values():
             entry.forget_fields()

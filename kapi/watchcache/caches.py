@@ -23,10 +23,11 @@ from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
 from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
 from kapi.store.interface import DELETED as GONE
+from kapi.store.value import Value
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents
-from kapi.watchcache.entry import Entry, Fields, Kept, Scope
+from kapi.watchcache.entry import Entry, Fields, Kept, Scope, SharedScope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
 from kapi.watchcache.event_log import HISTORY_AGE, HISTORY_BYTES, EventLog, Logged
 from kapi.watchcache.freshness import Freshness
@@ -134,6 +135,10 @@ class Caches:
         """Every cache there is: for metrics."""
         return list(self._caches.values())
 
+    def shared_scope(self, place: tuple[str, str], fields: Fields, namespaced: bool) -> SharedScope:
+        """For entries that further caches in the process share."""
+        return SharedScope(self._decoded, self._encoded, fields, namespaced, place)
+
     def observe(self, observer: Observer) -> None:
         """It follows all caches, from now on."""
         self._observers.add(observer)
@@ -189,7 +194,7 @@ class Caches:
 
     # -- the store's follower
 
-    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+    def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
         """Takes all there is; a second time, every watch ends with 410, for its history has a gap."""
         found, events = self._prepared(objects, history)
         with in_one_piece():
@@ -217,9 +222,15 @@ class Caches:
             self._observers.loaded(self.all())
 
     def _prepared(
-        self, objects: Iterable[StoredObject], history: Sequence[Change]
+        self, objects: Iterable[StoredObject | Value], history: Sequence[Change]
     ) -> tuple[dict[Cache, Contents], deque[Logged]]:
         """What the caches are to hold, and the log of all events."""
+        found = self._contents(objects, history)
+        for contents in found.values():
+            contents.finish()
+        return found, self._remembered(history, found)
+
+    def _contents(self, objects: Iterable[StoredObject | Value], history: Sequence[Change]) -> dict[Cache, Contents]:
         found: dict[Cache, Contents] = {}
         misplaced: Counter[str] = Counter()
         for obj in steps(objects):
@@ -230,14 +241,12 @@ class Caches:
                 if contents is None:
                     contents = found[cache] = Contents()
                 contents.add(cache.entry(namespace, name, obj.revision, obj.data))
-        for contents in found.values():
-            contents.finish()
         for name, count in misplaced.items():
             log.warn(
                 "{count} {name} are not served: they are in a store that does not keep them", count=count, name=name
             )
         self.misplaced = misplaced
-        return found, self._remembered(history, found)
+        return found
 
     def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents]) -> deque[Logged]:
         previous: dict[tuple[Cache, str], Entry | None] = {}
@@ -383,8 +392,11 @@ class Caches:
             known = GroupResource("" if group == "core" else group, resource)
             if self._keeps is not None and not self._keeps(known):
                 raise KeptElsewhere(known)
-            cache = self._caches[group, resource] = Cache(self, known, Scope(self._decoded, self._encoded, {}, True))
+            cache = self._caches[group, resource] = self._make(known)
         return cache
+
+    def _make(self, resource: GroupResource) -> Cache:
+        return Cache(self, resource, Scope(self._decoded, self._encoded, {}, True))
 
     def _flush(self) -> None:
         """Hands the events of this turn to their watchers."""

@@ -6,6 +6,7 @@ With 100,000 objects that takes half a second, so it is made in slices; the cach
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
@@ -34,6 +35,11 @@ class Contents:
             self.problems[entry.key] = entry, problem
         else:
             self.by_key[entry.key] = entry
+        self._is_sorted = False
+
+    def include(self, entries: Iterable[Entry]) -> None:
+        """Objects that are known to be readable."""
+        self.by_key.update((entry.key, entry) for entry in entries)
         self._is_sorted = False
 
     def change(self, entry: Entry, *, deleted: bool) -> None:

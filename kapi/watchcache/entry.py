@@ -84,6 +84,19 @@ class Scope:
         return min(found, key=_is_former) if found else problem
 
 
+class SharedScope(Scope):
+    """Of entries that the caches of several stores share, as these share the objects; of one resource.
+
+    ``place`` are its group (or "core") and its plural name.
+    """
+
+    __slots__ = ("place",)
+
+    def __init__(self, decoded: Kept, encoded: Kept, fields: Fields, namespaced: bool, place: tuple[str, str]) -> None:
+        super().__init__(decoded, encoded, fields, namespaced)
+        self.place = place
+
+
 class Entry(msgspec.Struct, eq=False, gc=False):
     """An object at a revision; never changes.
 
@@ -94,7 +107,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     does not lead back to them.
     """
 
-    _scope: Scope
+    scope: Scope
     key: str
     namespace: str
     name: str
@@ -111,7 +124,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         """The decoded tree: shared, never change it.  Raises Unreadable."""
         if self._object is None:
             self._object = self._decode()
-            self._scope.decoded.add(self)
+            self.scope.decoded.add(self)
         return self._object
 
     def _decode(self) -> Object:
@@ -122,7 +135,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return tree
 
     def _unreadable(self, error: Exception) -> Exception:
-        return self._scope.unreadable(self, error)
+        return self.scope.unreadable(self, error)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -143,9 +156,9 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         """The selectable fields, metadata.name and metadata.namespace among them."""
         if self._fields is None:
             fields = {"metadata.name": self.name}
-            if self._scope.namespaced:
+            if self.scope.namespaced:
                 fields["metadata.namespace"] = self.namespace
-            readers = self._scope.fields
+            readers = self.scope.fields
             if readers:
                 obj = self._object if self._object is not None else self._decode()
                 try:
@@ -160,7 +173,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         """The object's protobuf message in the storage version, made once by ``write``.  Raises Unreadable."""
         if self._message is None:
             self._message = write(self._object if self._object is not None else self._decode())
-            self._scope.encoded.add(self)
+            self.scope.encoded.add(self)
         return self._message
 
     def forget_message(self) -> None:
@@ -181,7 +194,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         start = data.index(_REVISION) + len(_REVISION)
         end = data.index(b'"', start)
         spliced = data[:start] + b"%d" % revision + data[end:]
-        return Entry(self._scope, self.key, self.namespace, self.name, revision, spliced)
+        return Entry(self.scope, self.key, self.namespace, self.name, revision, spliced)
 
     def __repr__(self) -> str:
         return f"<Entry {self.key}@{self.revision}>"

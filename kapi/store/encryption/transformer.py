@@ -22,6 +22,7 @@ from kapi.store.encryption.kms_metrics import KmsMeter
 from kapi.store.encryption.providers import PREFIX, Provider, Undecryptable
 from kapi.store.errors import NotEncryptable
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
+from kapi.store.value import Value
 
 _log = Logger()
 _NONE: tuple[Provider, ...] = ()
@@ -189,8 +190,8 @@ class Encryption:
     def following(self, follower: Follower) -> Follower:
         return Revealed(follower, self)
 
-    def object(self, obj: StoredObject) -> StoredObject:
-        return StoredObject(obj.key, obj.revision, self.reveal(*obj))
+    def object(self, obj: StoredObject | Value) -> StoredObject:
+        return StoredObject(obj.key, obj.revision, self.reveal(obj.key, obj.revision, obj.data))
 
     def changes(self, changes: Iterable[Change]) -> list[Change]:
         return [
@@ -228,7 +229,7 @@ class Revealed:
         self._follower = follower
         self._encryption = encryption
 
-    def reset(self, objects: Iterable[StoredObject], history: Sequence[Change], revision: int) -> None:
+    def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
         encryption, found = self._encryption, []
         encryption.forget()
         for obj in steps(objects):
