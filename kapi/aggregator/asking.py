@@ -22,6 +22,7 @@ class Questions:
 
     def __init__(self, reactor: Any, backends: Backends) -> None:
         self._reactor: IReactorTime = reactor
+        self._backends = backends
         self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
 
     async def get(self, key: str, path: str, seconds: float) -> tuple[int, bytes]:
@@ -31,10 +32,11 @@ class Questions:
         return await request
 
     async def _get(self, key: str, path: str) -> tuple[int, bytes]:
-        headers = Headers({b"Accept": [b"application/json"]})
+        uri, host = self._backends.request(key, path.encode())
+        headers = Headers({b"Accept": [b"application/json"], b"Host": [host]})
         for name, value in identity_headers(LOOPBACK_USER):
             headers.addRawHeader(name, value)
-        answer: Any = await self._agent.request(b"GET", f"https://{key}{path}".encode(), headers)
+        answer: Any = await self._agent.request(b"GET", uri, headers)
         collected = Collected(MAX_ANSWER, until_close=True)
         answer.deliverBody(collected)
         try:

@@ -78,22 +78,21 @@ def addresses(slices: Iterable[Object], port: Object) -> Iterable[tuple[str, int
                 yield from ((address, number) for address in endpoint.get("addresses") or ())
 
 
-def resolve(reference: Object, service: Object | None, slices: Iterable[Object]) -> Target | None:
-    """Where to send requests: an endpoint (there is no kube-proxy to ask), else the cluster IP; None when nowhere."""
+def resolve(reference: Object, service: Object | None, slices: Iterable[Object]) -> tuple[Target, ...]:
+    """Where requests may be sent: the ready endpoints (there is no kube-proxy to ask), else the cluster IP."""
     if service is None:
-        return None
+        return ()
     number = reference.get("port", 443)
     name = server_name(reference)
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
-        return Target(spec.get("externalName", ""), number, name)
+        return (Target(spec.get("externalName", ""), number, name),)
     port = next((port for port in spec.get("ports") or () if port.get("port") == number), None)
     if port is None:
-        return None
-    for host, real in addresses(slices, port):
-        return Target(host, real, name)
+        return ()
+    found = tuple(dict.fromkeys(Target(host, real, name) for host, real in addresses(slices, port)))
     address = spec.get("clusterIP", "")
-    return Target(address, number, name) if address and address != "None" else None
+    return found or ((Target(address, number, name),) if address and address != "None" else ())
 
 
 def updated_status(obj: Object, verdict: Verdict, now: str) -> Object | None:

@@ -6,7 +6,9 @@ The server is dialled at an endpoint's address but must prove that it is ``<serv
 from __future__ import annotations
 
 import base64
-from typing import Any
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from twisted.internet import ssl
 from twisted.internet.endpoints import wrapClientTLS
@@ -24,14 +26,20 @@ from kapi.machinery.tree import Object
 
 
 class Backend:
-    """One server: how to reach it."""
+    """One server: how to reach it, at any of its ``targets`` (one or more), which go by one name."""
 
-    def __init__(self, target: Target, spec: Object, identity: ssl.PrivateCertificate | None) -> None:
-        self.target = target
-        self._creator = _creator(target.name, spec, identity)
+    def __init__(self, targets: Sequence[Target], spec: Object, identity: ssl.PrivateCertificate | None) -> None:
+        self.targets = tuple(targets)
+        self.name = self.targets[0].name
+        self._creator = _creator(self.name, spec, identity)
 
-    def endpoint(self, reactor: Any) -> IStreamClientEndpoint:
-        plain = Dialer(reactor, network=CLUSTER).endpoint(self.target.host, self.target.port)
+    def pick(self) -> Target:
+        return random.choice(self.targets)
+
+    def endpoint(self, reactor: Any, target: Target | None = None) -> IStreamClientEndpoint:
+        """The way to a target, or to any."""
+        target = target or self.pick()
+        plain = Dialer(reactor, network=CLUSTER).endpoint(target.host, target.port)
         wrapped: IStreamClientEndpoint = wrapClientTLS(self._creator, plain)
         return wrapped
 
@@ -51,22 +59,51 @@ def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -
     return counted(verified_options(name, trust, identity), AGGREGATOR)
 
 
+class _Known(NamedTuple):
+    """A server with its targets by their numbers, and the other way round."""
+
+    backend: Backend
+    numbers: dict[Target, int]
+    targets: dict[int, Target]
+
+
 @implementer(IAgentEndpointFactory)
 class Backends:
-    """Chooses the endpoint of an Agent's request by the name in its URI."""
+    """Chooses the endpoint of an Agent's request by the name and the number in its URI.
+
+    An Agent keeps connections by host and port; here the number of a target stands in the port's place, so that requests go
+    to all targets and a kept connection is used for no other.
+    """
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self._known: dict[bytes, Backend] = {}
+        self._known: dict[bytes, _Known] = {}
+        self._count = 0
 
     def set(self, key: str, backend: Backend) -> None:
-        self._known[key.encode()] = backend
+        known = self._known.get(key.encode())
+        before = known.numbers if known is not None else {}
+        numbers: dict[Target, int] = {}
+        for target in backend.targets:
+            if target not in before:
+                self._count += 1
+            numbers[target] = before.get(target, self._count)
+        targets = {number: target for target, number in numbers.items()}
+        self._known[key.encode()] = _Known(backend, numbers, targets)
 
     def remove(self, key: str) -> None:
         self._known.pop(key.encode(), None)
 
     def get(self, key: str) -> Backend | None:
-        return self._known.get(key.encode())
+        known = self._known.get(key.encode())
+        return None if known is None else known.backend
+
+    def request(self, key: str, path: bytes) -> tuple[bytes, bytes]:
+        """The URI of a request to one of the targets, and the name for its Host header.  Raises KeyError."""
+        known = self._known[key.encode()]
+        number = known.numbers[known.backend.pick()]
+        return b"https://%b:%d%b" % (key.encode(), number, path), known.backend.name.encode()
 
     def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:
-        return self._known[uri.host].endpoint(self._reactor)
+        known = self._known[uri.host]
+        return known.backend.endpoint(self._reactor, known.targets[uri.port])

@@ -46,6 +46,7 @@ class APIServiceController:
         remote: dict[GroupVersion, list[Object]] | None = None,
         openapi: RemoteDocuments | None = None,
         questions: Questions | None = None,
+        spread: bool = False,
     ) -> None:
         self._remote = remote if remote is not None else {}
         self._services = client.resource(GROUP, "apiservices")
@@ -58,7 +59,7 @@ class APIServiceController:
             self._services, reactor, built_in=built_in, custom=custom, is_custom=is_custom
         )
         self._availability = AvailabilityController(
-            client, reactor, backends, questions, resources=self._resources, now=now, identity=identity
+            client, reactor, backends, questions, resources=self._resources, now=now, identity=identity, spread=spread
         )
         self._openapi = OpenAPIDownload(reactor, questions, openapi or RemoteDocuments())
         self._stops: list[Callable[[], None]] = []

@@ -35,6 +35,7 @@ class RemoteObjects:
 
     def __init__(self, reactor: Any, backends: Backends) -> None:
         self._reactor = reactor
+        self._backends = backends
         self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
 
     async def ask(
@@ -81,14 +82,15 @@ class RemoteObjects:
             raise
 
     async def _send(self, key: str, method: str, path: str, body: object, media: str) -> Any:
-        headers = Headers({b"Accept": [b"application/json"]})
+        uri, host = self._backends.request(key, path.encode())
+        headers = Headers({b"Accept": [b"application/json"], b"Host": [host]})
         for name, value in identity_headers(LOOPBACK_USER):
             headers.addRawHeader(name, value)
         producer = None
         if body is not None:
             headers.addRawHeader(b"Content-Type", media.encode())
             producer = FileBodyProducer(BytesIO(orjson.dumps(body)))
-        return await self._agent.request(method.encode(), f"https://{key}{path}".encode(), headers, producer)
+        return await self._agent.request(method.encode(), uri, headers, producer)
 
 
 class _Lines(Protocol):

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from kapi.aggregator import availability
 from kapi.aggregator.asking import Questions
-from kapi.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Target, Verdict
+from kapi.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Verdict
 from kapi.aggregator.backend import Backend, Backends
 from kapi.aggregator.groups import from_legacy
 from kapi.client.interface import Client
@@ -35,7 +35,8 @@ PROBE_TIMEOUT = 5.0  # seconds
 
 class AvailabilityController:
     """``resources`` is called with what a server serves, in the form of aggregated discovery, whenever it answers; ``now``
-    gives the time for conditions, ``identity`` the certificate that servers know us by, as it is now.
+    gives the time for conditions, ``identity`` the certificate that servers know us by, as it is now; ``spread``: requests go
+    to all ready endpoints, else to the first.
     """
 
     log = Logger()
@@ -50,7 +51,9 @@ class AvailabilityController:
         resources: Callable[[str, GroupVersion, list[Object]], None],
         now: Callable[[], str],
         identity: Callable[[], PrivateCertificate | None] = lambda: None,
+        spread: bool = False,
     ) -> None:
+        self._spread = spread
         self._services = client.resource("apiregistration.k8s.io", "apiservices")
         self._client = client
         self._backends = backends
@@ -120,21 +123,24 @@ class AvailabilityController:
             if (item["metadata"].get("labels") or {}).get(SERVICE_LABEL) == reference["name"]
         ]
         verdict = availability.judge(reference, found, slices)
-        target = availability.resolve(reference, found, slices)
-        if verdict is not None or target is None:
+        targets = availability.resolve(reference, found, slices)
+        if verdict is not None or not targets:
             self._backends.remove(name)
             return verdict or Verdict("False", "MissingEndpoints", "no address to send requests to")
         try:
-            self._backends.set(name, Backend(target, service["spec"], self._identity()))
+            backend = Backend(targets if self._spread else targets[:1], service["spec"], self._identity())
         except ValueError as error:
             return Verdict("False", UNREACHABLE, str(error))
-        return await self._probe(service, target)
+        self._backends.set(name, backend)
+        return await self._probe(service, backend)
 
-    async def _probe(self, service: Object, target: Target) -> Verdict:
+    async def _probe(self, service: Object, backend: Backend) -> Verdict:
         """Asks the server for its resources, which is its proof of life."""
         name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
         path = f"/apis/{gv}"
-        where = f"https://{target.host}:{target.port}{path}"
+        first = backend.targets[0]
+        host = first.host if len(backend.targets) == 1 else first.name  # who of many was asked is not told
+        where = f"https://{host}:{first.port}{path}"
         try:
             code, body = await self._questions.get(name, path, PROBE_TIMEOUT)
         except CancelledError:

@@ -85,16 +85,16 @@ class ReverseProxy:
             return _bad_gateway(error)
         backend = self.backends.get(key)
         assert backend is not None
-        headers.setRawHeaders(b"host", [backend.target.name.encode()])
+        headers.setRawHeaders(b"host", [backend.name.encode()])
         streamed = streamed_body(ctx)
         body = body_to_pass(ctx) if streamed is None else None
-        uri = b"https://" + key.encode() + ctx.http.uri
         try:
             if streamed is not None:
                 pairs = [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
                 endpoint = backend.endpoint(self._reactor)
                 answer: Any = await exchange(self._reactor, endpoint, ctx, ctx.http.uri, pairs, streamed)
             else:
+                uri, _ = self.backends.request(key, ctx.http.uri)
                 answer = await self._agent.request(ctx.http.method, uri, headers, body)
             check_code(answer.code)
         except CancelledError:
@@ -126,7 +126,7 @@ class ReverseProxy:
         assert backend is not None
         try:
             headers_sent = [
-                (b"Host", backend.target.name.encode()),
+                (b"Host", backend.name.encode()),
                 *_request_headers(ctx),
                 (b"Connection", b"Upgrade"),
                 (b"Upgrade", (ctx.header("upgrade") or "").encode()),

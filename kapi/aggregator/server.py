@@ -61,11 +61,12 @@ class AggregatorServer(GenericServer):
         now: Callable[[], str],
         identity: Callable[[], PrivateCertificate | None] = lambda: None,
         rejects_redirects: bool = True,
+        spread: bool = False,
     ) -> APIServiceController:
         """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
 
         ``tables`` have everything that is served here, that of custom resources comes last; ``identity`` gives the
-        certificate that other servers know us by, as it is now.
+        certificate that other servers know us by, as it is now; ``spread``: requests go to all endpoints of a server.
         """
         backends = Backends(reactor)
         self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
@@ -113,6 +114,7 @@ class AggregatorServer(GenericServer):
             identity=identity,
             remote=remote,
             openapi=openapi.remote,
+            spread=spread,
         )
         self._proxy = ReverseProxy(reactor, backends, controller.failed, rejects_redirects)
         for table in tables:

@@ -23,7 +23,7 @@ class MiscOptions(FlagSet):
         self.switch(
             "enable-aggregator-routing",
             False,
-            "Reach services of webhooks by the addresses of their endpoints instead of the cluster IP; aggregated servers are.",
+            "Reach services of webhooks and aggregated servers at all of their ready endpoints, instead of at the cluster IP.",
         )
         self.switch(
             "enable-logs-handler", False, "Serve the files in /var/log under /logs.", refused="read them on the machine"

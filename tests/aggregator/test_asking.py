@@ -50,7 +50,7 @@ class AskingTests(TestCase):
         self.addCleanup(self.port.stopListening)
         backends = Backends(reactor)
         spec = {"caBundle": base64.b64encode(pem).decode()}
-        backends.set(KEY, Backend(Target("127.0.0.1", self.port.getHost().port, NAME), spec, None))
+        backends.set(KEY, Backend([Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None))
         self.questions = Questions(reactor, backends)
 
     def get(self, seconds: float = 5) -> Deferred[Any]:

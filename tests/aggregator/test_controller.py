@@ -121,7 +121,12 @@ class ControllerTests(SynchronousTestCase):
         self.questions = FakeQuestions(self.clock)
         self.questions.answers["/apis/a.example.com/v1"] = b'{"resources": []}'
         self.openapi = RemoteDocuments()
-        self.controller = APIServiceController(
+        self.controller = self.made()
+        self.services = self.client.resource("apiregistration.k8s.io", "apiservices")
+        self.start()
+
+    def made(self, spread: bool = False) -> APIServiceController:
+        return APIServiceController(
             self.client,  # type: ignore[arg-type]
             self.clock,
             self.backends,
@@ -133,9 +138,8 @@ class ControllerTests(SynchronousTestCase):
             now=lambda: "now",
             openapi=self.openapi,
             questions=self.questions,  # type: ignore[arg-type]
+            spread=spread,
         )
-        self.services = self.client.resource("apiregistration.k8s.io", "apiservices")
-        self.start()
 
     def start(self) -> None:
         done: Deferred[None] = ensureDeferred(self.controller.start())
@@ -207,7 +211,37 @@ class ControllerTests(SynchronousTestCase):
         self.assertEqual(self.questions.asked[0], ("v1.a.example.com", "/apis/a.example.com/v1"))
         backend = self.backends.get("v1.a.example.com")
         assert backend is not None
-        self.assertEqual(backend.target, Target("h", 443, "svc.ns.svc"))
+        self.assertEqual(backend.targets, (Target("h", 443, "svc.ns.svc"),))
+
+    def targets(self) -> tuple[Target, ...]:
+        """Those of a server with two endpoints that are ready and one that is not."""
+        service = {
+            "metadata": {"name": "svc", "namespace": "ns"},
+            "spec": {"clusterIP": "10.0.0.7", "ports": [{"port": 443}]},
+        }
+        endpoints = [{"addresses": [f"10.1.0.{i}"], "conditions": {"ready": i != 2}} for i in (1, 2, 3)]
+        piece = {
+            "metadata": {"name": "svc-1", "namespace": "ns", "labels": {"kubernetes.io/service-name": "svc"}},
+            "ports": [{"port": 8443}],
+            "endpoints": endpoints,
+        }
+        self.client.resource("", "services").put(service, "ns")
+        self.client.resource("discovery.k8s.io", "endpointslices").put(piece, "ns")
+        self.services.put(remote())
+        self.turn()
+        self.assertEqual(self.condition()["status"], "True")
+        backend = self.backends.get("v1.a.example.com")
+        assert backend is not None
+        return backend.targets
+
+    def test_one_endpoint_is_enough(self) -> None:
+        self.assertEqual(self.targets(), (Target("10.1.0.1", 8443, "svc.ns.svc"),))
+
+    def test_requests_are_spread_where_that_is_asked_for(self) -> None:
+        self.controller.stop()
+        self.controller = self.made(spread=True)
+        self.start()
+        self.assertEqual(self.targets(), tuple(Target(f"10.1.0.{i}", 8443, "svc.ns.svc") for i in (1, 3)))
 
     def test_a_server_that_dies_is_noticed_by_the_next_look(self) -> None:
         self.test_a_missing_service_is_said_and_its_coming_is_noticed()

@@ -88,9 +88,9 @@ def test_availability_is_judged_by_service_and_endpoints(
 
 
 def test_requests_go_to_a_ready_endpoint_and_expect_the_services_name() -> None:
-    assert availability.resolve(REFERENCE, SERVICE, [SLICE]) == Target("10.1.0.2", 8443, "svc.ns.svc")
-    assert availability.resolve(REFERENCE, SERVICE, []) == Target("10.0.0.7", 443, "svc.ns.svc")
-    assert availability.resolve(REFERENCE, None, []) is None
+    assert availability.resolve(REFERENCE, SERVICE, [SLICE]) == (Target("10.1.0.2", 8443, "svc.ns.svc"),)
+    assert availability.resolve(REFERENCE, SERVICE, []) == (Target("10.0.0.7", 443, "svc.ns.svc"),)
+    assert availability.resolve(REFERENCE, None, []) == ()
 
 
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:

@@ -62,7 +62,7 @@ class Objects(TestCase):
         self.addCleanup(self.port.stopListening)
         self.backends = Backends(reactor)
         spec = {"caBundle": base64.b64encode(pem).decode()}
-        self.backends.set("v1.example.com", Backend(Target("127.0.0.1", self.port.getHost().port, NAME), spec, None))
+        self.backends.set("v1.example.com", Backend([Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None))
         self.remote: dict[GroupVersion, list[Object]] = {GV: [ENTRY]}
         self.resources = RemoteResources(RemoteObjects(reactor, self.backends), self.remote)
         [self.flunders] = self.resources.all()

@@ -119,7 +119,7 @@ class ProxyTests(TestCase):
 
     def setUp(self) -> None:
         pem, key = certificate(NAME)
-        self.pem = pem
+        self.pem, self.pair = pem, pem + key
         pair = ssl.PrivateCertificate.loadPEM(pem + key)
         self.factory = Factory.forProtocol(Canned)
         self.factory.received = b""  # type: ignore[attr-defined]
@@ -137,7 +137,35 @@ class ProxyTests(TestCase):
     def trust(self, name: str) -> None:
         spec = {"caBundle": base64.b64encode(self.pem).decode()}
         number = self.port.getHost().port
-        self.backends.set(KEY, Backend(Target("127.0.0.1", number, name), spec, None))
+        self.backends.set(KEY, Backend([Target("127.0.0.1", number, name)], spec, None))
+
+    @inlineCallbacks
+    def test_requests_go_to_all_targets_and_connections_are_kept_for_one(self) -> Any:
+        other = Factory.forProtocol(Canned)
+        for name in ("received", "answered", "answer", "connections"):
+            setattr(other, name, type(getattr(self.factory, name))())
+        pair = ssl.PrivateCertificate.loadPEM(self.pair)
+        port = reactor.listenSSL(0, other, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(port.stopListening)
+        targets = [Target("127.0.0.1", one.getHost().port, NAME) for one in (self.port, port)]
+        spec = {"caBundle": base64.b64encode(self.pem).decode()}
+        backend = Backend(targets, spec, None)
+        self.backends.set(KEY, backend)
+        self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
+        other.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"  # type: ignore[attr-defined]
+        answers = []
+        for number in (0, 1, 1, 0, None):
+            if number is None:  # the first one is gone
+                self.backends.set(KEY, Backend(targets[1:], spec, None))
+            else:
+                self.patch(backend, "pick", lambda number=number: targets[number])
+            for factory in (self.factory, other):
+                factory.received, factory.answered = b"", False  # type: ignore[attr-defined]
+            http = Http(b"GET", b"/apis/example.com/v1/things", {})
+            yield self.request(http)
+            answers.append(http.written)
+        self.assertEqual(answers, [b"a", b"b", b"b", b"a", b"b"])
+        self.assertEqual([len(one.connections) for one in (self.factory, other)], [1, 1])  # type: ignore[attr-defined]
 
     user = UserInfo("alice", groups=("dev",), extra={"example.com/a": ("1",)})
 
@@ -381,4 +409,4 @@ class BackendTests(TestCase):
         for bundle in (b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
             spec = {"caBundle": base64.b64encode(bundle).decode()}
             with self.assertRaises(ValueError):
-                Backend(Target("127.0.0.1", 443, NAME), spec, None)
+                Backend([Target("127.0.0.1", 443, NAME)], spec, None)
