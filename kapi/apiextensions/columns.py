@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 
 import orjson
+from msgspec import Raw
 
 from kapi.apiextensions.jsonpath import Find, JSONPathError, compile_path
+from kapi.apiextensions.outline import whole
 from kapi.cel.values import format_double
 from kapi.machinery.ages import human_duration
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, TableColumns
@@ -29,34 +34,53 @@ _AGE = (
 _AGE_COLUMN = {"name": "Age", "type": "date", "description": _AGE, "jsonPath": ".metadata.creationTimestamp"}
 
 
-def table(columns: list[Object] | None) -> TableColumns:
-    """The table of a version; the paths are compiled when the first row is asked for."""
-    given = columns or [_AGE_COLUMN]
-    shown = [Column("Name", "string", _NAME, "name")]
-    for column in given:
-        path = column.get("jsonPath", "")
-        text = column.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
-        shown.append(
-            Column(
-                column.get("name", ""),
-                column.get("type", ""),
-                text,
-                column.get("format") or "",
-                column.get("priority") or 0,
-            )
-        )
-    readers: list[tuple[str, Find]] = []
+class _Columns(Sequence[Column]):
+    """The columns of a version, of which there may be thousands: made when the first table is asked for."""
 
-    def cells(obj: Object, now: float) -> list[Tree]:
-        if not readers:
-            readers.extend((column.get("type", ""), _finder(column.get("jsonPath", ""))) for column in given)
+    def __init__(self, raw: Raw | None) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._shown[index]
+
+    @cached_property
+    def _given(self) -> list[Object]:
+        return whole(self._raw) or [_AGE_COLUMN]
+
+    @cached_property
+    def _shown(self) -> list[Column]:
+        return [Column("Name", "string", _NAME, "name"), *map(_column, steps(self._given))]
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, Find]]:
+        return [(column.get("type", ""), _finder(column.get("jsonPath", ""))) for column in steps(self._given)]
+
+    def cells(self, obj: Object, now: float) -> list[Tree]:
         row: list[Tree] = [obj["metadata"].get("name", "")]
-        for type_, find in readers:
+        for type_, find in steps(self._readers):
             found = find(obj)
             row.append(cell(type_, found[0], now) if found else None)
         return row
 
-    return TableColumns(tuple(shown), cells)
+
+def _column(given: Object) -> Column:
+    path = given.get("jsonPath", "")
+    return Column(
+        given.get("name", ""),
+        given.get("type", ""),
+        given.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+        given.get("format") or "",
+        given.get("priority") or 0,
+    )
+
+
+def table(columns: Raw | None) -> TableColumns:
+    """The table of a version, from the bytes of its columns."""
+    made = _Columns(columns)
+    return TableColumns(made, made.cells)
 
 
 def _finder(path: str) -> Find:

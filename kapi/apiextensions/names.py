@@ -165,11 +165,17 @@ def establish(crd: Object, now: str) -> bool:
     return True
 
 
+def may_not_be_structural(crd: Object) -> bool:
+    """Whether schemas have to be looked at: validation takes no other ones than structural ones."""
+    spec = crd.get("spec") or {}
+    return condition(crd, "NonStructuralSchema") is not None or bool(spec.get("preserveUnknownFields"))
+
+
 def structural_condition(crd: Object, now: str) -> bool:
     """The condition NonStructuralSchema, for definitions stored before schemas had to be structural."""
+    if not may_not_be_structural(crd):
+        return False
     old = condition(crd, "NonStructuralSchema")
-    if old is None and not (crd.get("spec") or {}).get("preserveUnknownFields"):
-        return False  # validation takes no other schemas than structural ones
     spec = internal_spec(crd.get("spec") or {})
     problems: list[str] = []
     if spec.get("preserveUnknownFields"):

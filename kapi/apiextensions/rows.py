@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-import orjson
+from msgspec import Raw
 
 from kapi.apiextensions.columns import selectable, table
 from kapi.apiextensions.conversion import Post, WebhookConverter
+from kapi.apiextensions.outline import whole
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
@@ -27,7 +29,7 @@ Convert = Callable[[Object], Object]
 
 
 def storage_version(crd: Object) -> str:
-    for version in crd["spec"].get("versions") or ():
+    for version in steps(crd["spec"].get("versions") or ()):
         if version.get("storage"):
             return str(version["name"])
     return ""
@@ -54,13 +56,11 @@ def storage_hash(group: str, version: str, kind: str) -> str:
 class Rows:
     """The rows of one definition; ``stored`` is that of the storage version, served or not.
 
-    ``data`` are the definition's bytes: they are kept, its tree is not.
+    ``crd`` is an outline of it (``kapi/apiextensions/outline.py``).
     """
 
-    def __init__(self, data: bytes, post: Post | None = None) -> None:
-        crd = orjson.loads(data)
+    def __init__(self, crd: Object, post: Post | None = None) -> None:
         spec = crd["spec"]
-        self._data = data
         #: says which state of the definition this is: another one means other rows
         self.state = state_of(crd)
         self.converter: WebhookConverter | None = None
@@ -73,11 +73,12 @@ class Rows:
         self.names = names
         self.namespaced = spec.get("scope") == "Namespaced"
         self.storage = storage_version(crd)
+        versions = spec.get("versions") or ()
         self.schemas = {
-            version["name"]: VersionSchema(functools.partial(self._schema, index))
-            for index, version in enumerate(spec.get("versions") or ())
+            version["name"]: VersionSchema(functools.partial(_schema, version.get("schema")))
+            for version in steps(versions)
         }
-        self._by_api_version = {self.api_version(name): schema for name, schema in self.schemas.items()}
+        self._by_api_version = {self.api_version(name): schema for name, schema in steps(self.schemas.items())}
         self.types: dict[str, Type] = {}
         several = len(self.schemas) > 1
         stored = (crd.get("status") or {}).get("storedVersions") or []
@@ -85,8 +86,9 @@ class Rows:
         # that it has lost, without defaults that it has
         self._mixed = several or len(stored) > 1 or crd["metadata"].get("generation", 1) > 1
         self._stored_form = self._to_storage() if several or len(stored) > 1 else None
-        self.all = {version["name"]: self._row(crd, version) for version in spec.get("versions") or ()}
-        self.served = [self.all[version["name"]] for version in spec.get("versions") or () if version.get("served")]
+        newest = _newest(versions)
+        self.all = {version["name"]: self._row(version, newest) for version in steps(versions, 4)}
+        self.served = [self.all[version["name"]] for version in steps(versions) if version.get("served")]
         self.stored = self.all[self.storage]
 
     def api_version(self, version: str) -> str:
@@ -96,11 +98,6 @@ class Rows:
         found = self.types.get(version)
         if found is None:
             found = self.types[version] = type_of(self.schemas[version].schema, self.kind)
-        return found
-
-    def _schema(self, index: int) -> Schema | None:
-        version = orjson.loads(self._data)["spec"]["versions"][index]
-        found: Schema | None = (version.get("schema") or {}).get("openAPIV3Schema")
         return found
 
     def _converter(self, version: str) -> Convert:
@@ -141,25 +138,17 @@ class Rows:
 
         return convert
 
-    def _others(self, version: str) -> dict[str, tuple[Type, Convert, Convert]]:
-        """For managed fields: objects are converted as they are, nothing is pruned."""
+    def between(self, api_version: str) -> Convert:
+        """To a version, for managed fields: objects are converted as they are, nothing is pruned."""
 
-        def to(api_version: str) -> Convert:
-            def convert(obj: Object) -> Object:
-                if self.converter is not None:
-                    return self.converter.convert(obj, api_version)
-                return {**obj, "apiVersion": api_version}
+        def convert(obj: Object) -> Object:
+            if self.converter is not None:
+                return self.converter.convert(obj, api_version)
+            return {**obj, "apiVersion": api_version}
 
-            return convert
+        return convert
 
-        own = to(self.api_version(version))
-        return {
-            self.api_version(name): (self.type(name), to(self.api_version(name)), own)
-            for name in self.schemas
-            if name != version
-        }
-
-    def _row(self, crd: Object, version: Object) -> Resource:
+    def _row(self, version: Object, newest: str) -> Resource:
         name = version["name"]
         subresources = version.get("subresources") or {}
         scale = subresources.get("scale")
@@ -190,11 +179,11 @@ class Rows:
             },
             storage_version="" if is_stored else self.storage,
             stored_form=self._stored_form,
-            other_versions=functools.partial(self._others, name),
+            other_versions=functools.partial(OtherVersions, self, name),
             from_storage=self._converter(name) if converted else None,
             schema=lambda: self.type(name),
             schema_digest=f"{self.state[0]} {self.state[1]}",
-            deprecated=_deprecation(crd, self.kind, version),
+            deprecated=_deprecation(self.group, self.kind, version, newest),
             typed_items=True,
             converter=self.converter,
             returns_deleted=False,
@@ -234,17 +223,51 @@ def _selector(path: str | None) -> Callable[[Object], str]:
     return read
 
 
-def _deprecation(crd: Object, kind: str, version: Object) -> str:
+def _schema(raw: Raw | None) -> Schema | None:
+    found: Schema | None = (whole(raw) or {}).get("openAPIV3Schema")
+    return found
+
+
+def _newest(versions: Iterable[Object]) -> str:
+    """The newest version that is served and not deprecated; "" when there is none."""
+    newest = ""
+    for item in steps(versions):
+        if item.get("served") and not item.get("deprecated"):
+            newest = sort_versions([newest, item["name"]])[0] if newest else item["name"]
+    return newest
+
+
+def _deprecation(group: str, kind: str, version: Object, newest: str) -> str:
     """The warning of a deprecated version; it names the newest version that is not, if that is newer."""
     if not version.get("deprecated"):
         return ""
     own = version.get("deprecationWarning")
     if own:
         return str(own)
-    group, name = crd["spec"]["group"], version["name"]
+    name = version["name"]
     text = f"{group}/{name} {kind} is deprecated"
-    fresh = [item["name"] for item in crd["spec"]["versions"] if item.get("served") and not item.get("deprecated")]
-    newest = sort_versions(fresh)[:1]
-    if newest and sort_versions([newest[0], name])[0] != name:
-        text += f"; use {group}/{newest[0]} {kind}"
+    if newest and sort_versions([newest, name])[0] != name:
+        text += f"; use {group}/{newest} {kind}"
     return text
+
+
+class OtherVersions(Mapping[str, tuple[Type, Convert, Convert]]):
+    """All versions but one, by apiVersion: its type, the way there and the way back.  There may be thousands."""
+
+    def __init__(self, rows: Rows, version: str) -> None:
+        self._rows = rows
+        self._version = version
+        self._prefix = f"{rows.group}/"
+
+    def __getitem__(self, api_version: str) -> tuple[Type, Convert, Convert]:
+        rows = self._rows
+        name = api_version.removeprefix(self._prefix)
+        if name == self._version or name == api_version or name not in rows.schemas:
+            raise KeyError(api_version)
+        return rows.type(name), rows.between(api_version), rows.between(rows.api_version(self._version))
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._rows.api_version(name) for name in steps(self._rows.schemas) if name != self._version)
+
+    def __len__(self) -> int:
+        return len(self._rows.schemas) - 1

@@ -1,26 +1,31 @@
 """Custom resources come and go: the controllers of the extensions server in one informer (upstream: apiextensions
 ``controller/status``, ``establish``, ``finalizer``, ``nonstructuralschema``, ``apiapproval``; ``customresource_handler.go``).
 
-A definition's event changes what is served at once, those of large ones one in a turn; what has to be written goes through
-queues of names: conditions one definition after the other, removal several at once, since it takes as long as
-there are instances.
+A definition's event changes what is served at once, those of large ones one after the other in slices; what has to be
+written goes through queues of names: conditions one definition after the other, removal several at once, since it takes as
+long as there are instances.  Nobody here decodes schemas.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import orjson
+from twisted.internet.defer import maybeDeferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.apiextensions import names
 from kapi.apiextensions.conversion import Post
+from kapi.apiextensions.outline import outline
 from kapi.apiextensions.rows import Rows, state_of
 from kapi.client.interface import Client
+from kapi.client.work import call_of
 from kapi.client.workqueue import WorkQueue
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status, tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry.client import Subscription
@@ -28,13 +33,14 @@ from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
 from kapi.resources.apiextensions.internal import is_true
+from kapi.schema import mergepatch
 from kapi.watchcache.cache import Batch
 from kapi.watchcache.entry import Entry
 
 log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 FINALIZERS = 5  # definitions removed at once
-_LARGE = 1024 * 1024  # bytes of a definition whose event has a turn of the reactor of its own
+_LARGE = 64 * 1024  # bytes of a definition that may have so many names or versions that its event takes long
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
@@ -66,9 +72,9 @@ class CustomResources:
         self._queue: WorkQueue[str] = WorkQueue(reactor, "definitions", self._reconcile, 1)
         self._finalizing: WorkQueue[str] = WorkQueue(reactor, "definitions' removal", self._finalize, FINALIZERS)
         self._seen: dict[str, int] = {}  # name -> revision of its last event
-        self._late: deque[tuple[str, Entry]] = (
-            deque()
-        )  # events that wait for a turn, for a large definition was among them
+        #: events of large definitions, and what comes of the same; the first one is being handled
+        self._late: deque[tuple[str, Entry]] = deque()
+        self._late_names: Counter[str] = Counter()
         self._subscription: Subscription | None = None
         self._delays: dict[str, float] = {}
 
@@ -92,32 +98,45 @@ class CustomResources:
             entry = event.entry
             if entry is None:
                 continue
-            if not self._late and len(entry.data) < _LARGE:
+            if len(entry.data) < _LARGE and entry.name not in self._late_names:
                 self._changed(event.type, entry)
                 continue
             self._late.append((event.type, entry))
+            self._late_names[entry.name] += 1
             if len(self._late) == 1:
-                self.reactor.callLater(0, self._next)
+                self._next()
 
     def _next(self) -> None:
-        """One event in a turn: decoding a large definition takes long enough."""
+        """The first of the late events, in slices; what waits behind it when it is done."""
         if not self._late:
             return  # it has been stopped
-        try:
-            self._changed(*self._late[0])
-        except Exception:  # of this definition alone
-            log.failure("An event of the definition {name} was not handled", name=self._late[0][1].name)
-        self._late.popleft()
+        call = call_of(self.reactor)
+        if call is None:
+            work = maybeDeferred(self._changed, *self._late[0])
+        else:
+            work = call(self._changed, *self._late[0])  # type: ignore[assignment]  # it is a Deferred
+        work.addErrback(self._failed, self._late[0][1].name).addCallback(self._handled)
+
+    def _failed(self, failure: Failure, name: str) -> None:
+        """It is a fault of this definition alone."""
+        log.failure("An event of the definition {name} was not handled", failure, name=name)
+
+    def _handled(self, _: None) -> None:
+        if not self._late:
+            return  # it has been stopped
+        name = self._late.popleft()[1].name
+        self._late_names[name] -= 1
+        if not self._late_names[name]:
+            del self._late_names[name]
         if self._late:
             self.reactor.callLater(0, self._next)
 
     def _changed(self, kind: str, entry: Entry) -> None:
-        """Definitions are large and looked at once: they are decoded here and let go."""
         name = entry.name
         if self._seen.get(name) == entry.revision:
             return
         self._seen[name] = entry.revision
-        crd: Object = orjson.loads(entry.data)
+        crd = outline(entry.data)
         if kind == "DELETED":
             del self._seen[name]
             self._unserve(name)
@@ -127,17 +146,17 @@ class CustomResources:
         self._names(crd).hold(crd)
         if is_true(crd, "Terminating") and name in self.served:
             rows = self.served[name]
-            for row in rows.all.values():
+            for row in steps(rows.all.values()):
                 row.strategy.refuses_new = GroupResource(rows.group, rows.plural)  # type: ignore[attr-defined]
         if is_true(crd, "Established"):
             known = self.served.get(name)
             if known is None or known.state != state_of(crd):
-                self._serve(name, entry.data)
+                self._serve(name, crd)
         self._queue.add(name)
 
-    def _serve(self, name: str, data: bytes) -> None:
+    def _serve(self, name: str, crd: Object) -> None:
         try:
-            rows = Rows(data, self._post)
+            rows = Rows(crd, self._post)
         except Exception:
             log.failure("The definition {name} cannot be served", name=name)
             return
@@ -145,13 +164,15 @@ class CustomResources:
         if resource in self.built_in:
             return
         old = self.served.get(name)
-        if old is not None:
-            for row in old.served:
-                self.table.remove(row.group, row.version, row.plural)
         store = self._store(resource, rows)
-        for row in rows.served:
-            self.table.add(row, store)
         self.served[name] = rows
+        for row in steps(rows.served):
+            self.table.add(row, store)
+        if old is not None:
+            kept = {row.version for row in steps(rows.served)} if old.plural == rows.plural else set()
+            for row in steps(old.served):
+                if row.version not in kept:
+                    self.table.remove(row.group, row.version, row.plural)
 
     def _store(self, resource: GroupResource, rows: Rows) -> ResourceStore:
         registry, row = self.registry, rows.stored
@@ -164,7 +185,7 @@ class CustomResources:
         rows = self.served.pop(name, None)
         if rows is None:
             return
-        for row in rows.served:
+        for row in steps(rows.served):
             self.table.remove(row.group, row.version, row.plural)
         self.registry.remove(GroupResource(rows.group, rows.plural))
 
@@ -175,22 +196,43 @@ class CustomResources:
         if entry is None:
             return
         now = self.registry.environment.now()
-        crd: Object = orjson.loads(entry.data)
+        crd = outline(entry.data)
         if crd["metadata"].get("deletionTimestamp"):
             self._finalizing.add(name)
             return
+        before = _changeable(crd)
         crd.setdefault("status", {})
         held = self._names(crd)
         if names.accept_names(crd, held, now):
-            names.structural_condition(crd, now)
-            names.approval_condition(crd, now)
-            crd = tree.copy(await self.crds.update(crd, subresource="status"))
+            self._judge(crd, entry, now)
+            await self._write(crd, before)
             held.hold(crd)  # before its event says so: the next in the queue must know
             self._enqueue_waiting(crd)
-        elif names.structural_condition(crd, now) | names.approval_condition(crd, now):
-            crd = tree.copy(await self.crds.update(crd, subresource="status"))
+        elif self._judge(crd, entry, now):
+            await self._write(crd, before)
+        before = _changeable(crd)
         if names.establish(crd, now):
-            await self.crds.update(crd, subresource="status")
+            await self._write(crd, before)
+
+    def _judge(self, crd: Object, entry: Entry, now: str) -> bool:
+        """Brings the other conditions up to date, in place; False when nothing changed."""
+        structural = False
+        if names.may_not_be_structural(crd):
+            full: Object = {**orjson.loads(entry.data), "status": crd["status"]}
+            structural = names.structural_condition(full, now)
+        return structural | names.approval_condition(crd, now)
+
+    async def _write(self, crd: Object, before: Object) -> None:
+        """Stores what has changed since ``before`` of the status and the finalizers, if nobody else has written meanwhile.
+
+        ``crd`` has what is stored afterwards.  Raises StatusError.
+        """
+        change = mergepatch.difference(before, _changeable(crd))
+        metadata = crd["metadata"]
+        change.setdefault("metadata", {})["resourceVersion"] = metadata["resourceVersion"]
+        stored = await self.crds.patch(metadata["name"], change, subresource="status")
+        metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        crd["status"] = tree.copy(stored["status"])
 
     def _names(self, crd: Object) -> names.GroupNames:
         """What the definitions of its group hold."""
@@ -208,9 +250,11 @@ class CustomResources:
         if entry is None:
             return None
         now = self.registry.environment.now()
-        crd: Object = orjson.loads(entry.data)
-        if FINALIZER not in (crd["metadata"].get("finalizers") or ()):
+        crd = outline(entry.data)
+        finalizers = crd["metadata"].get("finalizers") or ()
+        if FINALIZER not in finalizers:
             return None
+        before = _changeable(crd)
         rows = self.served.get(name)
         if rows is None:
             _terminating(crd, "False", "NeverEstablished", "resource was never established", now)
@@ -218,17 +262,18 @@ class CustomResources:
             if not is_true(crd, "Terminating"):
                 text = "CustomResource deletion is in progress"
                 _terminating(crd, "True", "InstanceDeletionInProgress", text, now)
-                crd = tree.copy(await self.crds.update(crd, subresource="status"))
+                await self._write(crd, before)
+                before = _changeable(crd)
             if not await self._delete_instances(rows):
                 delay = self._delays.get(name, _POLL_SECONDS)
                 self._delays[name] = min(delay * 2, _MAX_POLL_SECONDS)
                 return delay
             _terminating(crd, "False", "InstanceDeletionCompleted", "removed all instances", now)
         self._delays.pop(name, None)
-        crd["metadata"]["finalizers"] = [item for item in crd["metadata"]["finalizers"] if item != FINALIZER]
+        crd["metadata"]["finalizers"] = [item for item in steps(finalizers) if item != FINALIZER]
         if not crd["metadata"]["finalizers"]:
             del crd["metadata"]["finalizers"]
-        await self.crds.update(crd, subresource="status")
+        await self._write(crd, before)
         return None
 
     async def _delete_instances(self, rows: Rows) -> bool:
@@ -245,6 +290,13 @@ class CustomResources:
             except status.NotFound:
                 continue
         return not resource.lister.list()
+
+
+def _changeable(crd: Object) -> Object:
+    """What the controllers here write of a definition."""
+    finalizers = crd["metadata"].get("finalizers")
+    metadata = {"finalizers": list(finalizers)} if finalizers else {}
+    return {"metadata": metadata, "status": tree.copy(crd.get("status") or {})}
 
 
 def _terminating(crd: Object, value: str, reason: str, message: str, now: str) -> None:

@@ -69,12 +69,18 @@ class ResourceTable:
         self.on_change: list[Callable[[GroupVersion], None]] = []
 
     def add(self, resource: Resource, store: ResourceStore | None) -> None:
-        """Serves a resource (one version of it) from now on; ``store`` is None for kinds that are not stored."""
+        """Serves a resource (one version of it) from now on, instead of what it was; ``store`` is None for kinds that are
+        not stored."""
         key = (resource.group, resource.version, resource.plural)
-        if key not in self._scopes:
+        scopes = self._groups.setdefault(resource.group, {})
+        known = self._scopes.pop(key, None)
+        if known is None:
             self._versions[key[:2]] = self._versions.get(key[:2], 0) + 1
-        scope = self._scopes[key] = RequestScope(resource, store)  # type: ignore[arg-type]
-        self._groups.setdefault(resource.group, {})[key[1:]] = scope
+        else:
+            del scopes[key[1:]]
+            for sub in known.resource.subresources:
+                del self._subresources[(*key, sub.name)]
+        scopes[key[1:]] = self._scopes[key] = RequestScope(resource, store)  # type: ignore[arg-type]
         for sub in resource.subresources:
             self._subresources[(*key, sub.name)] = RequestScope(resource, store, sub)  # type: ignore[arg-type]
         self._notify(resource.group_version)

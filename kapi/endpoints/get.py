@@ -22,7 +22,7 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     namespace = info.namespace if scope.resource.namespaced else ""
     version = ctx.first("resourceVersion") if ctx.query else ""
     entry = await read.get(scope.store, namespace, request_name(ctx), version)
-    if not media.plain and len(entry.data) >= LARGE:
+    if not media.plain and len(entry.data) >= LARGE or scope.may_take_long(entry, media.plain):
         await in_slices  # it is written anew
     if media.protobuf and not media.as_kind:
         return respond_message(200, scope.kind, message_of_entry(scope, entry))

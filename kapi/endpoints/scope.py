@@ -71,6 +71,14 @@ class RequestScope:
         copied: Object = tree.copy(existing)
         return copied if self.resource.typed_items else self.from_storage(copied)
 
+    def may_take_long(self, entry: Entry, plain: bool) -> bool:
+        """Whether a custom resource, however small, is to be converted or shown as a table: its schema or its columns may be
+        large, and may have to be read first."""
+        resource = self.resource
+        if not resource.typed_items:
+            return False
+        return not plain or resource.from_storage is not None and entry.served_as is not resource
+
     def served(self, entry: Entry) -> bytes:
         """A cached object's bytes in the version asked for.
 

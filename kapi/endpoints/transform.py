@@ -64,7 +64,7 @@ def table(
         objects = sorted(objects, key=columns.order)
     rows = [row(columns, obj, include, version, moment) for obj in steps(objects, 1)]
     out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
-    out["columnDefinitions"] = [column_definition(column) for column in columns.columns] if headers else None
+    out["columnDefinitions"] = [column_definition(column) for column in steps(columns.columns)] if headers else None
     # a type without columns of its own has a nil slice of rows upstream
     out["rows"] = rows or (None if columns is DEFAULT_COLUMNS else [])
     return out

@@ -6,7 +6,7 @@ admission.  The verbs are in files of their own beside this one; objects here ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 
 from kapi.admission.interface import AdmissionChain, Attributes
@@ -147,7 +147,7 @@ class ResourceStore:
             self._field_managers[(gvk, name)] = manager
         return manager
 
-    def _other_versions(self, resource: Resource) -> dict[str, tuple[Type, Convert, Convert]]:
+    def _other_versions(self, resource: Resource) -> Mapping[str, tuple[Type, Convert, Convert]]:
         """The other versions of a kind, served or not, with the ways to them from this one and back."""
         if resource.schema is not None:
             return {} if resource.other_versions is None else resource.other_versions()

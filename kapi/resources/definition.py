@@ -6,7 +6,7 @@ A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -145,7 +145,7 @@ class Column:
 class TableColumns:
     """Columns and the function that makes a row's cells from an object and the time (unix seconds)."""
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     cells: Callable[[Object, float], list[Tree]]
     #: the object as rows show it, where that is not the one that is served; ``cells`` gets it too
     view: Callable[[Object], Object] | None = None
@@ -214,7 +214,7 @@ class Resource:
     stored_form: Callable[[Object], Object] | None = None
     #: other versions of a custom resource: apiVersion -> its type, the way there from this one and back
     other_versions: (
-        Callable[[], dict[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]] | None
+        Callable[[], Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]] | None
     ) = None
     from_storage: Callable[[Object], Object] | None = None
     converter: Any = None  # kapi.registry.conversion.Converter: versions that a webhook converts

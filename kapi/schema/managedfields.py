@@ -202,15 +202,24 @@ class FieldManager:
         self.subresource = subresource
         memo: dict[int, Shape] = {} if shapes is None else shapes
         self.shape = DEDUCED if type_ is None else shape_of(type_, memo)
-        others = {
-            name: Version(shape_of(other, memo), from_hub, to_hub)
-            for name, (other, from_hub, to_hub) in (versions or {}).items()
-        }
-        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.get, strict)
+        self._memo = memo
+        self._versions = versions or {}
+        self._others: dict[str, Version] = {}  # those that somebody has fields in
+        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, self._other, strict)
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
         #: whether only a value that is empty, too, can be equal to what an empty object holds
         self._told_by_structure = _holds_nothing(zero)
+
+    def _other(self, api_version: str) -> Version | None:
+        """Another version of the kind; None for one that is not there."""
+        found = self._others.get(api_version)
+        if found is None:
+            given = self._versions.get(api_version)
+            if given is not None:
+                type_, from_hub, to_hub = given
+                found = self._others[api_version] = Version(shape_of(type_, self._memo), from_hub, to_hub)
+        return found
 
     # -- create, update, patch ------------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import orjson
 
+from kapi.apiextensions.outline import outline
 from kapi.apiextensions.rows import Rows
+from tests.growth.counting import stretches
 
 
 def definition(count: int) -> bytes:
@@ -25,7 +27,7 @@ def definition(count: int) -> bytes:
 def _bytes_of(data: bytes) -> int:
     tracemalloc.start()
     try:
-        rows = Rows(data)
+        rows = Rows(outline(data))
         return tracemalloc.get_traced_memory()[0] if rows.all else 0
     finally:
         tracemalloc.stop()
@@ -34,3 +36,57 @@ def _bytes_of(data: bytes) -> int:
 def test_memory_grows_with_the_number_of_versions() -> None:
     few, many = _bytes_of(definition(50)), _bytes_of(definition(400))
     assert many < 12 * few
+
+
+def test_no_schema_is_decoded_before_it_is_needed() -> None:
+    properties = {f"p{number}": {"type": "string"} for number in range(20_000)}
+    crd = orjson.loads(definition(1))
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = properties
+    data = orjson.dumps(crd)
+    assert _bytes_of(data) < len(data) / 4
+    assert len(Rows(outline(data)).type("v1").fields) == 20_003
+
+
+def test_what_an_outline_cannot_read_is_read_whole() -> None:
+    """As a name that is a number, which no validation lets in today."""
+    crd = orjson.loads(definition(2))
+    crd["metadata"]["generation"] = "two"
+    found = outline(orjson.dumps(crd))
+    assert found["metadata"]["generation"] == "two"
+    assert [bytes(version["schema"]) for version in found["spec"]["versions"]] == [
+        b'{"openAPIV3Schema":{"type":"object"}}'
+    ] * 2
+
+
+def test_other_versions_are_made_when_they_are_asked_for() -> None:
+    rows = Rows(outline(definition(3)))
+    row = rows.all["v2"]
+    assert row.other_versions is not None
+    others = row.other_versions()
+    assert list(others) == ["example.com/v1", "example.com/v3"] and len(others) == 2
+    assert others.get("example.com/v2") is None and others.get("v1") is None
+    there, back = others["example.com/v1"][1:]
+    assert there({"apiVersion": "example.com/v2"}) == {"apiVersion": "example.com/v1"}
+    assert back({"apiVersion": "example.com/v1"}) == {"apiVersion": "example.com/v2"}
+    assert set(rows.types) == {"v1"}
+
+
+def test_the_newest_version_is_named_in_the_warnings_of_deprecated_ones() -> None:
+    crd = orjson.loads(definition(4))
+    for version in crd["spec"]["versions"][:2]:
+        version["deprecated"] = True
+    crd["spec"]["versions"][1]["deprecationWarning"] = "gone soon"
+    rows = Rows(outline(orjson.dumps(crd)))
+    assert [row.deprecated for row in rows.all.values()] == [
+        "example.com/v1 Thing is deprecated; use example.com/v4 Thing",
+        "gone soon",
+        "",
+        "",
+    ]
+
+
+def test_rows_are_made_in_steps() -> None:
+    """Whatever the number of versions."""
+    crd = outline(definition(1000))
+    found = stretches(lambda: Rows(crd))
+    assert found.longest < 1600, found.where

@@ -9,6 +9,7 @@ import orjson
 import pytest
 import yaml
 
+from kapi.apiextensions.outline import outline
 from kapi.apiextensions.rows import Rows
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
@@ -48,7 +49,7 @@ def _installed() -> dict[tuple[str, str], Any]:
     for crd in _definitions():
         RESOURCE.strategy.default(crd)
         crd["status"] = {"acceptedNames": crd["spec"]["names"], "storedVersions": []}
-        made = Rows(orjson.dumps(crd))
+        made = Rows(outline(orjson.dumps(crd)))
         for row in made.served:
             rows[f"{row.group}/{row.version}", row.kind] = (row, made.schemas[row.version])
     return rows

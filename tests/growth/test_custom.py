@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from kapi.apiextensions.outline import outline
 from kapi.apiextensions.rows import Rows
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
@@ -84,7 +85,7 @@ def row_of(schema: Object) -> Any:
         "metadata": {"name": "foos.example.com", "uid": "u"},
         "spec": {"group": "example.com", "scope": "Namespaced", "versions": [version], "names": names},
     }
-    return Rows(orjson.dumps(crd)).all["v1"]
+    return Rows(outline(orjson.dumps(crd))).all["v1"]
 
 
 def entry(schema: Object, number: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kapi.cel import TimeExceeded
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError
 from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.schema_rules import walk_schemas
@@ -18,7 +19,7 @@ _AT_ONCE = 1500  # schema nodes and characters of rules that are validated witho
 
 
 def _storage_version(crd: Object) -> str | None:
-    for version in (crd.get("spec") or {}).get("versions") or ():
+    for version in steps((crd.get("spec") or {}).get("versions") or ()):
         if version.get("storage"):
             return str(version.get("name", ""))
     return None
@@ -32,7 +33,7 @@ def _remember_storage(crd: Object) -> None:
 
 def _unrecognized(crd: Object) -> list[str]:
     found: list[str] = []
-    for version in (crd.get("spec") or {}).get("versions") or ():
+    for version in steps((crd.get("spec") or {}).get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         for node in walk_schemas(schema):
             format_ = node.get("format")
@@ -46,7 +47,7 @@ def _not_in_a_hurry(crd: Object, ctx: StrategyContext) -> None:
     if not 0 < ctx.patience < _PATIENT:
         return
     weight = 0
-    for version in (crd.get("spec") or {}).get("versions") or ():
+    for version in steps((crd.get("spec") or {}).get("versions") or ()):
         for node in walk_schemas((version.get("schema") or {}).get("openAPIV3Schema")):
             rules = node.get("x-kubernetes-validations") or ()
             weight += 1 + sum(len(rule.get("rule") or "") + len(rule.get("messageExpression") or "") for rule in rules)

@@ -63,7 +63,7 @@ def is_true(crd: Object, name: str) -> bool:
 def version_schemas(spec: Object) -> dict[str, Object | None]:
     """The schema of each version; the first of a name counts."""
     schemas: dict[str, Object | None] = {}
-    for version in spec.get("versions") or ():
+    for version in steps(spec.get("versions") or ()):
         if version.get("name", "") not in schemas:
             schemas[version.get("name", "")] = schema_of(version.get("schema"))
     return schemas

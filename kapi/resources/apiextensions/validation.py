@@ -161,7 +161,7 @@ def _update_options(crd: Object, old: Object, before: Object) -> _Options:
     old_schemas = version_schemas(old_spec)
     unchanged = {
         version.get("name", "")
-        for version in new_spec.get("versions") or ()
+        for version in steps(new_spec.get("versions") or ())
         if old_schemas.get(version.get("name", "")) == schema_of(version.get("schema"))
     }
     options.unchanged = frozenset(unchanged)
@@ -171,10 +171,11 @@ def _update_options(crd: Object, old: Object, before: Object) -> _Options:
 
 
 def _many_selectable(new: Object, old: Object) -> frozenset[str]:
-    before = {version.get("name"): version.get("selectableFields") or [] for version in old.get("versions") or ()}
+    versions = steps(old.get("versions") or ())
+    before = {version.get("name"): version.get("selectableFields") or [] for version in versions}
     found = {
         version.get("name", "")
-        for version in new.get("versions") or ()
+        for version in steps(new.get("versions") or ())
         if len(before.get(version.get("name"), [])) > MAX_SELECTABLE
         and before[version.get("name")] == version.get("selectableFields")
     }
@@ -208,7 +209,7 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
             )
     if any(node.get(name) for node in steps(nodes) for name in _EXTENSIONS):
         options.structural = True
-    for index, version in enumerate(versions):
+    for index, version in enumerate(steps(versions)):
         at = path.child("versions").index(index)
         texts = dns_1035_label(version.get("name", ""))
         if texts:
@@ -240,7 +241,7 @@ def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
         errors,
     )
     validate_subresources(spec.get("subresources"), path.child("subresources"), errors)
-    for index, column in enumerate(spec.get("additionalPrinterColumns") or ()):
+    for index, column in enumerate(steps(spec.get("additionalPrinterColumns") or ())):
         validate_column(column, path.child("additionalPrinterColumns").index(index), errors)
     if spec.get("selectableFields"):
         schema = schema_of(spec.get("validation"))
@@ -289,7 +290,7 @@ def _go_versions(spec: Object) -> Tree:
             "AdditionalPrinterColumns": version.get("additionalPrinterColumns"),
             "SelectableFields": version.get("selectableFields"),
         }
-        for version in versions
+        for version in steps(versions)
     ]
 
 
@@ -314,7 +315,7 @@ def _schema_presence(
 ) -> None:
     if schema_of(spec.get("validation")) is not None:
         return
-    for index, version in enumerate(versions):
+    for index, version in enumerate(steps(versions)):
         if schema_of(version.get("schema")) is not None:
             continue
         at = path.child("versions").index(index).child("schema", "openAPIV3Schema")
@@ -391,7 +392,7 @@ def _rest(crd: Object, spec: Object) -> list[FieldError]:
         errors.append(invalid(path, stored, "must have at least one stored version"))
         return errors
     left = {name: index for index, name in enumerate(stored)}
-    for version in spec.get("versions") or ():
+    for version in steps(spec.get("versions") or ()):
         name = version.get("name", "")
         if version.get("storage") and name not in left:
             errors.append(invalid(path, stored, f"must have the storage version {name}"))
