@@ -12,7 +12,7 @@ import sys
 
 #: of the client; with anything else the server starts
 COMMANDS = (
-    "get", "create", "apply", "delete", "logs", "exec", "port-forward", "wait", "explain", "api-resources",
+    "get", "create", "apply", "delete", "logs", "attach", "exec", "port-forward", "wait", "explain", "api-resources",
     "api-versions", "config", "snapshot", "diff", "completion",
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.messages import CommandError
-from kapi.cli.pods_of import container_of, containers_of, named, pods_of, selected, write_bytes
+from kapi.cli.pods_of import check_pod_timeout, container_of, containers_of, named, pods_of, selected, write_bytes
 from kapi.client.errors import StatusError
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
@@ -19,6 +19,8 @@ FLAGS = (
     Flag("previous", "bool", short="p"),
     Flag("container", short="c"),
     Flag("all-containers", "bool"),
+    Flag("all-pods", "bool"),
+    Flag("pod-running-timeout", "duration", default=20.0),
     Flag("timestamps", "bool"),
     Flag("since", "duration", default=0.0),
     Flag("since-time"),
@@ -48,6 +50,7 @@ async def run(factory: Factory, program: str) -> int:
         if container:
             raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed", usage=usage)
         container = flags.arguments[1]
+    check_pod_timeout(factory)
     options = _options(factory)
     pods = await _pods(factory, program)
     if not pods:
@@ -104,20 +107,30 @@ async def _pods(factory: Factory, program: str) -> list[Object]:
         raise CommandError(
             f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"',
         ) from None
-    return (await pods_of(factory, info, "get the logs from"))[:1]
+    found = await pods_of(factory, info, "get the logs from")
+    if factory.flags["all-pods"]:
+        return found
+    if len(found) > 1:
+        factory.err.write(f"Found {len(found)} pods, using pod/{found[0]['metadata']['name']}\n")
+    return found[:1]
 
 
 def _containers(factory: Factory, pod: Object, name: str) -> list[str]:
     if factory.flags["all-containers"]:
         return [one for one, _ in containers_of(pod)]
-    return [container_of(factory, pod, name)]
+    return [container_of(factory, pod, name, quiet=factory.flags["all-pods"])]
+
+
+def _has_prefix(factory: Factory) -> bool:
+    """Whether each line says whose it is."""
+    return bool(factory.flags["prefix"] or factory.flags["all-pods"])
 
 
 async def _print(factory: Factory, pod: Object, container: str, options: Object) -> None:
     metadata = pod["metadata"]
     request = factory.client("v1").get().namespace(metadata["namespace"]).resource("pods").name(metadata["name"])
     request.subresource("log").params({"container": container, **options})
-    prefix = f"[pod/{metadata['name']}/{container}] ".encode() if factory.flags["prefix"] else b""
+    prefix = f"[pod/{metadata['name']}/{container}] ".encode() if _has_prefix(factory) else b""
     try:
         stream = await request.stream()
     except StatusError as error:

@@ -16,6 +16,7 @@ COMMANDS = {
     "apply": ("kapi.cli.apply", "run", "FLAGS"),
     "delete": ("kapi.cli.delete", "run", "FLAGS"),
     "logs": ("kapi.cli.logs", "run", "FLAGS"),
+    "attach": ("kapi.cli.attach", "run", "FLAGS"),
     "exec": ("kapi.cli.exec", "run", "FLAGS"),
     "port-forward": ("kapi.cli.port_forward", "run", "FLAGS"),
     "wait": ("kapi.cli.wait", "run", "FLAGS"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,10 +17,10 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _WITH_SELECTOR = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 
 
-async def named(factory: Factory, program: str, text: str) -> Info:
-    """``NAME`` of a Pod, or ``TYPE/NAME``, read from the server.  Raises CommandError and StatusError."""
+async def named(factory: Factory, program: str, text: str, kind: str = "pods") -> Info:
+    """``NAME`` of a Pod (or ``kind``), or ``TYPE/NAME``, read from the server.  Raises CommandError and StatusError."""
     builder = Builder(factory, program).namespace(factory.namespace).latest()
-    arguments = [text] if "/" in text else ["pods", text]
+    arguments = [text] if "/" in text else [kind, text]
     result = await builder.resource_type_or_name(arguments, allow_empty_selector=False).do()
     infos = await result.infos()
     if result.errors:
@@ -28,7 +29,10 @@ async def named(factory: Factory, program: str, text: str) -> Info:
 
 
 async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
-    """The Pod itself, or those that the object selects, the most useful first.  Raises CommandError."""
+    """The Pod itself, or those that the object selects, the most useful first.
+
+    Waits for the first of them, for ``--pod-running-timeout``.  Raises CommandError.
+    """
     obj = info.object or {}
     if info.mapping.kind == "Pod":
         return [obj]
@@ -43,17 +47,41 @@ async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
         )
     if not selector:
         raise CommandError(f"invalid service '{info.name}': Service is defined without a selector")
-    found = await selected(factory, selector, info.namespace)
-    if not found:
-        raise CommandError("timed out waiting for the condition")
-    return found
+    end = factory.reactor.seconds() + factory.flags["pod-running-timeout"]
+    while True:
+        page = await _page(factory, selector, info.namespace)
+        if page.get("items"):
+            return _by_use(page["items"])
+        left = end - factory.reactor.seconds()
+        if left <= 0:
+            raise CommandError("timed out waiting for the condition")
+        await _change(factory, selector, info.namespace, page["metadata"]["resourceVersion"], left)
+
+
+async def _change(factory: Factory, selector: str, namespace: str, revision: str, seconds: float) -> None:
+    """Until there is a Pod with these labels, or the time is over."""
+    request = factory.client("v1").get().namespace(namespace).resource("pods").timeout(0)
+    options = {"labelSelector": selector, "resourceVersion": revision, "timeoutSeconds": math.ceil(seconds)}
+    watch = await request.params(options).watch()
+    try:
+        await watch.next()
+    finally:
+        watch.close()
 
 
 async def selected(factory: Factory, selector: str, namespace: str = "") -> list[Object]:
     """The Pods with these labels."""
+    return _by_use((await _page(factory, selector, namespace)).get("items") or [])
+
+
+async def _page(factory: Factory, selector: str, namespace: str) -> Object:
     request = factory.client("v1").get().namespace(namespace or factory.namespace).resource("pods")
-    page = await request.param("labelSelector", selector).do()
-    return sorted(page.get("items") or [], key=_use)
+    page: Object = await request.param("labelSelector", selector).do()
+    return page
+
+
+def _by_use(pods: list[Object]) -> list[Object]:
+    return sorted(pods, key=_use)
 
 
 def _use(pod: Object) -> tuple[bool, bool, bool, str]:
@@ -70,6 +98,12 @@ def containers_of(pod: Object) -> Iterator[tuple[str, str]]:
     for key, mark in (("containers", ""), ("ephemeralContainers", " (ephem)"), ("initContainers", " (init)")):
         for container in spec.get(key) or ():
             yield container["name"], container["name"] + mark
+
+
+def check_pod_timeout(factory: Factory, usage: str = "") -> None:
+    """Raises CommandError."""
+    if factory.flags["pod-running-timeout"] <= 0:
+        raise CommandError("--pod-running-timeout must be higher than zero", usage=usage)
 
 
 def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = False) -> str:

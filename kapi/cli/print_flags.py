@@ -8,6 +8,7 @@ from kapi.cli.printers.interface import Printer
 
 _TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
 FORMATS = (*_TEMPLATES, "json", "jsonpath", "jsonpath-as-json", "jsonpath-file", "kyaml", "name", "yaml")
+_ANY_CASE = ("json", "kyaml", "name", "yaml")
 _COLUMNS = ("custom-columns", "custom-columns-file")
 
 
@@ -23,6 +24,7 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
     output = flags["output"] or ("go-template" if flags["template"] else "")
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
     kind, equals, rest = output.partition("=")
+    kind = kind.lower() if kind.lower() in _ANY_CASE else kind
     managed = flags["show-managed-fields"]
     match kind:
         case "json" if not equals:
@@ -34,7 +36,9 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
 
             return YAMLPrinter(managed)
         case "kyaml" if not equals:
-            raise CommandError("the output format kyaml is not supported")
+            from kapi.cli.printers.kyaml import KYAMLPrinter
+
+            return KYAMLPrinter(managed)
         case "name" | "" if not equals:
             from kapi.cli.printers.name import NamePrinter
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +24,29 @@ POD = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "p", "namespace": "default", "labels": {"app": "a"}},
-    "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]},
+    "spec": {
+        "nodeName": "node",
+        "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i", "stdin": True, "tty": True}],
+    },
 }
+_LABELS = {"metadata": {"labels": {"app": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+OTHERS = [
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "b"}}, "template": _LABELS},
+    },
+    *(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "labels": {"app": "b"}},
+            "spec": {"nodeName": "node", **_LABELS["spec"]},
+        }
+        for name in ("q1", "q2")
+    ),
+]
 
 
 @dataclass
@@ -47,7 +71,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             made = Cluster(server, kubelet, kubectl)
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}}
             file = Path(tmp_path_factory.mktemp("streams")) / "objects.json"
-            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, POD]}))
+            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, POD, *OTHERS]}))
             status = {
                 "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
@@ -77,9 +101,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ("exec -i p -c c -- cat", b""),
         ("exec p -c c -- echo --flag -x", b""),
         ("exec p -it -c c -- echo a", b""),
+        ("exec p -t -c c -- echo a", b""),
+        ("attach p", b""),
+        ("attach pods p -c c -q", b""),
+        ("attach pod/p -c c -i", b"hello\nworld"),
+        ("attach p -c d -i", b"hello"),
+        ("attach p -c d", b""),
+        ("attach p -it -c c", b"hello"),
         ("logs p", b""),
         ("logs p -c d --tail=1", b""),
         ("logs p --all-containers --prefix", b""),
+        ("logs deploy/q", b""),
         ("logs -l app=a --all-containers --timestamps --since=1m --limit-bytes=10 --previous", b""),
     ],
 )
@@ -88,6 +120,15 @@ def test_kapi_does_what_kubectl_does(cluster: Cluster, line: str, stdin: bytes) 
     asked = sorted(cluster.kubelet.asked[-1].partition("?")[2].split("&"))
     assert (out, err.replace(b"kapi", b"kubectl"), code) == cluster.run(cluster.kubectl, *line.split(), stdin=stdin)
     assert asked == sorted(cluster.kubelet.asked[-1].partition("?")[2].split("&"))
+
+
+def test_logs_of_all_pods(cluster: Cluster) -> None:
+    """kubectl has no order of them."""
+    command = ("logs", "deploy/q", "--all-pods", "--tail=1")
+    out, err, code = cluster.run(*KAPI, *command)
+    assert (out, err, code) == (b"[pod/q1/c] three[pod/q2/c] three", b"", 0)
+    wanted, err, code = cluster.run(cluster.kubectl, *command)
+    assert (sorted(wanted.split(b"[")), err, code) == (sorted(out.split(b"[")), b"", 0)
 
 
 def test_a_followed_log_comes_as_it_is_written(cluster: Cluster) -> None:
@@ -131,3 +172,36 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
         finally:
             running.terminate()
             running.wait(30)
+
+
+def on_a_terminal(cluster: Cluster, command: list[str], keys: bytes) -> tuple[bytes, bytes, int]:
+    """stdout, stderr and code of a command that reads ``keys`` from a terminal."""
+    controlling, terminal = os.openpty()
+    try:
+        with subprocess.Popen(
+            command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cluster.server.environment()
+        ) as running:
+            assert running.stdout is not None and running.stderr is not None
+            try:
+                end = time.monotonic() + 30
+                while termios.tcgetattr(terminal)[3] & termios.ICANON and time.monotonic() < end:
+                    time.sleep(0.01)
+                os.write(controlling, keys)
+                out, err = running.communicate(timeout=30)
+                return out, err, running.returncode
+            finally:
+                running.kill()
+    finally:
+        os.close(controlling)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize(
+    ("line", "keys"),
+    [("attach p -c d -it", b"a\x10b\x10\x11c"), ("attach p -c d -it --detach-keys=ctrl-],x", b"\x10\x11\x1da\x1dx")],
+)
+def test_keys_that_detach(cluster: Cluster, line: str, keys: bytes) -> None:
+    """The keys end the session; what came before them was typed."""
+    out, err, code = on_a_terminal(cluster, [*KAPI, *line.split()], keys)
+    wanted = on_a_terminal(cluster, [cluster.kubectl, *line.split()], keys)
+    assert (out.replace(b"kapi", b"kubectl"), err.replace(b"kapi", b"kubectl"), code) == wanted

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 from wsproto.utilities import generate_accept_token
 
-STDOUT, STDERR, ERROR, CLOSE = 1, 2, 3, 255
+STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 
 
 class Kubelet:
@@ -64,6 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._logs(query)
         elif what == "exec":
             self._exec(query["command"])
+        elif what == "attach":
+            self._exec(["cat"] if "input" in query else ["echo", "what", "runs"])
         elif what == "portForward":
             self._forward(int(query["port"][0]))
         self.close_connection = True
@@ -138,7 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
             for message in self._messages():
                 if message == bytes((CLOSE, 0)):
                     break
-                self._send(STDOUT, message[1:])
+                if message[0] == STDIN:
+                    self._send(STDOUT, message[1:])
         elif name == "fail":
             self._send(STDERR, b"oops\n")
             text = f"command terminated with non-zero exit code: exit status {words[0]}"

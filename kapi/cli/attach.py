@@ -1,0 +1,83 @@
+"""``kapi attach`` (upstream: kubectl ``cmd/attach``): to what a container runs already."""
+
+from __future__ import annotations
+
+from kapi.cli.factory import Factory
+from kapi.cli.flags import Flag
+from kapi.cli.messages import CommandError
+from kapi.cli.pods_of import check_pod_timeout, container_of, named, pods_of
+from kapi.cli.remote_streams import FLAGS as STREAMS
+from kapi.cli.remote_streams import DetachKeys, has_terminal, join
+from kapi.client.errors import StatusError
+from kapi.client.remotecommand import attach
+from kapi.machinery.tree import Object
+
+FLAGS = (*STREAMS, Flag("detach-keys", default="ctrl-p,ctrl-q"))
+_NOTICE = (
+    "All commands and output from this session will be recorded in container logs, including credentials and sensitive "
+    "information passed through the command prompt.\nIf you don't see a command prompt, try pressing enter.\n"
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    words = flags.arguments
+    if not words:
+        raise CommandError("at least 1 argument is required for attach")
+    if len(words) > 2:
+        raise CommandError(
+            f"expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(words)}: [{' '.join(words)}]"
+        )
+    check_pod_timeout(factory, f"{program} attach")
+    info = await named(factory, program, words[-1], *words[:-1])
+    pod = (await pods_of(factory, info, "attach to"))[0]
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        raise CommandError(f"cannot attach a container in a completed pod; current phase is {phase}")
+    try:
+        container = container_of(factory, pod, flags["container"], quiet=flags["quiet"])
+    except CommandError as error:
+        raise CommandError(f"cannot attach to the container: {error}") from None
+    tty = has_terminal(factory, _shares_terminal(factory, pod, container))
+    detach = DetachKeys(flags["detach-keys"] or "ctrl-p,ctrl-q") if tty else None
+    if not flags["quiet"]:
+        factory.err.write(_NOTICE)
+        factory.err.flush()
+    metadata = pod["metadata"]
+    try:
+        running = await attach(
+            factory.client("v1"), metadata["namespace"], metadata["name"],
+            container=container, stdin=flags["stdin"], tty=tty,
+        )  # fmt: skip
+    except StatusError as error:
+        raise CommandError(f"unable to upgrade connection: {error.message}") from None
+    try:
+        code = await join(factory, running, tty, detach)
+    except StatusError as error:
+        raise CommandError(error.message) from None
+    if code:
+        raise CommandError(f"command terminated with exit code {code}", code=code, plain=True)
+    if tty and not flags["quiet"]:
+        factory.out.write(_resume(program, pod, container))
+    return 0
+
+
+def _shares_terminal(factory: Factory, pod: Object, container: str) -> bool:
+    """Whether the container has a terminal; one that has cannot be spoken to without."""
+    spec = pod["spec"]
+    groups = ("containers", "initContainers", "ephemeralContainers")
+    found = any(one["name"] == container and one.get("tty") for group in groups for one in spec.get(group) or ())
+    if factory.flags["tty"] and not found and not factory.flags["quiet"]:
+        factory.err.write(f"error: Unable to use a TTY - container {container} did not allocate one\n")
+    return found
+
+
+def _resume(program: str, pod: Object, container: str) -> str:
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    command = f"'{program} attach {name} -c {container} -n {namespace} -i -t'"
+    if any(one["name"] == container for one in pod["spec"].get("ephemeralContainers") or ()):
+        return (
+            "Session ended, the ephemeral container will not be restarted but may be reattached using "
+            f"{command} if it is still running\n"
+        )
+    return f"Session ended, resume using {command} command\n"

@@ -1,0 +1,129 @@
+"""This process's streams, joined with those of a container (upstream: kubectl ``cmd/exec`` StreamOptions, ``util/term``)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.threads import deferToThreadPool
+
+from kapi.cli.factory import Factory
+from kapi.cli.flags import Flag
+from kapi.cli.messages import CommandError
+from kapi.cli.pods_of import write_bytes
+from kapi.client.remotecommand import STDERR, RemoteCommand
+from kapi.client.websocket import WebSocketClosed
+
+FLAGS = (
+    Flag("container", short="c"),
+    Flag("stdin", "bool", short="i"),
+    Flag("tty", "bool", short="t"),
+    Flag("quiet", "bool", short="q"),
+    Flag("pod-running-timeout", "duration", default=60.0),
+)
+MAX_READ = 32 * 1024  # bytes of input at once
+
+
+def has_terminal(factory: Factory, wanted: bool) -> bool:
+    """Whether there is a terminal to share."""
+    if not wanted or not factory.flags["stdin"]:
+        return False
+    if factory.stdin.isatty():
+        return True
+    factory.err.write("Unable to use a TTY - input is not a terminal or the right kind of file\n")
+    return False
+
+
+async def join(factory: Factory, running: RemoteCommand, tty: bool, detach: DetachKeys | None = None) -> int:
+    """Until the command ends, or ``detach`` is pressed; its exit code."""
+    with _raw(tty):
+        return await _join(factory, running, tty, detach)
+
+
+async def _join(factory: Factory, running: RemoteCommand, tty: bool, detach: DetachKeys | None) -> int:
+    if tty:
+        size = os.get_terminal_size(factory.stdin.fileno())
+        await running.resize(size.columns, size.lines)
+    feeding = Deferred.fromCoroutine(_feed(factory, running, detach)) if factory.flags["stdin"] else None
+    try:
+        async for channel, data in running:
+            write_bytes(factory.err if channel == STDERR else factory.out, data)
+    except WebSocketClosed:
+        if detach is None or not detach.pressed:
+            raise
+    finally:
+        if feeding is not None:
+            feeding.addErrback(lambda why: why.trap(CancelledError, WebSocketClosed))
+            feeding.cancel()
+    return running.exit_code or 0
+
+
+async def _feed(factory: Factory, running: RemoteCommand, detach: DetachKeys | None) -> None:
+    """Standard input, read by a thread: a file cannot be waited for."""
+    source: Any = getattr(factory.stdin, "buffer", factory.stdin)
+    pool = factory.reactor.getThreadPool()
+    while True:
+        data = await deferToThreadPool(factory.reactor, pool, source.read1, MAX_READ)
+        if not data:
+            await running.end_input()
+            return
+        if detach is not None:
+            data = detach.without(data)
+        if data:
+            await running.write(data)
+        if detach is not None and detach.pressed:
+            running.close()
+            return
+
+
+class DetachKeys:
+    """Keys that end the session and not what it is about: ``ctrl-p,ctrl-q``.  Raises CommandError."""
+
+    def __init__(self, text: str) -> None:
+        self._keys = b"".join(map(_key, text.split(",")))
+        self._held = b""  # may be the begin of the keys
+        self.pressed = False
+
+    def without(self, data: bytes) -> bytes:
+        """What is certainly not part of the keys; nothing that comes after them."""
+        data, self._held = self._held + data, b""
+        before, found, _ = data.partition(self._keys)
+        if found:
+            self.pressed = True
+            return before
+        for length in range(min(len(self._keys) - 1, len(data)), 0, -1):
+            if data.endswith(self._keys[:length]):
+                self._held = data[-length:]
+                return data[:-length]
+        return data
+
+
+def _key(text: str) -> bytes:
+    """A character, or ``ctrl-`` with one of ``a-z@[\\]^_``."""
+    control, dash, character = text.rpartition("-")
+    if len(text) == 1 and text.isascii():
+        return text.encode()
+    if control == "ctrl" and dash and len(character) == 1 and character.lower() in "@abcdefghijklmnopqrstuvwxyz[\\]^_":
+        return bytes((ord(character.upper()) & 0x1F,))
+    raise CommandError(f"could not bind detach keys: Unknown character: '{text}'")
+
+
+@contextlib.contextmanager
+def _raw(tty: bool) -> Iterator[None]:
+    """Keys go to the command as they are pressed."""
+    if not tty:
+        yield
+        return
+    import termios
+    from tty import setraw
+
+    before = termios.tcgetattr(sys.stdin)
+    setraw(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
