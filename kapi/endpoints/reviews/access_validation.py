@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
@@ -11,6 +12,7 @@ from kapi.machinery.tree import Object
 _SPEC = Path("spec")
 _RESOURCE = Path("spec.resourceAttributes")
 #: how upstream's messages order the fields of metadata
+_OWNER_ORDER = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _ORDER = (
     "name",
     "generateName",
@@ -85,13 +87,21 @@ def _label_term(term: Object, path: Path) -> list[FieldError]:
     return errors
 
 
+def _ordered(obj: Object, order: Iterable[str]) -> Object:
+    """As Go prints a struct, whatever order the client has sent: protobuf has the one of its numbers."""
+    return {key: obj[key] for key in (*order, *obj) if key in obj}
+
+
 def validate_metadata(metadata: Object, *, local: bool) -> list[FieldError]:
     """The reviews carry no metadata; the local one its namespace."""
     ignored = {"managedFields", "namespace"} if local else {"managedFields"}
     if all(key in ignored or value in (None, "", {}, []) for key, value in metadata.items()):
         return []
     text = "must be empty except for namespace" if local else "must be empty"
-    ordered = {key: metadata[key] for key in (*_ORDER, *metadata) if key in metadata}
+    ordered = _ordered(metadata, _ORDER)
+    owners = ordered.get("ownerReferences")
+    if owners:
+        ordered["ownerReferences"] = [_ordered(owner, _OWNER_ORDER) for owner in owners]
     return [invalid(Path("metadata"), ordered, text)]
 
 
