@@ -21,6 +21,7 @@ from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.server import pki
+from kapi.server.freeing import Freeing
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
 from kapi.server.lifecycle import bounded
@@ -86,6 +87,7 @@ class App(APIService):
         config.metrics.add(lambda: pending_families(runner.pending))
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self._memory = MemoryReturn(self.reactor)
+        self._freeing = Freeing(self.reactor, config.slices.call)
         self.stalls = StallMonitor()
         for collector in (self.connections.handshake_errors, self.connections.errors.counter, self.stalls):
             config.metrics.registry.register(collector)
@@ -165,12 +167,13 @@ class App(APIService):
         Not even once: it would take 80 ms to find some 10,000 small objects that were left behind.
         """
         gc.freeze()
-        # everybody waits meanwhile: few objects at a time, 1 ms, and no more than 45,000 of those that survived that, 10 ms
-        gc.set_threshold(3_000, 15, 1_000)
+        # everybody waits meanwhile: few objects at a time, 1 ms, and no more than 15,000 of those that survived that, 4 ms
+        gc.set_threshold(3_000, 5, 3_000)
         sys.setswitchinterval(0.0005)  # seconds: requests wait less while a thread validates something large
         gc.enable()
         self.stalls.install(self.reactor)
         self._memory.start()
+        self._freeing.install()
 
     def reload(self) -> None:
         """Serving certificates too."""
@@ -184,6 +187,7 @@ class App(APIService):
         notify("STOPPING=1")
         self._leave_at_next_signal()
         self._memory.stop()
+        self._freeing.uninstall()
 
     async def close_port(self) -> None:
         if self._port is not None:

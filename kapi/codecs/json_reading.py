@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 
 import orjson
 
-from kapi.codecs import json_steps
+from kapi.codecs import json_pieces, json_steps
 from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 
 _LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
@@ -71,10 +72,10 @@ class Literal(float):
 def loads(data: bytes) -> Tree:
     """The tree of a JSON text.  Raises JSONError, NumberTooLarge for what the tree could not be written with again."""
     try:
-        tree = orjson.loads(data)
+        tree = json_pieces.loads(data)
     except orjson.JSONDecodeError:
-        return _loads_slowly(data)
-    checkpoint()
+        tree = _loads_slowly(data)
+    free_in_steps(tree, len(data))
     return tree
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import orjson
 
+from kapi.codecs import json_pieces
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.raw import RawObject
 from kapi.machinery.tree import Object
@@ -29,11 +30,11 @@ def encode_halves(obj: Object) -> tuple[bytes, bytes]:
         + orjson.dumps(obj["apiVersion"])
         + b',"metadata":{"resourceVersion":"'
     )
-    meta = orjson.dumps(metadata)
+    meta = json_pieces.dumps(metadata)
     tail = b'"}' if meta == _EMPTY else b'",' + meta[1:]
     for key, value in rest.items():
         if type(value) is RawObject:
             rest[key] = orjson.Fragment(value.text)
-    body = orjson.dumps(rest)
+    body = json_pieces.dumps(rest)
     checkpoint()
     return head, tail + (b"}" if body == _EMPTY else b"," + body[1:])

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from kapi.codecs import json_pieces
 from kapi.codecs.negotiation import PROTOBUF, MediaType
 from kapi.codecs.yaml_writing import dump_yaml
 from kapi.endpoints import transform
@@ -28,25 +29,23 @@ def encode(tree: Any, media: MediaType) -> bytes:
         return protobuf_writing.encode_tree(tree)
     if media.yaml:
         return dump_yaml(tree)
+    if not media.pretty:
+        return json_pieces.dumps(tree) + b"\n"
     if checkpoint.running is not None:
-        tree = _in_parts(tree, media.pretty)
-    if media.pretty:
-        return orjson.dumps(tree, option=orjson.OPT_INDENT_2) + b"\n"
-    return orjson.dumps(tree) + b"\n"
+        tree = _in_parts(tree)
+    return orjson.dumps(tree, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def _in_parts(tree: Any, pretty: bool) -> Any:
+def _in_parts(tree: Any) -> Any:
     """A list or table whose entries are JSON already, written one by one."""
     for name in ("items", "rows"):
         entries = tree.get(name)
         if entries and type(entries) is list:
-            return {**tree, name: [_part(entry, pretty) for entry in checkpoint.steps(entries, 1)]}
+            return {**tree, name: [_part(entry) for entry in checkpoint.steps(entries, 1)]}
     return tree
 
 
-def _part(entry: object, pretty: bool) -> orjson.Fragment:
-    if not pretty:
-        return orjson.Fragment(orjson.dumps(entry))
+def _part(entry: object) -> orjson.Fragment:
     lines = orjson.dumps(entry, option=orjson.OPT_INDENT_2)
     return orjson.Fragment(lines.replace(b"\n", b"\n    "))  # inside a list that is a field; no text has a line break
 

@@ -17,6 +17,7 @@ from kapi.registry.conversion import converting
 from kapi.registry.create import create
 from kapi.registry.delete import delete
 from kapi.registry.delete_collection import delete_collection as delete_all
+from kapi.registry.deliveries import Deliveries
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.self_requests import SELF_REQUESTS
@@ -192,17 +193,16 @@ class StoreClient:
         return [(place, name) for place, _, name in (key.rpartition("/") for key in keys)]
 
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
-        def on_batch(batch: Batch) -> None:
-            for event in batch.events:
-                if event.entry is None:
-                    continue
-                try:
-                    handler(event.type, event.entry.object, None if event.previous is None else event.previous.object)
-                except Exception:  # this event's alone: the handler gets the next one
-                    log.failure("an event of {key} was not handled", key=event.entry.key)
-
         self._count("WATCH")
-        return Subscription(self._store.cache, on_batch, namespace, name).stop
+        cache = self._store.cache
+        deliveries = Deliveries(cache, handler)
+        subscription = Subscription(cache, deliveries.take, namespace, name)
+
+        def stop() -> None:
+            subscription.stop()
+            deliveries.stop()
+
+        return stop
 
 
 class Subscription:

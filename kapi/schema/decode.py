@@ -13,13 +13,15 @@ from collections.abc import Callable
 
 import orjson
 
+from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import quote
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
@@ -86,13 +88,15 @@ def decode(
         if written is not None and _is_readable(written):
             result[raw] = RawObject(result[raw], written)
         checkpoint()
+    if isinstance(body, Document):
+        free_in_steps(result, len(body.source))
     return result
 
 
 def _is_readable(text: bytes) -> bool:
     """Whether all readers take a text as it was written; else what is stored is what Go makes of it (half surrogates)."""
     try:
-        orjson.loads(text)
+        json_pieces.loads(text)
     except orjson.JSONDecodeError:
         return False
     return True
@@ -103,11 +107,8 @@ def _too_deep(body: Object) -> bool:
     raw = body.raw if isinstance(body, Document) else None
     if raw is not None and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
         return False
-    tree: Tree = dict(body)
-    for _ in range(_ENCODER_DEPTH - MAX_DEPTH):
-        tree = [tree]
     try:
-        orjson.dumps(tree, default=float)  # numbers of a patch may be Literal
+        json_pieces.dumps(dict(body), float, _ENCODER_DEPTH - MAX_DEPTH)  # numbers of a patch may be Literal
     except TypeError as error:
         return "Recursion limit" in str(error)
     return False

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from kapi.machinery.checkpoint import Call
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
@@ -48,6 +49,7 @@ class Feed(Protocol):
     dirty: builtins.list[Group]
     bookmarks: BookmarkWheel
     pending: Pending | None
+    call: Call
 
     def wait_for(self, revision: int) -> Deferred[None] | None: ...
 
@@ -86,6 +88,12 @@ class Cache:
         self.received = 0  # changes so far
         self.dispatched = 0  # changes that some watcher was told of
         self.terminated = 0  # watches cut off because they were slow
+        self.undecoded = 0  # events that wait inside the process until their objects are decoded
+
+    @property
+    def call(self) -> Call:
+        """Runs what takes long."""
+        return self._feed.call
 
     @property
     def pending(self) -> Pending | None:

@@ -72,7 +72,7 @@ class Caches:
         beside: Caches | None = None,
         keeps: Callable[[GroupResource], bool] | None = None,
     ) -> None:
-        self._call = call
+        self.call = call
         self._keeps = keeps
         self.misplaced: Counter[str] = Counter()  # objects in this store by their resources, which another one keeps
         self.pending: Pending | None = None if beside is None else beside.pending  # what waits for all clients
@@ -343,13 +343,15 @@ class Caches:
             self._observers.loaded([cache])
 
         name = str(cache.resource)
-        return Reload(self._reactor, name, self._call, lambda: self.store.scan(prefix), reached, prepared, load)
+        return Reload(self._reactor, name, self.call, lambda: self.store.scan(prefix), reached, prepared, load)
 
     def behind(self) -> str:
         """Who has not been told of everything yet; "" when all have."""
         watches = sum(cache.watches_behind for cache in self._caches.values())
         if watches:
             return f"{watches} watches have not been sent everything"
+        if any(cache.undecoded for cache in self._caches.values()):
+            return "large objects are being decoded for who follows them"
         return "changes are being handed out" if self._flush_scheduled or self._noted else ""
 
     def failing(self) -> str:

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 import msgspec
-import orjson
 
+from kapi.codecs import json_pieces
+from kapi.machinery.freeing import LARGE, free_in_steps
 from kapi.machinery.tree import Object
 from kapi.watchcache.unreadable import Unreadable
 
@@ -123,13 +124,25 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     def object(self) -> Object:
         """The decoded tree: shared, never change it.  Raises Unreadable."""
         if self._object is None:
-            self._object = self._decode()
-            self.scope.decoded.add(self)
+            tree = self._decode()
+            if self._object is None:  # nobody else has decoded it meanwhile
+                self._object = tree
+                self.scope.decoded.add(self)
         return self._object
+
+    @property
+    def decoded(self) -> Object | None:
+        """``object`` if it is decoded now."""
+        return self._object
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether ``object`` is to be decoded first, and is a large one."""
+        return self._object is None and len(self.data) >= LARGE
 
     def _decode(self) -> Object:
         try:
-            tree: Object = orjson.loads(self.data)
+            tree: Object = json_pieces.loads(self.data)
         except ValueError as error:
             raise self._unreadable(error) from None
         return tree
@@ -182,7 +195,9 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     def forget_object(self) -> None:
         """Nobody is likely to look inside again."""
-        self._object = None
+        if self._object is not None:
+            free_in_steps(self._object, len(self.data))
+            self._object = None
 
     def forget_fields(self) -> None:
         """After the resource's selectable fields have changed."""

@@ -1,0 +1,112 @@
+"""Large trees are freed in slices, and only by the last who has them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+from unittest.mock import patch
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.machinery import freeing
+from kapi.machinery.freeing import dismantle, free_in_steps
+from kapi.server.freeing import _LONGEST, _MAX_TREES, Freeing
+from kapi.server.slices import Slices
+
+
+class Part(dict[str, Any]):
+    """A mapping whose end is seen."""
+
+
+def large(count: int = 2000) -> dict[str, Any]:
+    return {"spec": {"list": [Part(a=[Part()], b="x") for _ in range(count)]}}
+
+
+class Freed(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.slices = Slices(self.clock, length=-1.0)
+        self.freeing = Freeing(self.clock, self.slices.call)
+        self.freeing.install()
+        self.addCleanup(self.freeing.uninstall)
+        self.refs: list[Any] = []
+
+    def watched(self, tree: dict[str, Any]) -> dict[str, Any]:
+        for part in tree["spec"]["list"]:
+            self.refs.append(weakref.ref(part))
+        return tree
+
+    def count(self) -> int:
+        return sum(ref() is not None for ref in self.refs)
+
+    def turn(self) -> None:
+        calls, self.clock.calls = self.clock.calls, []
+        for call in calls:
+            call.called = 1
+            call.func(*call.args, **call.kw)
+
+    def test_a_tree_goes_piece_by_piece_after_its_last_use(self) -> None:
+        tree = self.watched(large())
+        free_in_steps(tree)
+        for _ in range(5):
+            self.turn()
+        self.assertEqual(self.count(), 2000)
+        del tree
+        left = []
+        for _ in range(400):
+            self.turn()
+            left.append(self.count())
+        self.assertEqual(left[-1], 0)
+        steps = [one - other for one, other in zip([2000, *left], left, strict=False)]
+        self.assertLess(max(steps), 2 * freeing._NODES)
+        self.assertEqual(self.clock.calls, [], "nobody looks when there is nothing to look at")
+
+    def test_what_others_have_stays_whole(self) -> None:
+        tree = self.watched(large())
+        kept = tree["spec"]["list"][:50]
+        whole = tree["spec"]
+        free_in_steps(tree)
+        del tree
+        for _ in range(400):
+            self.turn()
+        self.assertEqual(whole, large()["spec"])
+        self.assertEqual(kept[0], {"a": [{}], "b": "x"})
+        del whole
+        self.assertEqual(self.count(), 50)
+
+    def test_a_tree_that_stays_in_use_is_kept_in_view_for_a_while(self) -> None:
+        tree = large(1)
+        free_in_steps(tree)
+        self.clock.advance(_LONGEST)
+        self.turn()
+        self.assertEqual((self.clock.calls, len(self.freeing._trees)), ([], 0))
+        self.assertEqual(tree, large(1))
+
+    def test_small_ones_and_too_many_go_as_others_do(self) -> None:
+        free_in_steps({}, 1000)
+        self.assertEqual(len(self.freeing._trees), 0)
+        for _ in range(2 * _MAX_TREES):
+            free_in_steps({})
+        self.assertEqual(len(self.freeing._trees), _MAX_TREES)
+
+    def test_nothing_is_kept_after_the_end(self) -> None:
+        self.freeing.uninstall()
+        free_in_steps({})
+        self.assertIsNone(freeing.taker)
+        self.assertEqual(len(self.freeing._trees), 0)
+
+    def test_deep_and_shared_trees(self) -> None:
+        deep: Any = []
+        for _ in range(5000):
+            deep = [deep]
+        shared = {"a": 1}
+        dismantle([deep, {"x": shared, "y": [shared, shared]}])
+        self.assertEqual(shared, {"a": 1})
+
+    def test_bodies_are_taken(self) -> None:
+        from kapi.codecs.json_reading import loads
+
+        with patch.object(freeing, "LARGE", 10):
+            tree = loads(b'{"a": [1, 2, 3]}')
+        self.assertIs(self.freeing._trees[0][1][0], tree)
