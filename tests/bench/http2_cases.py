@@ -104,7 +104,7 @@ def creates(bench: Bench) -> None:
                 bench.seconds,
             ),
             lambda c=connections, s=streams: drive_http2(  # type: ignore[misc]
-                bench.target, lambda n: Request(creation, small(bench.number())), c, s, bench.seconds, check=True
+                bench.target, lambda n: Request(creation, small(bench.number())), c, s, bench.seconds
             ),
         )
         _row(bench, f"CREATE HTTP/1.1, {level} x 1", one)
@@ -128,7 +128,7 @@ def lists(bench: Bench) -> None:
         return Outcome(took * 1000, used * 1e6, [], int(code != 200))
 
     def second() -> Outcome:
-        connection = Http2(bench.target, bench.target.context(), check=True)
+        connection = Http2(bench.target, bench.target.context())
         before, begin = bench.target.cpu(), time.perf_counter()
         connection.begin(framed)
         while not connection.received(connection.socket.recv(1 << 18)):

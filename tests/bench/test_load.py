@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hpack
 import pytest
 
+from tests.bench.http2 import status_of
 from tests.bench.load import Answer
 
 ANSWERS = {
@@ -32,3 +34,17 @@ def test_an_answer_ends_where_it_ends(name: str, step: int) -> None:
 def test_an_answer_without_an_end_is_refused() -> None:
     with pytest.raises(ValueError, match="without an end"):
         Answer().feed(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 206, 304, 400, 404, 409, 500, 504])
+@pytest.mark.parametrize("huffman", [False, True])
+@pytest.mark.parametrize("resized", [0, 30, 31, 4000, 4096])
+def test_the_status_of_an_answer_is_read_from_the_first_bytes_of_its_block(
+    status: int, huffman: bool, resized: int
+) -> None:
+    """However it is encoded, without a dynamic table and with one that is not used yet."""
+    encoder = hpack.Encoder()
+    encoder.header_table_size = resized
+    plain = encoder.encode([(":status", str(status)), ("date", "x")], huffman=huffman)
+    never = hpack.Encoder().encode([hpack.NeverIndexedHeaderTuple(":status", str(status))], huffman=huffman)
+    assert (status_of(plain[:9]), status_of(never[:9])) == (status, status)
