@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.error import ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.request.target import origin_form
 from kapi.server import http2_frames as wire
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import CONTINUE, Head, answer_block
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
     from kapi.server.connection_owner import ConnectionOwner
 
 log = Logger()
-_PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
-_BAD_REQUEST = answer_block(400, ())
+_BAD_REQUEST, _ = answer_block(400, ())
 _IDLE_FRAMES = 1000  # frames at once that ask for nothing: resets, PING, SETTINGS
 _IDLE_FRAMES_PER_SECOND = 33
 
@@ -103,16 +100,12 @@ class Http2(Receiving):
             raise StreamFault(number, Code.REFUSED_STREAM, "the connection ends")  # the client may send it elsewhere
         stream = self.streams[number] = Stream(self, number, self.sending.initial_window, WINDOW)
         self._idle_since = 0.0
-        path = head.path
-        if path is None or not _PLAIN_PATH(path):
-            found = None if path is None else origin_form(head.method, path)
-            if found is None:
-                stream.complete = ends
-                self.sending.whole(stream, _BAD_REQUEST, b"")
-                return
-            head.path = found[0]
+        if head.path is None:
+            stream.complete = ends
+            self.sending.whole(stream, _BAD_REQUEST, b"")
+            return
         request = stream.request = self.owner.stream_request_class(stream)
-        request.requestHeaders.add(head.fields)
+        request.requestHeaders.fields = head.headers.copy()
         request.gotLength(head.length)
         stream.head = head
         if ends:
@@ -121,10 +114,9 @@ class Http2(Receiving):
             return
         stream.missing = head.length
         self._bodies[number] = self.owner.now
-        expected = request.requestHeaders.getRawHeaders(b"expect")
-        if expected and expected[0].lower() == b"100-continue":
+        if head.continues:
             self.sending.interim(stream, CONTINUE)
-        if self.owner.runner.streams_body(head.path):  # type: ignore[arg-type]  # a path that is none is refused above
+        if self.owner.runner.streams_body(head.path):
             request.stream_soon(head.method, head.path, b"HTTP/2", head.length)
 
     def hold_window(self, stream: Stream, size: int) -> None:
@@ -206,12 +198,8 @@ class Http2(Receiving):
         self._remove(stream, ENDED if stream.complete else RESET_BY_SERVER)
         if not stream.complete:
             self._tell(wire.reset(stream.number, Code.NO_ERROR))  # the rest of its body is of no use
-        self._close_when_done()
-
-    def answered(self) -> None:
-        """A request is done with, though its answer may still wait."""
-        if self.leave_soon:
-            self.go_away()
+        if self._last_stream is not None or self._client_left:
+            self._close_when_done()
 
     def reset(self, number: int, code: Code = Code.INTERNAL_ERROR) -> None:
         """Ends a stream in the middle of its answer."""

@@ -6,6 +6,7 @@ hpack's own walk makes several objects and calls for each field, and costs a fif
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from hpack.exceptions import HPACKDecodingError
 from hpack.huffman_table import decode_huffman
@@ -31,11 +32,15 @@ class Oversized(Exception):
 
 
 class Decoder:
-    """One connection's; ``largest`` is SETTINGS_MAX_HEADER_LIST_SIZE."""
+    """One connection's; ``largest`` is SETTINGS_MAX_HEADER_LIST_SIZE.
 
-    __slots__ = ("_largest", "_table", "_size", "_most")
+    ``known`` is for who decodes: what blocks mean that have come since the table changed last, and mean the same as long.
+    """
+
+    __slots__ = ("known", "_largest", "_table", "_size", "_most")
 
     def __init__(self, largest: int) -> None:
+        self.known: dict[bytes, Any] = {}
         self._largest = largest
         self._table: list[Field] = []  # the newest first
         self._size = 0
@@ -93,9 +98,11 @@ class Decoder:
         if late or size > _TABLE:
             raise Undecodable("the size of the table is changed too late, or to too much")
         self._most = size
+        self.known.clear()
         self._evict(size)
 
     def _add(self, field: Field) -> None:
+        self.known.clear()
         size = len(field[0]) + len(field[1]) + _ENTRY
         self._evict(self._most - size)
         if size <= self._most:

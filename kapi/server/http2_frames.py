@@ -24,7 +24,7 @@ MOST_WINDOW = (1 << 31) - 1
 _HEAD = Struct(">HBBBL")
 HEAD_SIZE = _HEAD.size
 unpack_head = _HEAD.unpack_from
-_pack = _HEAD.pack
+pack_head = _HEAD.pack
 SETTING = Struct(">HL")
 _NUMBER = Struct(">L")
 
@@ -66,7 +66,7 @@ class StreamFault(Exception):
 
 def head(size: int, kind: int, flags: int, stream: int) -> bytes:
     """The first nine bytes of a frame."""
-    return _pack(size >> 8, size & 0xFF, kind, flags, stream)
+    return pack_head(size >> 8, size & 0xFF, kind, flags, stream)
 
 
 def settings(values: dict[int, int]) -> bytes:
@@ -105,3 +105,12 @@ def header_block(stream: int, block: bytes, flags: int, largest: int) -> bytes:
         part = block[at : at + largest]
         parts += (head(len(part), CONTINUATION, END_HEADERS if at + largest >= size else 0, stream), part)
     return b"".join(parts)
+
+
+def unpadded(payload: bytes) -> tuple[int, int]:
+    """Where the payload of a padded frame begins and ends."""
+    if not payload:
+        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a padded frame without a length of it")
+    if payload[0] >= len(payload):
+        raise ConnectionFault(Code.PROTOCOL_ERROR, "more padding than there is")
+    return 1, len(payload) - payload[0]

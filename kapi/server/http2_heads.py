@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import starmap
 
-from kapi.server.http2_fields import Field
+from kapi.request.target import origin_form
+from kapi.server.http2_fields import Decoder, Field
+from kapi.server.request_headers import RequestHeaders
 
 _CONTROLS = bytes({*range(32), 127} - {9})
 _METHODS = frozenset({b"GET", b"POST", b"PUT", b"PATCH", b"DELETE", b"HEAD", b"OPTIONS"})
@@ -19,7 +22,11 @@ _IS_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z").match
 #: of a connection, which HTTP/2 says in frames (section 8.2.2)
 _OF_CONNECTIONS = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
 _PARTICULAR = _OF_CONNECTIONS | {b"te", b"content-length", b"host"}
+_PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
 _LONG = 256  # bytes of a field that is not remembered
+_MAX_KNOWN = 16  # blocks of a connection that are remembered
+_MAX_KNOWN_BYTES = 512  # of such a block
+_MAX_KNOWN_FIELDS = 32  # that it may stand for
 _DIGITS = 18  # of a length that can be one
 
 
@@ -30,13 +37,34 @@ class Malformed(Exception):
 class Head:
     """``length`` is what the client says of the body, None when it says nothing."""
 
-    __slots__ = ("method", "path", "fields", "length")
+    __slots__ = ("method", "path", "fields", "headers", "length", "continues")
 
     def __init__(self, method: bytes, path: bytes | None, fields: list[Field], length: int | None) -> None:
         self.method = method
-        self.path = path  # None: there is none, as CONNECT has it
+        self.path = path  # in origin form; None: it is no target, or there is none, as CONNECT has it
         self.fields = fields
+        headers = RequestHeaders()
+        headers.add(fields)
+        self.headers = headers.fields
         self.length = length
+        expected = self.headers.get(b"Expect")
+        self.continues = expected is not None and expected[0].lower() == b"100-continue"  # waits to be told so
+
+
+def remember(decoder: Decoder, block: bytes, head: Head) -> None:
+    """Keeps what a block means that comes for the second time: clients say the same things again and again.
+
+    One that puts something into the table is never there: it takes all away that was known before.
+    """
+    if len(block) > _MAX_KNOWN_BYTES or len(head.fields) > _MAX_KNOWN_FIELDS:
+        return
+    known = decoder.known
+    if block in known:
+        known[block] = head
+        return
+    if len(known) >= _MAX_KNOWN:
+        known.clear()
+    known[block] = None
 
 
 def request_head(decoded: list[Field]) -> Head:
@@ -67,6 +95,9 @@ def request_head(decoded: list[Field]) -> Head:
         if host.translate(None, _CONTROLS) != host:
             raise Malformed("a control character stands in the host")
         fields = _with_host(fields, host)
+    if path is not None and not _PLAIN_PATH(path):
+        found = origin_form(method, path)
+        path = None if found is None else found[0]
     return Head(method, path, fields, length)
 
 
@@ -142,11 +173,13 @@ _NAMES = {
 }  # fmt: skip
 
 
-def answer_block(status: int, fields: Iterable[Field]) -> bytes:
-    """The block of an answer; what is of a connection is left out, and values are made single lines."""
-    parts = [_STATUSES.get(status) or b"\x08\x03%d" % status]
-    parts += [_field(name, value) for name, value in fields]
-    return b"".join(parts)
+def answer_block(status: int, fields: Sequence[Field]) -> tuple[bytes, bool]:
+    """The block of an answer, and whether it is said to be the connection's last.
+
+    What is of a connection is left out, and values are made single lines.
+    """
+    parts = [_STATUSES.get(status) or b"\x08\x03%d" % status, *starmap(_field, fields)]
+    return b"".join(parts), b"" in parts and any(name.lower() == b"connection" for name, _ in fields)
 
 
 @functools.lru_cache(maxsize=256)
@@ -159,7 +192,8 @@ def _field(name: bytes, value: bytes) -> bytes:
         value = b" ".join(value.replace(b"\0", b" ").splitlines())
     index = _NAMES.get(name)
     begin = _integer(0, 4, index) if index is not None else b"\x00" + _integer(0, 7, len(name)) + name
-    return begin + _integer(0, 7, len(value)) + value
+    size = len(value)
+    return begin + (bytes((size,)) if size < 127 else _integer(0, 7, size)) + value
 
 
 def _integer(first: int, bits: int, number: int) -> bytes:

@@ -11,14 +11,17 @@ from typing import Any
 from kapi.server import http2_frames as wire
 from kapi.server.http2_fields import Decoder, Field, Oversized, Undecodable
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
-from kapi.server.http2_heads import Head, Malformed, request_head, trailers
+from kapi.server.http2_heads import Head, Malformed, remember, request_head, trailers
 from kapi.server.http2_stream import Stream
 
 WINDOW = 256 * 1024  # bytes of a stream that may be on their way; upstream's
 CONNECTION_WINDOW = 4 * WINDOW  # of all streams together
+_MUCH = CONNECTION_WINDOW // 2
 LIST_SIZE = 64 * 1024  # bytes of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts them
 _CONTINUATIONS = 64  # frames of one header block
 _REMEMBERED = 256  # streams that are over of which it is known how they ended
+
+_PLAIN = wire.END_HEADERS | wire.PADDED | wire.WITH_PRIORITY  # of these, most header blocks have the first
 
 # how a stream has ended
 ENDED, RESET_BY_CLIENT, RESET_BY_SERVER = range(3)
@@ -117,7 +120,10 @@ class Receiving:
     def _headers(self, flags: int, number: int, payload: bytes) -> None:
         if not number & 1:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "HEADERS of a stream that is none of the client's")
-        begin, end = _unpadded(payload) if flags & wire.PADDED else (0, len(payload))
+        if flags & _PLAIN == wire.END_HEADERS:
+            self._fields(number, flags, payload)
+            return
+        begin, end = wire.unpadded(payload) if flags & wire.PADDED else (0, len(payload))
         depends = 0
         if flags & wire.WITH_PRIORITY:
             if end - begin < 5:
@@ -165,18 +171,21 @@ class Receiving:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
 
     def _fields(self, number: int, flags: int, block: bytes) -> None:
-        decoded = self._decoded(block)
         ends = bool(flags & wire.END_STREAM)
+        head: Head | None = self._decoder.known.get(block)
         if number <= self.highest:
-            self._more_fields(number, decoded, ends)
+            self._more_fields(number, self._decoded(block), ends)
             return
+        decoded = self._decoded(block) if head is None else []
         self.highest = number
         if len(self.streams) >= self.max_streams:
             raise StreamFault(number, Code.REFUSED_STREAM, "too many streams")
-        try:
-            head = request_head(decoded)
-        except Malformed as error:
-            raise StreamFault(number, Code.PROTOCOL_ERROR, str(error)) from None
+        if head is None:
+            try:
+                head = request_head(decoded)
+            except Malformed as error:
+                raise StreamFault(number, Code.PROTOCOL_ERROR, str(error)) from None
+            remember(self._decoder, block, head)
         if ends and head.length:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "the body that was announced is missing")
         self.begin(number, head, ends)
@@ -196,38 +205,42 @@ class Receiving:
             trailers(decoded)
         except Malformed as error:
             raise StreamFault(number, Code.PROTOCOL_ERROR, str(error)) from None
-        self._end_body(stream)
+        if stream.missing:
+            raise StreamFault(number, Code.PROTOCOL_ERROR, "the body has another length")
+        stream.complete = True
+        self.complete(stream)
 
     # -- bodies
 
     def _data(self, flags: int, number: int, payload: bytes) -> None:
         size = len(payload)
-        if self._is_idle(number):
+        stream = self.streams.get(number)
+        if stream is None and self._is_idle(number):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "DATA of no stream")
         if size > self._window:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
         self._window -= size
-        stream = self.streams.get(number)
+        self._taken += size
+        if self._taken >= _MUCH:
+            self.answer(wire.window_update(0, self._taken))
+            self._window += self._taken
+            self._taken = 0
         if stream is None:
-            self._take(None, size)
             self.idle("DATA")
             self._late(number, "DATA")
             return
         if stream.complete:
-            self._take(None, size)
             raise StreamFault(number, Code.STREAM_CLOSED, "DATA after the end")
         if size > stream.receive_window:
-            self._take(None, size)
             raise StreamFault(number, Code.FLOW_CONTROL_ERROR, "more than the stream's window")
         stream.receive_window -= size
         ends = flags & wire.END_STREAM
         if flags & wire.PADDED:
-            begin, end = _unpadded(payload)
+            begin, end = wire.unpadded(payload)
             payload = payload[begin:end]
         if stream.missing is not None:
             stream.missing -= len(payload)
             if stream.missing < 0 or (ends and stream.missing):
-                self._take(None, size)
                 raise StreamFault(number, Code.PROTOCOL_ERROR, "the body has another length")
         if payload:
             self.body(stream, payload)
@@ -235,27 +248,11 @@ class Receiving:
             self.idle("DATA of nothing")
         if stream.held:
             stream.free += size - len(payload)  # the padding
-            self._take(None, size)
-        else:
-            self._take(None if ends else stream, size)
         if ends:
-            self._end_body(stream)
-
-    def _end_body(self, stream: Stream) -> None:
-        if stream.missing:
-            raise StreamFault(stream.number, Code.PROTOCOL_ERROR, "the body has another length")
-        stream.complete = True
-        self.complete(stream)
-
-    def _take(self, stream: Stream | None, size: int) -> None:
-        """So many bytes need no room any more; the client is told when it is worth a frame."""
-        self._taken += size
-        if self._taken >= CONNECTION_WINDOW // 2:
-            self.answer(wire.window_update(0, self._taken))
-            self._window += self._taken
-            self._taken = 0
-        if stream is not None and stream.receive_window <= WINDOW // 2 and stream.number in self.streams:
-            self.answer(wire.window_update(stream.number, WINDOW - stream.receive_window))
+            stream.complete = True
+            self.complete(stream)
+        elif stream.receive_window <= WINDOW // 2 and not stream.held and number in self.streams:
+            self.answer(wire.window_update(number, WINDOW - stream.receive_window))
             stream.receive_window = WINDOW
 
     # -- the other frames
@@ -377,15 +374,6 @@ class Receiving:
     def idle(self, what: str) -> None:
         """A frame that asks for nothing.  Raises ConnectionFault when there are too many."""
         raise NotImplementedError
-
-
-def _unpadded(payload: bytes) -> tuple[int, int]:
-    """Where the payload of a padded frame begins and ends."""
-    if not payload:
-        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a padded frame without a length of it")
-    if payload[0] >= len(payload):
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "more padding than there is")
-    return 1, len(payload) - payload[0]
 
 
 #: by the type of the frame

@@ -18,9 +18,10 @@ from kapi.flowcontrol.shares import Flow
 from kapi.server import http2_frames as wire
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import NO_TABLE
-from kapi.server.http2_stream import Stream
+from kapi.server.http2_stream import NOTHING, Stream
 
 log = Logger()
+pack = wire.pack_head
 _LEAST = 8  # frames that are sent in a turn, if there are so many
 _MOST = 64
 _TOGETHER = 64 * 1024  # bytes after which frames that come together are written
@@ -152,12 +153,22 @@ class Sending:
             if body:
                 self.data(stream, body)
             return
-        if body:
+        number, block_size, largest = stream.number, len(block), self._frame
+        if body and self._begun and block_size <= largest and size <= largest:  # as most are: in one step
+            self.window -= size
+            self._size += block_size + size
+            self._frames += (
+                pack(block_size >> 8, block_size & 0xFF, wire.HEADERS, wire.END_HEADERS, number),
+                block,
+                pack(size >> 8, size & 0xFF, wire.DATA, wire.END_STREAM, number),
+                body,
+            )
+        elif body:
             self._add_head(stream, block, 0)
             self._add_data(stream, body, True)
         else:
             self._add_head(stream, block, wire.END_STREAM)
-            stream.ended = True
+        stream.ended = True
         self._leave()
         self._connection.sent(stream)
 
@@ -203,6 +214,8 @@ class Sending:
             self.release()
 
     def _wait(self, stream: Stream, data: bytes) -> None:
+        if stream.waiting is NOTHING:
+            stream.waiting = deque()
         stream.waiting.append(memoryview(data))
         self._pause(stream)
         self._make_ready(stream)
@@ -307,7 +320,7 @@ class Sending:
     def forget(self, stream: Stream) -> None:
         """Nothing more is sent on a stream."""
         stream.producer = None
-        stream.waiting.clear()
+        stream.waiting = NOTHING
         if stream.ready and stream in self._starved:
             self._starved.remove(stream)
 

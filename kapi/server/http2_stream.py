@@ -12,6 +12,7 @@ from kapi.server.http2_heads import answer_block
 from kapi.server.request import APIRequest
 
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
+NOTHING: deque[memoryview] = deque(maxlen=0)  # what waits of most streams: one of its own takes 600 bytes
 
 
 class Stream:
@@ -40,7 +41,7 @@ class Stream:
         self.free = 0  # bytes that were taken, and of which the client was not told yet
         # what it is sent
         self.window = window  # bytes
-        self.waiting: deque[memoryview] = deque()
+        self.waiting = NOTHING
         self.block = b""  # a header block that waits
         self.ends = False  # END_STREAM follows what waits
         self.ended = False  # it was sent
@@ -88,13 +89,15 @@ class Stream:
         self.connection.taken(self, size)
 
     def requestDone(self, request: Any) -> None:
-        """The answer is whole."""
+        """The answer is whole, though it may still wait."""
         if self.held:
             request.end_streaming()
         self.request = None
+        connection = self.connection
         if not self.ended:
-            self.connection.sending.end(self)
-        self.connection.answered()
+            connection.sending.end(self)
+        if connection.leave_soon:
+            connection.go_away()
 
 
 class StreamRequest(APIRequest):
@@ -133,9 +136,12 @@ class StreamRequest(APIRequest):
         if stream is None or self.startedWriting:
             return
         self.startedWriting = 1
-        known = self.responseHeaders.getAllRawHeaders()
-        size = (b"content-length", b"%d" % len(body))
-        block = self._block([*((name, value) for name, values in known for value in values), *fields, size])
+        every = []
+        for name, values in self.responseHeaders.getAllRawHeaders():
+            every += [(name, value) for value in values]
+        every += fields
+        every.append((b"content-length", b"%d" % len(body)))
+        block = self._block(every)
         if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
             body = b""
         self.sentLength = len(body)
@@ -143,12 +149,12 @@ class StreamRequest(APIRequest):
         self.finish()
 
     def _block(self, fields: list[tuple[bytes, bytes]]) -> bytes:
-        for name, _ in fields:
-            if name == b"connection" or name == b"Connection":
-                # HTTP/2 has no such header: the same is said with a GOAWAY frame when the answer is out
-                stream: Any = self.channel
-                stream.connection.leave_soon = True
-        return answer_block(self.code, fields)
+        block, leaves = answer_block(self.code, fields)
+        if leaves:
+            # HTTP/2 has no such header: the same is said with a GOAWAY frame when the answer is out
+            stream: Any = self.channel
+            stream.connection.leave_soon = True
+        return block
 
 
 def _discard(data: bytes) -> None:

@@ -60,7 +60,7 @@ def test_a_list_that_grows_when_it_is_unpacked() -> None:
 
 @given(st.integers(200, 599), st.lists(st.tuples(st.sampled_from([b"Content-Type", b"X-Some", b"etag"]), text)))
 def test_answers(status: int, fields: list[tuple[bytes, bytes]]) -> None:
-    decoded = hpack.Decoder().decode(answer_block(status, fields), raw=True)
+    decoded = hpack.Decoder().decode(answer_block(status, fields)[0], raw=True)
     assert bytes(decoded[0][1]) == b"%d" % status
     assert [name for name, _ in decoded[1:]] == [name.lower() for name, _ in fields]
     for (_, value), (_, given_value) in zip(decoded[1:], fields, strict=True):
@@ -70,7 +70,10 @@ def test_answers(status: int, fields: list[tuple[bytes, bytes]]) -> None:
 
 
 def test_what_is_of_a_connection_is_left_out_of_answers() -> None:
-    block = answer_block(200, [(b"Connection", b"close"), (b"Transfer-Encoding", b"chunked"), (b"A", b"b")])
+    fields = [(b"Connection", b"close"), (b"Transfer-Encoding", b"chunked"), (b"A", b"b")]
+    block, leaves = answer_block(200, fields)
+    assert leaves
+    assert not answer_block(200, fields[1:])[1]
     assert hpack.Decoder().decode(block) == [(":status", "200"), ("a", "b")]
 
 
