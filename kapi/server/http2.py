@@ -25,7 +25,14 @@ from kapi.server.http2_receiving import (
 )
 from kapi.server.http2_sending import Sending
 from kapi.server.http2_stream import Stream
-from kapi.server.limits import BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, LEAVE_TIMEOUT, PEER_TIMEOUT
+from kapi.server.limits import (
+    BODY_TIMEOUT,
+    GOAWAY_TIMEOUT,
+    HEAD_TIMEOUT,
+    IDLE_TIMEOUT,
+    LEAVE_TIMEOUT,
+    PEER_TIMEOUT,
+)
 
 if TYPE_CHECKING:
     from kapi.server.connection_owner import ConnectionOwner
@@ -45,6 +52,7 @@ class Http2(Receiving):
     leave_soon = False  # after the next answer
     _last_stream: int | None = None  # what GOAWAY said: later streams are not served
     _client_left = False  # it has sent GOAWAY
+    _stopping = False  # so that nothing is waited for but what runs
     _given_up = False  # nothing is listened to, and no stream is open
     _head_since = 0.0  # reactor seconds; 0 while no header block is half received
     _blocked_since = 0.0  # reactor seconds; 0 while the client takes what is sent
@@ -273,7 +281,8 @@ class Http2(Receiving):
         self._abort_at = now + LEAVE_TIMEOUT
         self._given_up = True
         self.sending.flush()
-        self.transport.write(wire.goaway(self.highest, code, str(error)))
+        last = self.highest if self._last_stream is None else self._last_stream
+        self.transport.write(wire.goaway(last, code, str(error)))
         self.transport.loseConnection()
         self.connectionLost(Failure(ConnectionLost(str(error))))
 
@@ -287,7 +296,9 @@ class Http2(Receiving):
         if self._head_since and now - self._head_since >= HEAD_TIMEOUT:
             self._end(Code.PROTOCOL_ERROR, "timeout", "a header block did not end")
             return
-        if self._idle_since and now - self._idle_since >= IDLE_TIMEOUT:
+        if self._idle_since and now - self._idle_since >= (
+            IDLE_TIMEOUT if self._last_stream is None else GOAWAY_TIMEOUT
+        ):
             self._end(Code.NO_ERROR)
             return
         for number in [number for number, since in self._bodies.items() if now - since >= BODY_TIMEOUT]:
@@ -300,16 +311,24 @@ class Http2(Receiving):
         return self._idle_since or float("inf")
 
     def go_away(self) -> None:
-        """Tells the client to open a new connection for what comes next; streams that run go on."""
+        """Tells the client to open a new connection for what comes next; streams that run go on.
+
+        It is the client's to end this one then: what it sent before it knew is still answered, or refused, for a moment.
+        """
         if self._last_stream is not None or self._given_up:
             return
         self._last_stream = self.highest
         self._tell(wire.goaway(self.highest, Code.NO_ERROR))
         self._close_when_done()
 
-    close_when_idle = go_away
+    def close_when_idle(self) -> None:
+        """Ends the connection when all that runs on it is answered: the server stops."""
+        self._stopping = True
+        self.go_away()
+        self._close_when_done()
 
     def _close_when_done(self) -> None:
-        if (self._last_stream is not None or self._client_left) and not self.streams and not self._given_up:
+        at_once = self._client_left or self._stopping or (self._last_stream is not None and self.owner.closing)
+        if at_once and not self.streams and not self._given_up:
             self.sending.flush()
             self.transport.loseConnection()

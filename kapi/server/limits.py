@@ -10,5 +10,6 @@ HEADER_BYTES = 1 << 20  # request line and headers; upstream's default
 HEADERS = 500
 LINE_BYTES = 64 * 1024  # of a request line or one header
 LEAVE_TIMEOUT = 15.0  # seconds for the last bytes of a connection that the server ends
+GOAWAY_TIMEOUT = 2.0  # seconds without a stream after GOAWAY: upstream's one, and that of a sweep
 PEER_TIMEOUT = 315.0  # seconds in which the client of HTTP/2 has to take something of what is sent
 STREAMS = 100  # concurrent streams of an HTTP/2 connection

@@ -7,7 +7,7 @@ from typing import Any
 
 import h2.events
 import h2.settings
-from hyperframe.frame import WindowUpdateFrame
+from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame, RstStreamFrame, WindowUpdateFrame
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
@@ -319,6 +319,24 @@ class Ends(ChannelCase):
         waiting[0].callback(None)
         self.assertEqual(await self.status(client, stream), "200")
         await client.until(h2.events.StreamEnded, stream)
+        await self.until(lambda: not self.connections.open)
+
+    async def test_a_connection_that_was_told_to_end_is_listened_to_for_a_moment(self) -> None:
+        """As upstream's is; anonymous clients are told so with each answer."""
+        self.serve(lambda ctx: Response(200, b"{}", headers=[(b"Connection", b"close")]))
+        client = await self.client2()
+        stream = client.begin("GET", MAPS)
+        event: Any = await client.until(h2.events.ConnectionTerminated)
+        self.assertEqual((event.error_code, event.last_stream_id), (0, stream))
+        await self.pass_time(1)
+        late = HeadersFrame(stream + 2, b"\x82\x84\x87", flags=["END_HEADERS", "END_STREAM"])
+        client.sock.sendall(PingFrame(0, b"12345678").serialize() + late.serialize())  # h2 would say no more
+        refused = RstStreamFrame(stream + 2, error_code=7).serialize()
+        pong = PingFrame(0, b"12345678", flags=["ACK"]).serialize()
+        more = deferToThread(lambda: client.sock.recv(100))
+        self.assertEqual(await more, pong + refused)
+        await self.pass_time(2)
+        self.assertEqual(await rest(client.sock), GoAwayFrame(0, last_stream_id=stream).serialize())
         await self.until(lambda: not self.connections.open)
 
     async def test_the_last_answer_comes_whole_when_the_server_stops(self) -> None:
