@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from twisted.logger import Logger
 
@@ -20,6 +19,7 @@ from kapi.assembly.server import assemble
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
+from kapi.request.reactor import RequestReactor
 from kapi.server import pki
 from kapi.server.freeing import Freeing
 from kapi.server.http import Connections
@@ -43,7 +43,7 @@ class App(APIService):
     """One API server process.  ``listener`` is the socket to serve when it is somebody else who has bound it."""
 
     def __init__(
-        self, options: Options, reactor: Any, foundation: Foundation, listener: socket.socket | None = None
+        self, options: Options, reactor: RequestReactor, foundation: Foundation, listener: socket.socket | None = None
     ) -> None:
         super().__init__(options, reactor, foundation)
         self.url = ""

@@ -27,6 +27,7 @@ from kapi.machinery import status
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
+from kapi.request.reactor import RequestReactor
 from kapi.request.response import Response
 from kapi.server.listening import default_address
 from kapi.server.pending_figures import pending_families
@@ -64,7 +65,7 @@ class APIResource(Resource):
 class EmbeddedService(APIService):
     """Starts and stops the server of an ``APIResource``, and answers its requests.  Raises ConfigError."""
 
-    def __init__(self, options: Options, reactor: Any) -> None:
+    def __init__(self, options: Options, reactor: RequestReactor) -> None:
         if options.processes.workers > 1:
             raise ConfigError("--workers: an embedded server is one process")
         foundation = Foundation(options, reactor)

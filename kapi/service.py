@@ -22,6 +22,7 @@ from kapi.machinery.feature_gates import without_effect
 from kapi.machinery.field import quote
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.request.reactor import RequestReactor
 from kapi.server import pki
 from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.server.routes import VERSION
@@ -38,7 +39,7 @@ class APIService(Service):
 
     exit_code = 0
 
-    def __init__(self, options: Options, reactor: Any, foundation: Foundation) -> None:
+    def __init__(self, options: Options, reactor: RequestReactor, foundation: Foundation) -> None:
         self.options = options
         self.reactor = reactor
         self.on_failure: Callable[[Exception], None] = lambda error: None

@@ -18,6 +18,7 @@ from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, complain
 from kapi.options.options import Options as Flags
 from kapi.options.options import help_text
+from kapi.request.reactor import RequestReactor
 
 if TYPE_CHECKING:
     from kapi.app import App
@@ -100,7 +101,9 @@ def _show_version(what: str) -> None:
     raise SystemExit(0)
 
 
-def _prepared(options: Flags, arguments: Sequence[str], reactor: Any, foundation: Foundation) -> App | Supervisor:
+def _prepared(
+    options: Flags, arguments: Sequence[str], reactor: RequestReactor, foundation: Foundation
+) -> App | Supervisor:
     app: App | Supervisor
     try:
         if options.processes.workers > 1:

@@ -20,7 +20,7 @@ MAX_ANSWER = 16 * 1024 * 1024  # bytes of a discovery or OpenAPI document
 class Questions:
     """Asks as ourselves.  ``backends`` knows where each APIService's server is, under its name."""
 
-    def __init__(self, reactor: Any, backends: Backends) -> None:
+    def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
         self._reactor: IReactorTime = reactor
         self._backends = backends
         self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))

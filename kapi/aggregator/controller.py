@@ -7,8 +7,8 @@ kube-aggregator ``apiserver.go``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import PrivateCertificate
 
 from kapi.aggregator.asking import Questions
@@ -33,7 +33,7 @@ class APIServiceController:
     def __init__(
         self,
         client: Client,
-        reactor: Any,
+        reactor: IReactorTime,
         backends: Backends,
         *,
         built_in: Callable[[], Iterable[GroupVersion]],

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
@@ -33,7 +34,7 @@ _FOLLOWED = frozenset(["list", "watch", "get", "patch", "delete"])
 class RemoteObjects:
     """Requests about objects.  ``backends`` knows where each APIService's server is, under its name."""
 
-    def __init__(self, reactor: Any, backends: Backends) -> None:
+    def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
         self._reactor = reactor
         self._backends = backends
         self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.web.client import Agent, HTTPConnectionPool
@@ -49,7 +50,7 @@ class ReverseProxy:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         backends: Backends,
         failed: Callable[[str], None] = lambda key: None,
         rejects_redirects: bool = True,

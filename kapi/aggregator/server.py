@@ -6,8 +6,8 @@ Upstream: kube-aggregator ``apiserver.go``, ``handler_proxy.go``, ``handler_apis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import PrivateCertificate
 
 from kapi.aggregator.backend import Backends
@@ -54,7 +54,7 @@ class AggregatorServer(GenericServer):
     def aggregate(
         self,
         client: Client,
-        reactor: Any,
+        reactor: IReactorTime,
         *,
         tables: Sequence[ResourceTable],
         address: Callable[[], str],

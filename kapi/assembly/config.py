@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.admission.metrics import Meter as AdmissionMeter
@@ -163,7 +164,7 @@ def _observe_store(metrics: Metrics) -> Callable[[str, str, float], None]:
 
 
 def _authorization(
-    options: Options, reactor: Any, metrics: Metrics, slices: Slices, reloaders: Reloaders
+    options: Options, reactor: IReactorTime, metrics: Metrics, slices: Slices, reloaders: Reloaders
 ) -> Authorization:
     external = ExternalPolicy(options.authorization, reactor, metrics.registry)
     public = CONSOLE_PATHS if options.features.enable_console else ()
@@ -184,7 +185,7 @@ def _authorization(
     return built
 
 
-def _auditor(options: Options, reactor: Any, metrics: Metrics) -> Auditor | None:
+def _auditor(options: Options, reactor: IReactorTime, metrics: Metrics) -> Auditor | None:
     try:
         return build_auditor(options.audit, reactor, metrics.registry)
     except (OSError, ValueError) as error:

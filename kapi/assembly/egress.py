@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.endpoints import UNIXClientEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
 from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
 from kapi.client.egress import HTTPConnect, select
@@ -26,7 +26,7 @@ _PROTOCOL = "http_connect"
 _LABELS = ("protocol", "transport")
 
 
-def select_egress(options: Options, reactor: Any, registry: CollectorRegistry) -> None:
+def select_egress(options: Options, reactor: IReactorTime, registry: CollectorRegistry) -> None:
     """Nothing without ``--egress-selector-config-file``; before anything is made that connects.  Raises ConfigError."""
     selections = options.egress.selections()
     if selections:
@@ -38,7 +38,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoi
     """How to reach the proxy, its name in errors, and the transport.  Raises ConfigError."""
     if selection.socket:
 
-        def local(reactor: Any) -> IStreamClientEndpoint:
+        def local(reactor: IReactorTime) -> IStreamClientEndpoint:
             found: IStreamClientEndpoint = UNIXClientEndpoint(reactor, selection.socket, timeout=CONNECT_TIMEOUT)
             return found
 
@@ -46,7 +46,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoi
     parts = urlsplit(selection.url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
-    def plain(reactor: Any) -> IStreamClientEndpoint:
+    def plain(reactor: IReactorTime) -> IStreamClientEndpoint:
         return Dialer(reactor).endpoint(host, port)
 
     if parts.scheme == "http":
@@ -58,7 +58,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoi
     except ValueError as error:
         raise ConfigError(f"--{_FLAG}: {selection.name}: TLS files cannot be used: {error}") from None
 
-    def secure(reactor: Any) -> IStreamClientEndpoint:
+    def secure(reactor: IReactorTime) -> IStreamClientEndpoint:
         wrapped: IStreamClientEndpoint = wrapClientTLS(creator, plain(reactor))
         return wrapped
 

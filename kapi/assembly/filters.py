@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.assembly.config import CompletedConfig, is_fair
 from kapi.assembly.identity import Identity
@@ -58,7 +59,7 @@ def flow_control(config: CompletedConfig, storage: Storage, core: GenericServer)
     return priority_and_fairness(controller, storage.caches.find, reactor, default_wait=wait, concurrency=concurrency)
 
 
-def _install_dumps(core: GenericServer, controller: FlowController, reactor: Any) -> None:
+def _install_dumps(core: GenericServer, controller: FlowController, reactor: IReactorTime) -> None:
     """What waits and runs, for people who look for the reason of a 429."""
 
     def wall(seconds: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from prometheus_client.registry import CollectorRegistry
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
@@ -43,7 +44,7 @@ class Auditor:
         await self.sink.stop()
 
 
-def build(options: Options, reactor: Any, registry: CollectorRegistry | None = None) -> Auditor | None:
+def build(options: Options, reactor: IReactorTime, registry: CollectorRegistry | None = None) -> Auditor | None:
     """None when nothing is to be recorded.  Raises PolicyError, KubeconfigError, OSError."""
     meter = Meter(registry)
     if not options.audit_policy_file:
@@ -77,7 +78,7 @@ def _log_file(options: Options, reactor: Any) -> LogFile:
     )
 
 
-def _wrap(name: str, backend: Backend, options: Options, reactor: Any, meter: Meter) -> Sink:
+def _wrap(name: str, backend: Backend, options: Options, reactor: IReactorTime, meter: Meter) -> Sink:
     log_file = name == "log"
     mode = _option(options, f"audit_{name}_mode", "blocking" if log_file else "batch")
     truncate = _option(options, f"audit_{name}_truncate_enabled", False)

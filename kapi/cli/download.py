@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlsplit
+
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.cli.messages import CommandError
 from kapi.client.config import Config
@@ -13,7 +14,7 @@ from kapi.machinery.status import StatusError
 TIMEOUT = 30.0  # seconds
 
 
-async def download(url: str, reactor: Any) -> bytes:
+async def download(url: str, reactor: IReactorTime) -> bytes:
     """Raises CommandError, ClientError."""
     parsed = urlsplit(url)
     session = Session.for_config(Config(host=f"{parsed.scheme}://{parsed.netloc}", qps=0, timeout=TIMEOUT), reactor)

@@ -14,6 +14,7 @@ from kapi.client.config import Config
 from kapi.client.mapper import RESTMapper
 from kapi.client.rest import RESTClient, Session, base_path
 from kapi.machinery.duration import parse_duration
+from kapi.request.reactor import RequestReactor
 
 QPS, BURST = 50.0, 300  # kubectl's
 
@@ -25,7 +26,7 @@ class Factory:
         self,
         command: str,
         flags: Flags,
-        reactor: Any,
+        reactor: RequestReactor,
         out: TextIO | None = None,
         err: TextIO | None = None,
         stdin: Any = None,

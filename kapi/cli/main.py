@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from kapi.request.reactor import RequestReactor
+
 #: command -> module, function, the name of its flags
 COMMANDS = {
     "get": ("kapi.cli.get", "run", "FLAGS"),
@@ -32,7 +34,11 @@ PROGRAM = "kapi"
 
 
 async def run(
-    arguments: Sequence[str], reactor: Any, out: TextIO | None = None, err: TextIO | None = None, stdin: object = None
+    arguments: Sequence[str],
+    reactor: RequestReactor,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+    stdin: object = None,
 ) -> int:
     """One command; its exit code."""
     from kapi.cli.factory import Factory
@@ -82,8 +88,10 @@ def _help(name: str, flags: Sequence[Any]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the reactor for one command.  Nothing is left to do at the end, so the process ends at once."""
-    from twisted.internet import reactor
+    from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
+
+    reactor: Any = installed  # which type checkers do not know
 
     codes: list[int] = []
     failures: list[Any] = []

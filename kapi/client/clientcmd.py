@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
+
 from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
@@ -175,7 +177,7 @@ class Kubeconfig:
             "proxy_url": cluster.get("proxy-url") or "",
         }
 
-    def _identity(self, user: Object, file: str, over: Overrides, cluster: Object, reactor: Any) -> Object:
+    def _identity(self, user: Object, file: str, over: Overrides, cluster: Object, reactor: IReactorTime) -> Object:
         base = Path(file).resolve().parent if file else Path()
         credentials: Authenticator = NO_CREDENTIALS
         token, token_file = user.get("token") or "", user.get("tokenFile") or ""
@@ -236,7 +238,7 @@ def load_config(
     return files.config(reactor, over, **more)
 
 
-def _exec(plugin: Object, file: str, cluster: Object, reactor: Any) -> Authenticator:
+def _exec(plugin: Object, file: str, cluster: Object, reactor: IReactorTime) -> Authenticator:
     from kapi.client.exec_credential import ExecPlugin
 
     if not isinstance(plugin, dict) or not plugin.get("command"):

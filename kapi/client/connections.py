@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 
 from kapi.client.answer import Answer
@@ -23,7 +24,7 @@ MAX_ANSWER = 1024 * 1024 * 1024  # bytes of a whole answer
 class Connections(KeptConnections):
     """A Transport to one server.  ``connect`` makes a connection with a protocol factory; ``url`` names the server."""
 
-    def __init__(self, reactor: Any, url: str, connect: Callable[[Factory], Deferred[Any]]) -> None:
+    def __init__(self, reactor: IReactorTime, url: str, connect: Callable[[Factory], Deferred[Any]]) -> None:
         super().__init__(reactor, connect, MAX_ANSWER)
         parsed = urlsplit(url)
         self._base = parsed.path.rstrip("/")

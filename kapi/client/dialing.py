@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 
 from kapi.client.config import Config, ConfigError
@@ -63,7 +64,7 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> An
     return verified_options(name, trust, pair)
 
 
-async def _through(reactor: Any, proxy: str, host: str, port: int, factory: Factory, options: object) -> Any:
+async def _through(reactor: IReactorTime, proxy: str, host: str, port: int, factory: Factory, options: object) -> Any:
     parsed = urlsplit(proxy)
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     more = ""

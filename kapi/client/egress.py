@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
 from kapi.client.connect_tunnel import ProxyError, through
 
@@ -39,7 +39,9 @@ class HTTPConnect:
     ) -> None:
         self._endpoint, self._name, self._transport, self._meter = endpoint, name, transport, meter
 
-    async def connect(self, reactor: Any, target: str, factory: object, options: object, timeout: float) -> Any:
+    async def connect(
+        self, reactor: IReactorTime, target: str, factory: object, options: object, timeout: float
+    ) -> Any:
         """A protocol of ``factory``, connected within ``timeout`` seconds.  Raises ProxyError, and what a connection raises."""
         meter, transport = self._meter, self._transport
         meter.begin(transport)
@@ -67,12 +69,12 @@ def _timed_out(result: object, timeout: float) -> Any:
 _selected: WeakKeyDictionary[Any, Mapping[str, HTTPConnect]] = WeakKeyDictionary()
 
 
-def select(reactor: Any, ways: Mapping[str, HTTPConnect]) -> None:
+def select(reactor: IReactorTime, ways: Mapping[str, HTTPConnect]) -> None:
     """From now on connections of this reactor to these networks take these ways."""
     _selected[reactor] = ways
 
 
-def way(reactor: Any, network: str) -> HTTPConnect | None:
+def way(reactor: IReactorTime, network: str) -> HTTPConnect | None:
     """None: directly."""
     if not _selected:
         return None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import Factory
 
 from kapi.client.answer import Answer
@@ -28,7 +28,7 @@ class KeptConnections:
     ``limit`` is of a whole answer, in bytes.
     """
 
-    def __init__(self, reactor: Any, connect: Callable[[Factory], Deferred[Any]], limit: int) -> None:
+    def __init__(self, reactor: IReactorTime, connect: Callable[[Factory], Deferred[Any]], limit: int) -> None:
         self._reactor, self._connect, self.limit = reactor, connect, limit
         self.idle: list[Connection] = []
         self.open: set[Connection] = set()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 
 class TokenBucket:
     """Tokens that come at ``qps`` a second, up to ``burst`` of them; each request takes one, in order of their coming."""
 
-    def __init__(self, reactor: Any, qps: float, burst: int) -> None:
+    def __init__(self, reactor: IReactorTime, qps: float, burst: int) -> None:
         if qps <= 0 or burst < 1:
             raise ValueError("a token bucket needs a rate above 0 and room for a token")
         self._reactor = reactor

@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -118,7 +118,7 @@ class PortForward:
         )
         return await request.param("ports", self.port).websocket(V4)
 
-    async def listen(self, reactor: Any, local_port: int = 0, address: str = "127.0.0.1") -> int:
+    async def listen(self, reactor: IReactorTime, local_port: int = 0, address: str = "127.0.0.1") -> int:
         """Listens at one more address.  The local port; 0 is any.  Raises Twisted's CannotListenError."""
         endpoint: Any = TCP6ServerEndpoint if ":" in address else TCP4ServerEndpoint
         factory: Any = Factory.forProtocol(lambda: _Local(self))

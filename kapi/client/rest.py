@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.error import ConnectionClosed
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from kapi.client.answer import BadAnswer
@@ -46,7 +47,7 @@ _BROKEN = (ConnectionClosed, BadAnswer)  # a server that went away; a GET is ask
 _UNSAFE = ("/", "%")
 
 
-def connect(config: Config, reactor: Any) -> Transport:
+def connect(config: Config, reactor: IReactorTime) -> Transport:
     """The transport that a Config describes, for any number of RESTClients."""
     from kapi.client.connections import Connections
     from kapi.client.dialing import connector
@@ -59,7 +60,7 @@ class Session:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         transport: Transport,
         *,
         credentials: Authenticator = NO_CREDENTIALS,

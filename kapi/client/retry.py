@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 Outcome = TypeVar("Outcome")
@@ -16,7 +17,7 @@ class Unavailable(Exception):
 
 
 async def with_backoff(
-    reactor: Any,
+    reactor: IReactorTime,
     attempt: Callable[[], Awaitable[Outcome]],
     *,
     delay: float = 0.5,

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import TimeoutError as ConnectTimeout
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.https import HTTPSClient
 from kapi.client.retry import Unavailable, with_backoff
@@ -41,7 +42,7 @@ class ReviewClient:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         client: HTTPSClient,
         kind: str,
         what: str,

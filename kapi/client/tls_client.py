@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from OpenSSL import SSL
 from twisted.internet import main, tcp
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
@@ -124,7 +125,7 @@ class TLSReactor:
     ``options`` are what ``optionsForClientTLS`` returns; ``faults`` counts the certificates that servers show.
     """
 
-    def __init__(self, reactor: Any, options: Any, faults: CertificateFaults | None = None) -> None:
+    def __init__(self, reactor: IReactorTime, options: Any, faults: CertificateFaults | None = None) -> None:
         self._reactor = reactor
         self.plain = reactor
         #: for connections whose TLS is inside of something else

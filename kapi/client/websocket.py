@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IPushProducer
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
@@ -39,7 +39,7 @@ class WebSocket(Protocol):
     """
 
     def __init__(
-        self, reactor: Any, method: str, target: str, headers: Sequence[Header], protocols: Sequence[str]
+        self, reactor: IReactorTime, method: str, target: str, headers: Sequence[Header], protocols: Sequence[str]
     ) -> None:
         self._reactor = reactor
         self._key = b64encode(os.urandom(16))

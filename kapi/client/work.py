@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
+from twisted.internet.interfaces import IReactorTime
+
 from kapi.machinery.checkpoint import Call
 
 
@@ -20,17 +22,17 @@ _known: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
 _calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()
 
 
-def run_by(reactor: Any, call: Call) -> None:
+def run_by(reactor: IReactorTime, call: Call) -> None:
     """What queues on this reactor do from now on is computed by ``call``: in slices."""
     _calls[reactor] = call
 
 
-def call_of(reactor: Any) -> Call | None:
+def call_of(reactor: IReactorTime) -> Call | None:
     """None: each step runs in one piece."""
     return _calls.get(reactor)
 
 
-def register(reactor: Any, work: Work) -> None:
+def register(reactor: IReactorTime, work: Work) -> None:
     """It is known as long as it lives."""
     found = _known.get(reactor)
     if found is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.endpoints.componentstatuses import ComponentStatuses
 from kapi.endpoints.connect.kubelet import Kubelets, KubeletSettings
@@ -18,7 +18,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.registry.registry import Registry
 
 
-def built_in_handlers(registry: Registry, reactor: Any, kubelet: KubeletSettings) -> dict[str, Endpoint]:
+def built_in_handlers(registry: Registry, reactor: IReactorTime, kubelet: KubeletSettings) -> dict[str, Endpoint]:
     """Needs the pods, nodes and budgets to be in the registry."""
     kubelets = Kubelets(registry.stores[GroupResource("", "nodes")], kubelet)
     transport = Transport(reactor, kubelet.timeout)

@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
-from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.web.resource import Resource
@@ -125,7 +125,7 @@ class ClientPort(Factory):
 
     noisy = False
 
-    def __init__(self, reactor: Any, probe: Probe, socket_path: str = "") -> None:
+    def __init__(self, reactor: IReactorTime, probe: Probe, socket_path: str = "") -> None:
         self.reactor = reactor
         self.socket_path = socket_path
         self.connections: set[ClientConnection] = set()

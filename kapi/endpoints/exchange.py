@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseDone
@@ -43,7 +43,7 @@ def streamed_body(ctx: RequestContext) -> StreamedBody | None:
 
 
 async def exchange(
-    reactor: Any,
+    reactor: IReactorTime,
     endpoint: IStreamClientEndpoint,
     ctx: RequestContext,
     target: bytes,
@@ -70,7 +70,7 @@ class Exchange(Protocol):
     ``answered`` fires when the head of the answer is here.
     """
 
-    def __init__(self, reactor: Any, head: bytes, body: StreamedBody, bodyless: bool) -> None:
+    def __init__(self, reactor: IReactorTime, head: bytes, body: StreamedBody, bodyless: bool) -> None:
         self._reactor = reactor
         self._head = head
         self._body = body

@@ -11,6 +11,7 @@ from typing import Any
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.authentication.configuration import (
@@ -44,7 +45,7 @@ _WEBHOOK_TIMEOUT = 30.0  # seconds
 class ExternalIdentity:
     """OIDC, structured configuration and the token webhook, as the flags say."""
 
-    def __init__(self, flags: Any, reactor: Any, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, flags: Any, reactor: IReactorTime, registry: CollectorRegistry | None = None) -> None:
         self._flags, self._reactor = flags, reactor
         self._jwt = ReplaceableTokenAuthenticators()
         self._content = b""  # of the file whose issuers count
@@ -192,7 +193,7 @@ class ExternalIdentity:
 class ExternalPolicy:
     """The authorizers in order: mode names, and authorizers made here."""
 
-    def __init__(self, flags: Any, reactor: Any, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, flags: Any, reactor: IReactorTime, registry: CollectorRegistry | None = None) -> None:
         self._flags, self._reactor = flags, reactor
         self._content = b""
         self.others: dict[str, Authorizer] = {}

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
@@ -50,7 +51,7 @@ class Clusters:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: IReactorTime,
         clock: Callable[[], float],
         fresh: Callable[[], MemoryStore],
         make: Callable[[MemoryStore, MovedClock], Served],

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.endpoints.body import raw_body
 from kapi.machinery import status
@@ -57,7 +58,7 @@ class MovedCall:
 class MovedClock:
     """Stands for the reactor in all that has timers; ``clock`` gives unix seconds."""
 
-    def __init__(self, reactor: Any, clock: Callable[[], float]) -> None:
+    def __init__(self, reactor: IReactorTime, clock: Callable[[], float]) -> None:
         self.reactor = reactor
         self.ahead = 0.0  # seconds
         self.calls: set[MovedCall] = set()

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import (
     Certificate,
     KeyPair,
@@ -67,7 +68,7 @@ class Address:
         hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
         return f"{scheme}://{hosts}" + (f"/{self.master}" if self.master else "")
 
-    def endpoint(self, reactor: Any, host: str = "", port: int = 0) -> Any:
+    def endpoint(self, reactor: IReactorTime, host: str = "", port: int = 0) -> Any:
         """The IStreamClientEndpoint of the server (or of the one a Sentinel named).
 
         Raises UnsuitableStore for unreadable TLS files.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import txredisapi
 from twisted.internet import defer
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
@@ -19,7 +18,7 @@ LOOK = 1.0  # seconds between looks at the connections
 class Connections:
     """``place`` is the host and port that Sentinels named, ("", 0) without them."""
 
-    def __init__(self, address: Address, reactor: Any) -> None:
+    def __init__(self, address: Address, reactor: IReactorTime) -> None:
         self.address = address
         self.place: tuple[str, int] = ("", 0)
         self.open: list[Connection] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.interfaces import IReactorTime
+
 from kapi.store.address import Address, parse
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
@@ -15,7 +17,7 @@ from kapi.store.redis_store import RedisStore
 class EmbeddedStore(RedisStore):
     """A Redis store whose server is ours: started before it and stopped after it."""
 
-    def __init__(self, directory: str | Path, reactor: Any, **more: Any) -> None:
+    def __init__(self, directory: str | Path, reactor: IReactorTime, **more: Any) -> None:
         self.server = EmbeddedValkey(directory, reactor)
         more.setdefault("exclusive", True)
         super().__init__(Address(path=self.server.socket_path), reactor, **more)
@@ -46,12 +48,14 @@ class EmbeddedStore(RedisStore):
         await self.server.stop()
 
 
-def embedded_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi") -> EmbeddedStore:
+def embedded_store(directory: str | Path, reactor: IReactorTime, *, prefix: str = "kapi") -> EmbeddedStore:
     """The store in a data directory, whose server starts and ends with it."""
     return EmbeddedStore(directory, reactor, prefix=prefix)
 
 
-def shared_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi", patience: float = 0.0) -> RedisStore:
+def shared_store(
+    directory: str | Path, reactor: IReactorTime, *, prefix: str = "kapi", patience: float = 0.0
+) -> RedisStore:
     """The same for one of several processes: somebody else starts and ends its server, and starts it again.
 
     ``patience``: as below.
@@ -61,7 +65,7 @@ def shared_store(directory: str | Path, reactor: Any, *, prefix: str = "kapi", p
 
 
 def external_store(
-    url: str, reactor: Any, *, prefix: str = "kapi", min_replicas: int | None = None, patience: float = 0.0
+    url: str, reactor: IReactorTime, *, prefix: str = "kapi", min_replicas: int | None = None, patience: float = 0.0
 ) -> RedisStore:
     """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import hiredis
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
@@ -79,7 +79,7 @@ class Subscription(Connection):
 class Sentinels:
     """``on_primary`` gets host and port whenever a Sentinel names a primary and its configuration is not an old one."""
 
-    def __init__(self, reactor: Any, address: Address, on_primary: Callable[[tuple[str, int]], None]) -> None:
+    def __init__(self, reactor: IReactorTime, address: Address, on_primary: Callable[[tuple[str, int]], None]) -> None:
         self._reactor = reactor
         self._address = address
         self._on_primary = on_primary

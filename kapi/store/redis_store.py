@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import txredisapi
 from twisted.internet import defer
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
@@ -66,7 +67,7 @@ class RedisStore:
     def __init__(
         self,
         address: Address,
-        reactor: Any,
+        reactor: IReactorTime,
         *,
         prefix: str = "kapi",
         exclusive: bool = False,

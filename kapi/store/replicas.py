@@ -15,6 +15,7 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -39,7 +40,7 @@ _MASTER = 10.0  # the same for one that says that it is a primary: the Sentinels
 class Replicas:
     """``role_of`` asks the server at a place what it is: "master", "slave", or "" when nobody listens there."""
 
-    def __init__(self, reactor: Any, role_of: Callable[[Place], Deferred[str]]) -> None:
+    def __init__(self, reactor: IReactorTime, role_of: Callable[[Place], Deferred[str]]) -> None:
         self.expected = 0  # how many keep step
         self._reactor = reactor
         self._role_of = role_of
@@ -142,7 +143,7 @@ def _listed(reply: Any) -> set[Place] | None:
         return None
 
 
-async def role_at(reactor: Any, address: Address, place: Place) -> str:
+async def role_at(reactor: IReactorTime, address: Address, place: Place) -> str:
     """What the server at a place says it is: "master", "slave"; "" when nobody listens there.
 
     Raises UnsuitableStore, ConnectionGone, txredisapi.ResponseError, and what else connecting can fail with.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import txredisapi
 from twisted.internet import defer
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory
@@ -29,7 +30,7 @@ class Primary(NamedTuple):
         return self.host, self.port
 
 
-async def find_primary(reactor: Any, address: Address) -> tuple[str, int]:
+async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, int]:
     """Host and port.  Raises StoreUnavailable when no Sentinel can tell."""
     asked = [
         defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(PATIENCE, reactor)
@@ -50,7 +51,7 @@ async def find_primary(reactor: Any, address: Address) -> tuple[str, int]:
     return max(found).place
 
 
-async def _ask(reactor: Any, address: Address, host: str, port: int) -> Primary | None:
+async def _ask(reactor: IReactorTime, address: Address, host: str, port: int) -> Primary | None:
     connection: Connection = await address.endpoint(reactor, host, port).connect(ConnectionFactory())
     try:
         return await ask(connection, address)

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import orjson
 from treq.client import HTTPClient
 from twisted.internet import defer, error
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol
 from twisted.web.http_headers import Headers
 
@@ -83,7 +84,9 @@ class _Content(Protocol):
 class WebhookClient:
     """Posts reviews.  Shared by all webhook plugins of a server."""
 
-    def __init__(self, reactor: Any, resolver: ServiceResolver, credentials: CredentialStore | None = None) -> None:
+    def __init__(
+        self, reactor: IReactorTime, resolver: ServiceResolver, credentials: CredentialStore | None = None
+    ) -> None:
         self._reactor = reactor
         self._resolver = resolver
         self._credentials = credentials or CredentialStore()

@@ -21,7 +21,7 @@ from twisted.internet.error import (
     NoRouteError,
     TimeoutError,
 )
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -119,7 +119,12 @@ class _Endpoints:
 
 
 def ask(
-    reactor: Any, dialer: Dialer, target: Target, method: bytes, headers: Headers | None = None, body: object = None
+    reactor: IReactorTime,
+    dialer: Dialer,
+    target: Target,
+    method: bytes,
+    headers: Headers | None = None,
+    body: object = None,
 ) -> Deferred[Any]:
     """The answer of a Twisted Agent, which follows no redirect."""
     agent = Agent.usingEndpointFactory(reactor, _Endpoints(target.endpoint(dialer)))
@@ -155,7 +160,7 @@ def _why(error: BaseException, target: Target) -> str:
 class Transport:
     """Passes requests on to targets.  ``timeout``: seconds until a connection must stand."""
 
-    def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT) -> None:
+    def __init__(self, reactor: IReactorTime, timeout: float = CONNECT_TIMEOUT) -> None:
         self._reactor = reactor
         self.dialer = Dialer(reactor, timeout, CLUSTER)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -68,7 +69,9 @@ class Kms:
 
     # -- life
 
-    def begin(self, reactor: Any, meter: KmsMeter, recovered: Callable[[], None], before: Kms | None = None) -> None:
+    def begin(
+        self, reactor: IReactorTime, meter: KmsMeter, recovered: Callable[[], None], before: Kms | None = None
+    ) -> None:
         """Connects.  ``recovered`` is called when something can be decrypted that could not before.
 
         ``before`` is a provider of the same name that this one takes over from.

@@ -12,6 +12,7 @@ from typing import Any
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.machinery.checkpoint import steps
@@ -76,7 +77,7 @@ class Encryption:
     def plugins(self) -> list[Kms]:
         return [one for rule in self._rules for one in rule.providers if isinstance(one, Kms)]
 
-    async def begin(self, reactor: Any, recovered: Callable[[], None]) -> None:
+    async def begin(self, reactor: IReactorTime, recovered: Callable[[], None]) -> None:
         """Asks the plugins for their keys, once: one that is away is asked again while the server runs.
 
         ``recovered`` is called when stored values can be decrypted that could not before.
