@@ -225,8 +225,8 @@ class StoreContract:
         follower = await self.restart()
         self.assertEqual(follower.revision, 4)
         self.assertEqual(
-            sorted(follower.objects.values()),
-            [StoredObject("a", 4, data(4, tail=b"again")), StoredObject("b", 2, data(2))],
+            sorted((stored.key, stored.revision, stored.data) for stored in follower.objects.values()),
+            [("a", 4, data(4, tail=b"again")), ("b", 2, data(2))],
         )
         self.assertEqual([change.revision for change in follower.history], [1, 2, 3, 4])
         self.assertEqual(await self.store.create("c", HEAD, TAIL), 5)
