@@ -5,9 +5,10 @@ What costs much or is the process's is the server's: sockets, TLS, keys, priorit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import orjson
 from twisted.internet.task import deferLater
@@ -19,12 +20,14 @@ from kapi.assembly.config import CompletedConfig, Reloaders
 from kapi.assembly.controllers import POLICY_HOOK, install_controllers
 from kapi.assembly.filters import build_handler_chain
 from kapi.assembly.policy import Policy, complete_policy
+from kapi.assembly.sleeping import Admitted, Gate
 from kapi.assembly.storage import Storage, build_storage
 from kapi.authorization.build import build_authorization
 from kapi.authorization.rbac.late_index import LatePolicyIndex
 from kapi.client import work
 from kapi.codecs.split import encode_halves
 from kapi.controllers.identity.controller import IdentityController
+from kapi.endpoints.connect.transport import TLS
 from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.machinery import status
 from kapi.machinery.uid import new_uid
@@ -64,6 +67,7 @@ class Shared:
     outgoing: Outgoing
     flow: Filter | None
     scopes: SharedScopes
+    configurations: Mapping[str, Any]  # of admission, without the credentials for webhooks
 
 
 def shared_scopes(storage: Storage) -> SharedScopes:
@@ -72,6 +76,12 @@ def shared_scopes(storage: Storage) -> SharedScopes:
     return SharedScopes(
         storage.caches.parts[0], {resource: (row.selectable_fields, row.namespaced) for resource, row in rows.items()}
     )
+
+
+def without_credentials(outgoing: Outgoing) -> Outgoing:
+    """For where a cluster's own objects point to: what comes there proves nothing of this process."""
+    kubelets = outgoing.kubelets
+    return Outgoing(replace(kubelets, tls=TLS(kubelets.tls.ca)), lambda: None)
 
 
 class ProcessPaths(NotFound):
@@ -112,9 +122,9 @@ class ClusterServer:
         self.client = registry.client
         storage = build_storage(options, registry, self._authorization)
         identity = shared.policy.identity.beside(registry)
-        policy = complete_policy(config, storage, identity, self._authorization)
+        policy = complete_policy(config, storage, identity, self._authorization, shared.configurations)
         end = ProcessPaths(shared.chain.aggregator)
-        chain = create_server_chain(config, storage, policy, shared.outgoing, end)
+        chain = create_server_chain(config, storage, policy, without_credentials(shared.outgoing), end)
 
         install_index(chain.aggregator)
         Settled(self.caches, config.signals.requests, clock).install(chain.core)
@@ -129,7 +139,8 @@ class ClusterServer:
         self._core = chain.core
         self._foreign = store.foreign
         serves = chain.aggregator.serves_resource
-        filters = build_handler_chain(shared.config, identity, authorizer, shared.flow, serves)
+        known = replace(identity, requests=Admitted(identity.requests))
+        filters = build_handler_chain(shared.config, known, authorizer, shared.flow, serves)
         handler = past.around(answer_by(chain.aggregator.handle))
         if options.features.enable_fault_injection:
             faults = FaultInjection(reactor)
@@ -226,7 +237,8 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
     def make(store: MemoryStore, clock: MovedClock) -> ClusterServer:
         return ClusterServer(shared, store, clock, clusters.behind)
 
-    clusters = Clusters(shared.config.reactor, environment.clock, template.fresh, make, environment.now)
+    gate = Gate(shared.config, shared.policy.identity, shared.flow)
+    clusters = Clusters(shared.config.reactor, environment.clock, template.fresh, make, environment.now, gate)
     clusters.install(core)
 
     async def start() -> None:

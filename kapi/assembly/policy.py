@@ -19,6 +19,9 @@ from kapi.assembly.storage import Storage
 from kapi.authorization.build import Authorization
 from kapi.options.errors import ConfigError
 
+#: whose configuration is the credentials they show
+_WEBHOOKS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -28,6 +31,7 @@ class Policy:
     authorization: Authorization
     admission: AdmissionChain
     conversion: WebhookClient  # asks the webhooks that convert custom resources
+    configurations: Mapping[str, Any]  # of admission plugins
 
 
 def build_policy(config: CompletedConfig, storage: Storage) -> Policy:
@@ -37,9 +41,16 @@ def build_policy(config: CompletedConfig, storage: Storage) -> Policy:
 
 
 def complete_policy(
-    config: CompletedConfig, storage: Storage, identity: Identity, authorization: Authorization
+    config: CompletedConfig,
+    storage: Storage,
+    identity: Identity,
+    authorization: Authorization,
+    configurations: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Adds admission, and gives it to the registry.  Raises ConfigError."""
+    """Adds admission, and gives it to the registry.  Raises ConfigError.
+
+    ``configurations``: of plugins; None are those of the flag's file.
+    """
     options, registry = config.options, storage.registry
     initializer = Initializer(
         registry.client.named("kube-apiserver"),
@@ -56,7 +67,8 @@ def complete_policy(
         serves=functools.cache(options.api_enablement.enabled),
     )
     try:
-        configurations = load_configurations(options.admission.admission_control_config_file)
+        if configurations is None:
+            configurations = load_configurations(options.admission.admission_control_config_file)
         chain = build_chain(
             initializer,
             enable=options.admission.enable_admission_plugins,
@@ -68,9 +80,14 @@ def complete_policy(
     except ValueError as error:
         raise ConfigError(f"admission: {error}") from None
     registry.admit_by(chain)
-    return Policy(identity, authorization, chain, conversion)
+    return Policy(identity, authorization, chain, conversion, configurations)
+
+
+def without_webhook_credentials(configurations: Mapping[str, Any]) -> dict[str, Any]:
+    """For webhooks that are named by somebody else than who configured the server."""
+    return {name: given for name, given in configurations.items() if name not in _WEBHOOKS}
 
 
 def _webhook_configuration(configurations: Mapping[str, Any]) -> Any:
     """Of webhooks that no plugin calls: what one of the webhook plugins has, mutating first."""
-    return configurations.get("MutatingAdmissionWebhook") or configurations.get("ValidatingAdmissionWebhook")
+    return next((configurations[name] for name in _WEBHOOKS if configurations.get(name)), None)

@@ -12,7 +12,7 @@ from kapi.assembly.clusters import Shared, install_clusters, shared_scopes
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
-from kapi.assembly.policy import Policy
+from kapi.assembly.policy import Policy, without_webhook_credentials
 from kapi.assembly.storage import Storage
 from kapi.console.pages import install_console
 from kapi.endpoints.connect.proxy import is_proxied
@@ -85,7 +85,17 @@ def prepare_run(
     clusters = None
     if options.features.enable_logical_clusters:
         clusters = install_clusters(
-            Shared(config, storage, policy, chain, outgoing, flow, shared_scopes(storage)), core
+            Shared(
+                config,
+                storage,
+                policy,
+                chain,
+                outgoing,
+                flow,
+                shared_scopes(storage),
+                without_webhook_credentials(policy.configurations),
+            ),
+            core,
         )
     faults = None
     if options.features.enable_fault_injection:

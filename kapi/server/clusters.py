@@ -26,7 +26,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
-from kapi.server.logical_cluster import LogicalCluster, Served
+from kapi.server.logical_cluster import Gate, LogicalCluster, Served
 from kapi.server.masters import require_masters
 from kapi.server.moved_clock import MovedClock
 from kapi.server.snapshots import Snapshots
@@ -47,7 +47,10 @@ _asked = attrgetter("asked")
 
 
 class Clusters:
-    """All there are.  ``fresh`` gives a new cluster's store, ``now`` the time as metadata carry it."""
+    """All there are.
+
+    ``fresh`` gives a new cluster's store, ``now`` the time as metadata carry it; ``gate`` says who may wake one.
+    """
 
     def __init__(
         self,
@@ -56,9 +59,10 @@ class Clusters:
         fresh: Callable[[], MemoryStore],
         make: Callable[[MemoryStore, MovedClock], Served],
         now: Callable[[], str],
+        gate: Gate | None = None,
     ) -> None:
         self._reactor = reactor
-        self._fresh, self._make, self._now = fresh, make, now
+        self._fresh, self._make, self._now, self._gate = fresh, make, now, gate
         self._clock = clock
         self.behind: Sequence[Filter] = ()
         self._clusters: dict[str, LogicalCluster] = {}
@@ -87,11 +91,16 @@ class Clusters:
         if len(self._clusters) >= MAX_CLUSTERS:
             raise status.too_many_requests(f"there are {MAX_CLUSTERS} logical clusters", 1)
         store = self._fresh() if snapshot is None else MemoryStore(None, self._clock, snapshot=snapshot)
-        made = LogicalCluster(
-            name, store, self._now(), self._make, MovedClock(self._reactor, self._clock), begins=snapshot is not None
-        )
+        clock = MovedClock(self._reactor, self._clock)
+        made = LogicalCluster(name, store, self._now(), self._wake, clock, snapshot is not None, self._gate)
         self._clusters[name] = made
         return made
+
+    def _wake(self, store: MemoryStore, clock: MovedClock) -> Served:
+        self._woken += 1
+        if self._woken >= _LOOK:
+            self._put_to_sleep()
+        return self._make(store, clock)
 
     def snapshot(self, name: str) -> Snapshot:
         """The state of a cluster.  Raises NotFound."""
@@ -156,10 +165,6 @@ class Clusters:
                     ctx.path = "/" + rest
                     ctx.http.uri = ctx.http.uri[len(head) :]
                     ctx.annotations[ANNOTATION] = name
-                    if cluster.served is None:
-                        self._woken += 1
-                        if self._woken >= _LOOK:
-                            self._put_to_sleep()
                     return cluster.handle(ctx)
             return handler(ctx)
 

@@ -45,6 +45,13 @@ class Served(Protocol):
         """Once a second: bookmarks, and the end of old history."""
 
 
+class Gate(Protocol):
+    """Asked about a request while nothing serves the cluster."""
+
+    async def __call__(self, ctx: RequestContext, store: MemoryStore, clock: MovedClock) -> Response | None:
+        """The refusal; None when the request is to wake the cluster, and ``ctx`` knows the user.  Raises StatusError."""
+
+
 class LogicalCluster:
     """``make`` makes what serves its store by its ``clock``, which may be moved ahead."""
 
@@ -56,8 +63,9 @@ class LogicalCluster:
         make: Callable[[MemoryStore, MovedClock], Served],
         clock: MovedClock,
         begins: bool,
+        gate: Gate | None = None,
     ) -> None:
-        """``begins``: there may be work for the controllers before anybody writes."""
+        """``begins``: there may be work for the controllers before anybody writes; ``gate`` says who may wake it."""
         self.name = name
         self.store = store
         self.created = created
@@ -67,6 +75,7 @@ class LogicalCluster:
         self.clock = clock
         self._make = make
         self._seconds: Callable[[], float] = clock.reactor.seconds
+        self._gate = gate
         self._begins = begins
         self._begun = False
         self._removed = False
@@ -77,15 +86,26 @@ class LogicalCluster:
         self.requests += 1
         self.asked = self._seconds()
         ctx.finishers.append(self._finished)
-        if self._waiting is None and self.served is None:
-            self._start()
         served = self.served
+        if self._waiting is None and served is None and self._gate is not None:
+            return self._asked_asleep(ctx, self._gate)
+        if self._waiting is None and served is None:
+            self._start()
+            served = self.served
         if self._waiting is not None or served is None:
             return self._later(ctx)
+        return self._answer(ctx, served)
+
+    def _answer(self, ctx: RequestContext, served: Served) -> Response | Awaitable[Response]:
         if not self._begun and (self._begins or ctx.method not in _READS):
             self._begun = True
             self.clock.reactor.callLater(0, self._begin, served)  # the answer need not wait for it
         return served.handle(ctx)
+
+    async def _asked_asleep(self, ctx: RequestContext, gate: Gate) -> Response:
+        """Whose credentials are good for nothing does not wake it."""
+        refusal = await gate(ctx, self.store, self.clock)
+        return await self._later(ctx) if refusal is None else refusal
 
     def _begin(self, served: Served) -> None:
         if self.served is served:
@@ -130,9 +150,7 @@ class LogicalCluster:
             await turn
         if self._waiting is not None or self.served is None:
             raise status.service_unavailable("the logical cluster could not be started", 1)
-        self.requests -= 1  # it is counted once more
-        ctx.finishers.remove(self._finished)
-        answer = self.handle(ctx)
+        answer = self._answer(ctx, self.served)
         return answer if isinstance(answer, Response) else await answer
 
     def sleep(self) -> None:
@@ -165,6 +183,7 @@ class LogicalCluster:
             "path": f"/clusters/{self.name}",
             "creationTimestamp": self.created,
             "revision": self.store.newest,
+            "awake": self.served is not None,
         }
 
 

@@ -95,6 +95,15 @@ class MemoryStore:
             raise Compacted(since, oldest)
         return [change for change in self._changes if since < change.revision <= until]
 
+    def data_of(self, key: str) -> bytes | None:
+        """What is stored now, for who follows nothing."""
+        value = self._objects.get(key)
+        return None if value is None else value.data
+
+    def matching(self, prefix: str) -> list[tuple[str, bytes]]:
+        """What is stored now under keys that begin so."""
+        return [(key, value.data) for key, value in self._objects.items() if key.startswith(prefix)]
+
     @property
     def newest(self) -> int:
         """The revision of the last write."""

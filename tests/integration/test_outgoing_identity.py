@@ -149,6 +149,78 @@ def test_conversion_webhooks_are_reached_as_admission_webhooks_are(tmp_path: Pat
         server.stop()
 
 
+def logs(server: ServerProcess, kubelet: Backend, cluster: str = "") -> str:
+    """The path of the log of a pod on a node whose kubelet this is; in a logical cluster, where its path is given."""
+    state = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
+    }
+    node = {"metadata": {"name": "node"}, "status": state}
+    assert api_request(server, "POST", f"{cluster}api/v1/nodes", node)[0] == 201
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}}
+    pods = f"{cluster}api/v1/namespaces/default/pods"
+    until(lambda: api_request(server, "POST", pods, pod)[0] == 201)
+    return f"{pods}/p/log"
+
+
+def test_what_objects_of_a_logical_cluster_name_is_reached_without_the_credentials_of_the_process(
+    tmp_path: Path, converter: Backend
+) -> None:
+    authority = Authority()
+    kubelet = Backend(tmp_path, authority=authority.pem)
+    extension = Backend(tmp_path, "api.hooks.svc", authority=authority.pem)
+    files = tmp_path / "client.crt", tmp_path / "client.key"
+    for file, content in zip(files, client_pair(authority), strict=True):
+        file.write_bytes(content)
+    (tmp_path / "users.yaml").write_text(
+        json.dumps({"kind": "Config", "users": [{"name": "convert.hooks.svc", "user": {"token": "of-webhooks"}}]})
+    )
+    configuration = {"kubeConfigFile": str(tmp_path / "users.yaml"), "kind": "WebhookAdmissionConfiguration"}
+    configuration["apiVersion"] = "apiserver.config.k8s.io/v1"
+    plugins = [{"name": "ValidatingAdmissionWebhook", "configuration": configuration}]
+    (tmp_path / "admission.yaml").write_text(
+        json.dumps({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
+    )
+    service = {
+        "metadata": {"name": "v1.else.example.com"},
+        "spec": {
+            "group": "else.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100,
+            "service": {"namespace": "hooks", "name": "api", "port": extension.port}, "caBundle": extension.bundle,
+        },
+    }  # fmt: skip
+    place = {"metadata": {"name": "api"}, "spec": {"type": "ExternalName", "externalName": "localhost"}}
+    server = ServerProcess(
+        f"--kubelet-client-certificate={files[0]}", f"--kubelet-client-key={files[1]}",
+        f"--proxy-client-cert-file={files[0]}", f"--proxy-client-key-file={files[1]}",
+        f"--service-address=hooks/convert=127.0.0.1:{converter.port}",
+        f"--admission-control-config-file={tmp_path / 'admission.yaml'}", "--enable-logical-clusters",
+    ).start()  # fmt: skip
+    try:
+        cluster = "clusters/x/"
+        until(lambda: api_request(server, "PUT", "clusters/x")[0] in (200, 201))
+        shown = {}
+        for where in ("", cluster):
+            assert api_request(server, "GET", logs(server, kubelet, where))[0] == 200
+            assert api_request(server, "POST", f"{where}api/v1/namespaces", {"metadata": {"name": "hooks"}})[0] == 201
+            assert api_request(server, "POST", f"{where}api/v1/namespaces/hooks/services", place)[0] == 201
+            asked = len(extension.serials)
+            path = f"{where}apis/apiregistration.k8s.io/v1/apiservices"
+            assert api_request(server, "POST", path, service)[0] == 201
+            until(lambda asked=asked: len(extension.serials) > asked)
+            shown[where] = bool(kubelet.serials[-1]), bool(extension.serials[-1])
+        assert shown == {"": (True, True), cluster: (False, False)}
+        assert api_request(server, "POST", f"{cluster}{GROUP}", definition(converter.bundle))[0] == 201
+        things = f"{cluster}apis/example.com/v2/namespaces/default/things"
+        until(lambda: api_request(server, "GET", things)[0] == 200)
+        thing = {"apiVersion": "example.com/v2", "kind": "Thing", "metadata": {"name": "a"}}
+        assert api_request(server, "POST", things, thing)[0] == 201
+        assert {headers.get("Authorization") for _, headers, _ in converter.requests} == {None}
+    finally:
+        kubelet.close()
+        extension.close()
+        server.stop()
+
+
 def test_client_certificates_are_taken_up_when_their_files_change(tmp_path: Path) -> None:
     authority = Authority()
     first, second = client_pair(authority), client_pair(authority)
@@ -165,19 +237,10 @@ def test_client_certificates_are_taken_up_when_their_files_change(tmp_path: Path
         f"--proxy-client-cert-file={files[0]}", f"--proxy-client-key-file={files[1]}",
     ).start()  # fmt: skip
     try:
-        node = {"metadata": {"name": "node"}}
-        state = {
-            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
-        }
-        assert api_request(server, "POST", "api/v1/nodes", {**node, "status": state})[0] == 201
-
-        pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}}
-        pods = "api/v1/namespaces/default/pods"
-        until(lambda: api_request(server, "POST", pods, pod)[0] == 201)
+        log = logs(server, kubelet)
 
         def shown() -> str:
-            code, answer = api_request(server, "GET", f"{pods}/p/log")
+            code, answer = api_request(server, "GET", log)
             assert code == 200, answer
             return kubelet.serials[-1]
 

@@ -110,6 +110,25 @@ class TestLogicalClusters(unittest.TestCase):
             self.assertEqual(self.successResultOf(each).status, 200)
         self.assertEqual(len(self.made), 1)
 
+    def test_a_request_that_is_refused_while_it_sleeps_does_not_wake_it(self) -> None:
+        asked: list[str] = []
+
+        async def gate(ctx: Any, store: MemoryStore, clock: MovedClock) -> Response | None:
+            asked.append(ctx.path)
+            return None if ctx.path == "/good" else Response(401, b"")
+
+        self.clusters = Clusters(self.clock, self.clock.seconds, MemoryStore, self._make, lambda: "now", gate)
+        self.serve = self.clusters.around(lambda ctx: Response(404, b""))
+        cluster = self.clusters.create("x")
+        for path, code in (("/bad", 401), ("/good", 200)):
+            ctx, answer = self.ask(f"/clusters/x{path}")
+            self.assertEqual(self.successResultOf(Deferred.fromCoroutine(answer)).status, code)
+            self.finish(ctx)
+        self.assertEqual((self.ask("/clusters/x/bad")[1].status, asked), (200, ["/bad", "/good"]))
+        self.assertEqual(
+            (len(self.made), self.made[0].told, cluster.requests), (1, ["made", "started", "/good", "/bad"], 1)
+        )
+
     def test_one_that_cannot_be_started_is_tried_again(self) -> None:
         self.clusters.create("x")
         self.starting = Deferred()

@@ -132,6 +132,50 @@ def test_a_token_and_a_role_count_in_their_cluster_alone(root: Cluster, pair: li
     assert anonymous(other, MAPS, {})[1]["message"].startswith("configmaps is forbidden")
 
 
+def test_who_is_nobody_there_does_not_wake_a_cluster(root: Cluster, pair: list[LogicalCluster], tmp_path: Path) -> None:
+    origin = pair[0]
+    account = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    token = origin.request("POST", account, {"spec": {}})["status"]["token"]
+    stranger = pair[1].request("POST", account, {"spec": {}})["status"]["token"]
+    for name, kind in (("public", "Group"), ("named", "User")):
+        rule = {"metadata": {"name": name}, "rules": [{"nonResourceURLs": [f"/{name}"], "verbs": ["get"]}]}
+        origin.request("POST", f"/apis/{_RBAC}/v1/clusterroles", rule)
+        subject = {"apiGroup": _RBAC, "kind": kind, "name": "system:unauthenticated" if kind == "Group" else "jane"}
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [subject],
+        }
+        origin.request("POST", f"/apis/{_RBAC}/v1/clusterrolebindings", binding)
+    root.request("PUT", "/snapshots/nobody", {"cluster": origin.name})
+    asked = LogicalCluster(root.server, tmp_path)
+
+    def fork(path: str, authorization: str) -> tuple[int, str, bool]:
+        """What is answered, and whether the cluster is awake then."""
+        root.request("PUT", f"/clusters/{asked.name}", {"from": "nobody"})
+        try:
+            code, answer = anonymous(asked, path, {"Authorization": authorization} if authorization else {})
+            message = answer["message"] if isinstance(answer, dict) and code >= 400 else ""
+            awake = root.request("GET", f"/clusters/{asked.name}")["awake"]
+            assert anonymous(origin, path, {"Authorization": authorization} if authorization else {})[0] == code
+            return code, message, awake
+        finally:
+            root.request("DELETE", f"/clusters/{asked.name}")
+
+    try:
+        for bad in ("Bearer nobody", f"Bearer {stranger}"):
+            assert fork(MAPS, bad) == (401, "Unauthorized", False)
+        for path in (MAPS, "/named"):
+            code, message, awake = fork(path, "")
+            assert (code, awake) == (403, False) and "system:anonymous" in message
+        assert fork("/version", "") == (200, "", True)
+        assert fork("/public", "")[::2] == (404, True)
+        code, message, awake = fork(MAPS, f"Bearer {token}")
+        assert (code, awake) == (403, True) and "system:serviceaccount:default:default" in message
+    finally:
+        root.request("DELETE", "/snapshots/nobody")
+
+
 def test_a_watch_sees_its_cluster_and_ends_with_it(root: Cluster, pair: list[LogicalCluster]) -> None:
     one, other = pair
     url = urllib.parse.urlsplit(one.url)
