@@ -8,6 +8,7 @@ Upstream: apimachinery ``runtime/serializer/json``, ``endpoints/handlers/create.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable
 
@@ -52,7 +53,7 @@ def decode(
     Raises DecodingError (a BadRequest) with upstream's words.
     """
     if type_.schema is not None:
-        given = _custom_kind(body, kind)
+        given = _custom_kind(body, kind, validation)
         if given != kind:  # its schema is another's
             type_ = dataclasses.replace(type_, preserve_unknown=True, fields={})
         kind = given
@@ -167,11 +168,16 @@ def _given_kind(body: Object, wanted: GroupVersionKind) -> GroupVersionKind:
     return GroupVersionKind(group_version.group, group_version.version, kind)
 
 
-def _custom_kind(body: Object, wanted: GroupVersionKind) -> GroupVersionKind:
+def _custom_kind(body: Object, wanted: GroupVersionKind, validation: str) -> GroupVersionKind:
     """What a custom resource says it is: it must say so, in the right version; a wrong kind is validation's to find."""
     kind, version = body.get("kind"), body.get("apiVersion") or ""
     if not kind:
         source = body.source if isinstance(body, Document) else b""
+        if validation == "Ignore":  # upstream's lenient decoder knows by then what was wanted
+            if not source.lstrip().startswith(b"{"):  # YAML, which has become JSON
+                source = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+            given = _given_kind({**body, "kind": wanted.kind}, wanted)
+            raise _cannot(given, wanted, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
         raise unrecognized(source, wanted, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
     if version != str(wanted.group_version):
         raise DecodingError(

@@ -325,3 +325,18 @@ def test_an_object_that_is_nested_too_deeply_is_refused(api: MemoryAPI) -> None:
     deeper = [{"op": "add", "path": "/spec" + "/a" * 199, "value": nested(100)}]  # each part is shallow enough
     answer = api.ask("PATCH", f"{FOOS}/x", deeper, type="application/json-patch+json")
     assert answer.code == 422 and "exceeded max depth" in answer.json["message"]
+
+
+def test_who_forgets_the_kind_is_shown_the_body(api: MemoryAPI) -> None:
+    """The lenient decoder knows what was wanted, and shows YAML as the JSON that it has become."""
+    install(api, definition())
+    body = b"apiVersion: example.com/v1\nspec: {z: 1, a: 1.0e+20}\n"
+    lenient = api.ask("POST", f"{FOOS}?fieldValidation=Ignore", body, type="application/yaml")
+    shown = '{"apiVersion":"example.com/v1","spec":{"a":100000000000000000000,"z":1}}'
+    wanted = f"Foo in version \"v1\" cannot be handled as a Foo: Object 'Kind' is missing in '{shown}'"
+    assert (lenient.code, lenient.json["message"]) == (400, wanted)
+    strict = api.ask("POST", FOOS, body, type="application/yaml").json["message"]
+    assert strict.startswith("the object provided is unrecognized (must be of type Foo)")
+    for depth in (900, 9000):
+        deep = b"spec: " + b"[" * depth + b"]" * depth
+        assert api.ask("POST", f"{FOOS}?fieldValidation=Ignore", deep, type="application/yaml").code == 400

@@ -11,6 +11,7 @@ from kapi.cel.functions import declarer
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
 from kapi.machinery.field import quote
+from kapi.machinery.netip import address_problem
 
 IP = CelType("opaque", "net.IP")
 CIDR = CelType("opaque", "net.CIDR")
@@ -77,8 +78,7 @@ def parse_ip(text: str) -> Address:
         address = ipaddress.ip_address(text)
     except ValueError:
         raise ValueError(
-            f"IP Address {quote(text)} parse error during conversion from string: "
-            f'ParseAddr("{text}"): unable to parse IP'
+            f"IP Address {quote(text)} parse error during conversion from string: {address_problem(text)}"
         ) from None
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise ValueError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
@@ -101,7 +101,7 @@ def parse_cidr(text: str) -> CIDRValue:
     try:
         address = ipaddress.ip_address(address_text)
     except ValueError:
-        raise ValueError(f'netip.ParsePrefix("{text}"): ParseAddr("{address_text}"): unable to parse IP') from None
+        raise ValueError(f"netip.ParsePrefix({quote(text)}): {address_problem(address_text)}") from None
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise ValueError(f"IPv4-mapped IPv6 address {quote(address_text)} is not allowed")
     length = int(length_text) if len(length_text) < 4 else 999
