@@ -105,7 +105,7 @@ class SplitCaches:
         """Two histories in one place would take each other's revisions for gaps.  Raises UnsuitableStore."""
         known: dict[bytes, int] = {}
         for number, part in enumerate(self.parts):
-            other = known.setdefault(part.store.run, number)
+            other = known.setdefault(part.store.run, number) if part.store.run else number
             if other != number:
                 raise UnsuitableStore(
                     f"--redis-servers-overrides: {store_id(number)} is the same store as {store_id(other)}: give it one URL, "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import signal
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from tests.integration.server_process import ServerProcess
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.integration.test_store_faults import Watcher, command, no_traceback, plain, until
+from tests.store.replicated import LOGIN, NAME, Replicated
 from tests.store.servers import Server, free_port
 
 EVENTS = "/api/v1/namespaces/default/events"
@@ -294,3 +297,77 @@ def test_a_store_that_is_not_there_ends_the_start_with_its_name(tmp_path: Path) 
     told = run(tmp_path, f"--redis-servers-overrides=/events#{url}", "--storage-initialization-timeout=1s").splitlines()
     assert told[-1].startswith(f"kapi: {url}: cannot connect")
     assert not any("Traceback" in line for line in told)
+
+
+def test_fail_over_of_one_store_is_nothing_to_the_others() -> None:
+    servers = Replicated(2, 3)
+    sentinels = ";".join(f"redis+sentinel://{LOGIN}@127.0.0.1:{each.port}/{NAME}" for each in servers.sentinels)
+    server = ServerProcess(f"--redis-servers-overrides=/events#{sentinels}", "--controllers=").start()
+    try:
+        client = Client(server)
+        assert client.ask("POST", EVENTS, event("before"))[0] == 201
+        assert names(client, EVENTS) == {"before"}
+        watcher = Watcher(server, f"{EVENTS}?watch=1")
+        assert watcher.next()["object"]["metadata"]["name"] == "before"
+        servers.primary.process.kill()
+        until(lambda: client.ask("GET", EVENTS)[0] == 503)
+        made = 0
+        while client.ask("POST", EVENTS, event("after"))[0] not in (201, 409):
+            assert client.create(f"c{made}")[0] == 201  # each time, while there is no primary
+            made += 1
+        assert made
+        until(lambda: names(client, EVENTS) == {"before", "after"})
+        assert watcher.next()["object"]["metadata"]["name"] == "after"
+        assert client.names() >= {f"c{number}" for number in range(made)}
+        until(lambda: "[+]redis-1 ok\n" in plain(server, "/readyz?verbose")[1])
+        watcher.close()
+        client.close()
+        no_traceback(server)
+    finally:
+        server.stop()
+        servers.stop()
+
+
+def encryption(*keys: bytes) -> str:
+    named = [{"name": key.decode(), "secret": base64.b64encode(key * 32).decode()} for key in keys]
+    rules = [{"resources": ["secrets"], "providers": [{"aesgcm": {"keys": named}}]}]
+    return json.dumps(
+        {"kind": "EncryptionConfiguration", "apiVersion": "apiserver.config.k8s.io/v1", "resources": rules}
+    )
+
+
+def test_what_is_encrypted_is_so_in_each_store(other: Server, tmp_path: Path) -> None:
+    file = tmp_path / "encryption.json"
+    file.write_text(encryption(b"1"))
+    server = ServerProcess(
+        f"--redis-servers-overrides=/secrets#{other.url}", f"--encryption-provider-config={file}",
+        "--encryption-provider-config-automatic-reload", "--controllers=",
+    ).start()  # fmt: skip
+    try:
+        client = Client(server)
+        secrets = "/api/v1/namespaces/default/secrets"
+
+        def kept() -> bytes:
+            found = command(other, "HGET", KEYS, "core/secrets/default/s")
+            assert isinstance(found, bytes)
+            return found
+
+        body = {"metadata": {"name": "s"}, "stringData": {"a": "hidden"}}
+        status, made = client.ask("POST", secrets, body)
+        assert status == 201 and b"k8s:enc:aesgcm:v1:1:" in kept()
+        assert b'"s"' not in kept() and b"aGlkZGVu" not in kept()
+        file.write_text(encryption(b"2", b"1"))
+        assert server.process is not None
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: client.ask("PUT", f"{secrets}/s", made)[0] == 200 and b"k8s:enc:aesgcm:v1:2:" in kept())
+        transformed = 'apiserver_storage_transformation_operations_total{resource="secrets",status="OK",'
+        assert transformed in plain(server, "/metrics")[1]
+        client.close()
+        server.end()
+        server.start()
+        client = Client(server)
+        assert client.ask("GET", f"{secrets}/s")[1]["data"] == {"a": "aGlkZGVu"}
+        client.close()
+        no_traceback(server)
+    finally:
+        server.stop()

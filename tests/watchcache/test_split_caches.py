@@ -1,0 +1,123 @@
+"""Caches of several stores as those of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.machinery.gvk import GroupResource
+from kapi.store.errors import StoreUnavailable, UnsuitableStore
+from kapi.watchcache.split_caches import caught_up
+from tests.watchcache.split import SplitRegistry
+from tests.watchcache.test_cache import halves
+
+MAPS, SECRETS = GroupResource("", "configmaps"), GroupResource("", "secrets")
+
+
+class Told:
+    """An observer of everything."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def concerns(self, event: Any) -> bool:
+        return True
+
+    def changed(self, events: Any) -> None:
+        self.names += [event.entry.name for _, event in events]
+
+    def loaded(self, caches: Any) -> None:
+        pass
+
+
+class Split(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.made = SplitRegistry(SECRETS)
+        self.caches = self.made.caches
+
+    def start(self) -> None:
+        self.successResultOf(Deferred.fromCoroutine(self.caches.start()))
+
+    def write(self, store: Any, key: str) -> int:
+        return self.successResultOf(Deferred.fromCoroutine(store.create(key, *halves(key.rpartition("/")[2]))))
+
+    def test_each_resource_has_the_revisions_of_its_store(self) -> None:
+        self.start()
+        for name in ("a", "b", "c"):
+            self.write(self.made.main, f"core/configmaps/ns/{name}")
+        self.assertEqual(self.write(self.made.other, "core/secrets/ns/s"), 1)
+        self.made.pass_time(0.1)
+        maps, secrets = self.caches.cache(MAPS), self.caches.cache(SECRETS)
+        self.assertEqual([(cache.revision, len(cache)) for cache in (maps, secrets)], [(3, 3), (1, 1)])
+        self.assertIs(secrets, self.made.registry.stores[SECRETS].cache)
+        self.assertIsNone(secrets.wait_for(1))
+        self.assertIsNotNone(secrets.wait_for(2))
+
+    def test_what_another_store_keeps_is_counted_and_not_held(self) -> None:
+        for name in ("a", "b"):
+            self.write(self.made.main, f"core/secrets/ns/{name}")
+        self.write(self.made.other, "core/configmaps/ns/c")
+        self.start()
+        self.write(self.made.main, "core/secrets/ns/later")
+        self.write(self.made.main, "core/configmaps/ns/here")
+        self.made.pass_time(0.1)
+        self.assertEqual([len(self.caches.cache(resource)) for resource in (SECRETS, MAPS)], [0, 1])
+        known = [str(cache.resource) for cache in self.caches.all()]
+        self.assertEqual(len(known), len(set(known)))
+        told = [part.oddities() for part in self.caches.parts]
+        self.assertEqual(
+            told, [f"{found} are in a store that does not keep them" for found in ("2 secrets", "1 configmaps")]
+        )
+        self.assertEqual([part.revision for part in self.caches.parts], [4, 1])
+
+    def test_observers_are_told_of_what_a_store_had_before_they_go_on(self) -> None:
+        self.start()
+        observer = Told()
+        self.caches.observe(observer)
+        self.made.other.lags = True
+        self.write(self.made.other, "core/secrets/ns/s")
+        waiting = Deferred.fromCoroutine(caught_up(self.caches, self.made.clock))
+        self.made.pass_time(1)
+        self.assertNoResult(waiting)
+        self.made.other.catch_up()
+        self.made.pass_time(0.1)
+        self.successResultOf(waiting)
+        self.assertEqual(observer.names, ["s"])
+        self.successResultOf(Deferred.fromCoroutine(caught_up(self.caches.main, None)))  # one store: at once
+
+    def test_a_store_that_is_not_there_lets_none_run(self) -> None:
+        stopped: list[Any] = []
+        end = self.made.main.stop
+
+        async def fail(follower: Any) -> None:
+            raise StoreUnavailable("away")
+
+        async def stop() -> None:
+            stopped.append("main")
+            await end()
+
+        self.patch(self.made.other, "start", fail)
+        self.patch(self.made.main, "stop", stop)
+        self.failureResultOf(Deferred.fromCoroutine(self.caches.start()), StoreUnavailable)
+        self.assertEqual(stopped, ["main"])
+        self.assertEqual(self.made.clock.getDelayedCalls(), [])
+
+    def test_one_store_twice_is_refused(self) -> None:
+        for store in (self.made.main, self.made.other):
+            self.patch(store, "run", b"same")
+        failed = self.failureResultOf(Deferred.fromCoroutine(self.caches.start()), UnsuitableStore)
+        self.assertIn("redis-1 is the same store as redis-0", str(failed.value))
+
+    def test_a_fresh_read_of_one_does_not_wait_for_the_other(self) -> None:
+        self.start()
+
+        async def away() -> int:
+            raise StoreUnavailable("away")
+
+        self.patch(self.made.other, "revision", away)
+        self.successResultOf(self.caches.cache(MAPS).wait_fresh() or succeed(None))
+        for reading in (self.caches.cache(SECRETS).wait_fresh(), self.caches.wait_fresh()):
+            assert reading is not None
+            self.failureResultOf(reading, StoreUnavailable)
