@@ -36,6 +36,7 @@ from tests.bench.pair import compare as compare_pair
 from tests.bench.pair import compare_start
 from tests.bench.shares import shares
 from tests.bench.stalls import stalls
+from tests.bench.store import store
 from tests.bench.testkit import testkit
 
 _TOKEN = "bench-token"
@@ -91,7 +92,9 @@ def main() -> None:
     parser.add_argument("--server", help="URL of a running server; without it kapi is started")
     parser.add_argument("--token", default="")
     parser.add_argument("--ca", default="")
-    parser.add_argument("--pid", type=int, action="append", default=[], help="process whose CPU and memory count")
+    parser.add_argument(
+        "--pid", type=int, action="append", default=[], help="(further) process whose CPU and memory count"
+    )
     parser.add_argument("--name", default="kapi")
     parser.add_argument("--seconds", type=float, default=3.0, help="of one run")
     parser.add_argument("--runs", type=int, default=3)
@@ -100,11 +103,12 @@ def main() -> None:
     parser.add_argument("--definitions", type=int, default=500, help="how many custom resource definitions to create")
     parser.add_argument("--objects", default="1000,10000,100000", help="growth: beside how many to measure, rising")
     parser.add_argument("--kubelets", default="100,1000", help="kubelets: how many to simulate, rising")
+    parser.add_argument("--events", type=int, default=5, help="kubelets: Events of each Pod")
     parser.add_argument("--idle", type=int, default=2000, help="watches on which nothing happens (ulimit -n)")
     parser.add_argument(
         "--only",
         default="start,requests,lists,watches,idle",
-        help="more: custom, crds, fairness, growth, http2, kubelets, stalls, testkit, webhooks",
+        help="more: custom, crds, fairness, growth, http2, kubelets, stalls, store, testkit, webhooks",
     )
     parser.add_argument(
         "--case", default="", help="stalls, pair: only cases whose names contain one of these, comma-separated"
@@ -152,6 +156,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
                     later.append(took)
                 rows.append(Row("first start to ready", first, "s"))
                 rows.append(Row("later start to ready", statistics.median(later), "s", _spread(later)))
+            target.pids += tuple(options.pid)
         try:
             bench = Bench(
                 target,
@@ -186,8 +191,10 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 fairness(bench)
             if "growth" in wanted:
                 growth(bench, [int(size) for size in options.objects.split(",")])
+            if "store" in wanted:
+                store(bench.add, options.seconds)
             if "kubelets" in wanted:
-                kubelets(bench, [int(count) for count in options.kubelets.split(",")])
+                kubelets(bench, [int(count) for count in options.kubelets.split(",")], options.events)
             if "stalls" in wanted:
                 stalls(bench, options.case)
             if "testkit" in wanted:

@@ -2,7 +2,8 @@
 
 Each has a Node, a Lease that it renews every ten seconds and a watch of the Pods on its Node.  Meanwhile Pods come and go, as
 many a second as upstream's scalability tests allow a scheduler (clusterloader2's load test): each is created, bound to a node,
-reported as running and deleted.  All of that is asked for at its time, whether earlier answers have come or not.
+reported as running and deleted, with the Events that a scheduler and a kubelet tell of it.
+All of that is asked for at its time, whether earlier answers have come or not.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _LONGEST = 60.0  # seconds for what is under way at the end
 _BOUND = re.compile(rb'"bound-at":"([0-9.]+)"')
 
 
-def kubelets(bench: Bench, counts: list[int]) -> None:
-    """``counts``: how many there are, rising."""
+def kubelets(bench: Bench, counts: list[int], events: int) -> None:
+    """``counts``: how many there are, rising; ``events``: of each Pod."""
     for count in counts:
-        cluster = _Cluster(bench, count)
+        cluster = _Cluster(bench, count, events)
         try:
             cluster.run()
         finally:
@@ -48,10 +49,11 @@ class _Job:
 
 
 class _Cluster:
-    def __init__(self, bench: Bench, count: int) -> None:
+    def __init__(self, bench: Bench, count: int, events: int) -> None:
         self._bench = bench
         self._target = bench.target
         self._count = count
+        self._events = events
         self._names = [f"{bench.namespace}-{count}-{number}" for number in range(count)]
         self._took: dict[str, list[float]] = {}
         self._failures = 0
@@ -67,19 +69,21 @@ class _Cluster:
         watchers.start()
         there.close()  # so that the end of the process is seen
         assert here.recv() == "ready"
-        used, begin = self._target.cpu(), time.perf_counter()
+        before, begin = self._target.cpu_of_each(), time.perf_counter()
         self._drive(self._schedule())
         took = time.perf_counter() - begin
-        used = self._target.cpu() - used
+        used = {name: (cpu - before[name]) / took * 1000 for name, cpu in self._target.cpu_of_each().items()}
         here.send("stop")
         delays = here.recv()
         watchers.join(30)
-        self._tell(used / took * 1000, delays)
+        self._tell(used, delays)
 
-    def _tell(self, cpu: float, delays: list[float]) -> None:
+    def _tell(self, cpu: dict[str, float], delays: list[float]) -> None:
         add, of = self._bench.add, f"{self._count} kubelets"
-        note = f"{self._failures} FAILED" if self._failures else f"{_PODS_A_SECOND:.0f} Pods a second come and go"
-        add(Row(f"{of}, CPU", cpu, "ms/s", note=note))
+        note = f"{_PODS_A_SECOND:.0f} Pods a second come and go, {self._events} Events of each"
+        add(Row(f"{of}, CPU", sum(cpu.values()), "ms/s", note=f"{self._failures} FAILED" if self._failures else note))
+        for name, share in cpu.items():
+            add(Row(f"{of}, CPU of {name}", share, "ms/s"))
         add(Row(f"{of}, memory", self._target.memory(), "MB"))
         for kind, times in (*self._took.items(), ("bound, until the kubelet knows", delays)):
             times.sort()
@@ -112,10 +116,20 @@ class _Cluster:
         yield "CREATE Pod", request("POST", base, pod(name))
         metadata = {"name": name, "annotations": {"bound-at": str(time.time())}}
         binding = {"metadata": metadata, "target": {"kind": "Node", "name": node}}
+        yield from self._told(name, self._events // 2)
         yield "binding", request("POST", f"{base}/{name}/binding", json.dumps(binding).encode())
         status = {"status": {"phase": "Running", "startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}}
         yield "status of a Pod", request("PATCH", f"{base}/{name}/status", json.dumps(status).encode(), _MERGE)
+        yield from self._told(name, self._events - self._events // 2)
         yield "DELETE Pod", request("DELETE", f"{base}/{name}?gracePeriodSeconds=0")
+
+    def _told(self, name: str, count: int) -> Iterator[tuple[str, bytes]]:
+        about = {"kind": "Pod", "apiVersion": "v1", "name": name, "namespace": self._bench.namespace}
+        source = {"component": "kubelet", "host": "node"}
+        for _ in range(count):
+            body = {"metadata": {"name": f"{name}.{self._bench.number()}"}, "involvedObject": about, "type": "Normal"}
+            body |= {"reason": "Pulled", "source": source, "message": "Container image is already present on machine"}
+            yield "CREATE Event", self._target.request("POST", f"{self._bench.base}/events", json.dumps(body).encode())
 
     def _drive(self, schedule: list[tuple[float, int, _Job]]) -> None:
         """Latencies count from the time at which a request was due."""
@@ -159,6 +173,7 @@ class _Cluster:
 
     def remove(self) -> None:
         self._bench.empty("pods")
+        self._bench.empty("events")
         for name in self._names:
             self._bench.ask("DELETE", f"/api/v1/nodes/{name}")
             self._bench.ask("DELETE", f"{_LEASES}/{name}")

@@ -54,6 +54,15 @@ class Target:
         """Seconds of CPU that the server's processes have used."""
         return sum(cpu_seconds(pid) for pid in self.pids)
 
+    def cpu_of_each(self) -> dict[str, float]:
+        """The same by process: its name, with a number behind the first of that name."""
+        found: dict[str, float] = {}
+        for pid in self.pids:
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            same = sum(other.partition(" ")[0] == name for other in found)
+            found[f"{name} {same + 1}" if same else name] = cpu_seconds(pid)
+        return found
+
     def memory(self) -> float:
         """Resident megabytes of the server's processes."""
         return sum(resident(pid) for pid in self.pids)
