@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 
+from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from kapi.assembly.server import assemble
@@ -21,6 +22,7 @@ from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.request.reactor import RequestReactor
 from kapi.server import pki
+from kapi.server.debug_socket import DebugSocket
 from kapi.server.freeing import Freeing
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
@@ -51,6 +53,8 @@ class App(APIService):
         self.announce: Callable[[], object] = self._print
         self._socket = listener
         self._port: Port | None = None
+        path = options.features.debug_socket_path
+        self._debug = DebugSocket(path, reactor, options.logs) if path else None
         self.connections: Connections
         self._contexts: ServerContexts
         self.files: pki.Files
@@ -136,6 +140,14 @@ class App(APIService):
         log.info("Serving securely on {where}", where=where)
         self._write_kubeconfig()
         self._handle_hangup()
+        if self._debug is not None:
+            self._open_debug_socket(self._debug)
+
+    def _open_debug_socket(self, debug: DebugSocket) -> None:
+        try:
+            debug.open()
+        except (OSError, CannotListenError) as error:
+            log.error("--debug-socket-path: {error}", error=error)
 
     def _ready(self) -> None:
         self._tune_interpreter()
@@ -192,6 +204,8 @@ class App(APIService):
     async def close_port(self) -> None:
         if self._port is not None:
             await self._port.stop()
+        if self._debug is not None:
+            await self._debug.close()
         elif self._socket is not None:
             self._socket.close()
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
-from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET
 
 from kapi.assembly.server import assemble
 from kapi.endpoints.tunnel import wants_upgrade
@@ -32,7 +30,7 @@ from kapi.request.response import Response
 from kapi.server.listening import default_address
 from kapi.server.pending_figures import pending_families
 from kapi.server.runner import RequestRunner
-from kapi.server.site import SiteRequest
+from kapi.server.site import SiteRequest, SiteResource
 from kapi.server.tree import descend
 from kapi.service import APIService
 
@@ -42,24 +40,12 @@ _NOT_UPGRADED = (
 )
 
 
-class APIResource(Resource):
+class APIResource(SiteResource):
     """The server.  ``service`` starts and stops it; before and after, every request is answered with 503."""
 
-    isLeaf = True
-
     def __init__(self, service: EmbeddedService) -> None:
-        super().__init__()
+        super().__init__(service.answer)
         self.service = service
-
-    def render(self, request: Any) -> int:
-        try:
-            http = SiteRequest(request)
-        except ValueError:
-            request.setResponseCode(400)
-            request.finish()
-        else:
-            self.service.answer(http)
-        return NOT_DONE_YET
 
 
 class EmbeddedService(APIService):

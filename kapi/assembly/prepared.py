@@ -154,6 +154,7 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
 def _health(config: CompletedConfig, storage: Storage, server: GenericServer, hooks: Hooks) -> list[HealthChecks]:
     """/healthz, /livez and /readyz."""
     reactor, store, caches, signals = config.reactor, config.given.store, storage.caches, config.signals
+    flags = config.options.storage
     # so long /livez does not ask what runs at the start
     patient_until = reactor.seconds() + config.options.generic.livez_grace_period
 
@@ -164,9 +165,9 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
     for checks in endpoints:
         checks.add("ping", lambda: "")
         checks.add("log", lambda: "")
-        checks.add("etcd", lambda: "" if store.available else "the store is not reachable")
+        checks.add("etcd", store_check(store, flags.etcd_healthcheck_timeout))
         if checks is readyz:
-            checks.add("etcd-readiness", lambda: "" if store.available else "the store is not reachable")
+            checks.add("etcd-readiness", store_check(store, flags.etcd_readycheck_timeout))
             for name, check in store.checks().items():
                 checks.add(name, check)
             main, *others = caches.parts
@@ -184,6 +185,17 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
             checks.add(name, check)
     readyz.add("shutdown", lambda: "process is shutting down" if signals.stopping else "")
     return endpoints
+
+
+def store_check(store: RedisStore, timeout: float) -> Check:
+    """The store is there, and has owed nobody an answer for longer than this many seconds."""
+
+    def check() -> str:
+        if not store.available:
+            return "the store is not reachable"
+        return "" if store.silence <= timeout else "the store does not answer in time"
+
+    return check
 
 
 def _trouble(caches: Caches, kept: str) -> str:

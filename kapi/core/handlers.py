@@ -21,7 +21,7 @@ from kapi.registry.registry import Registry
 def built_in_handlers(registry: Registry, reactor: IReactorTime, kubelet: KubeletSettings) -> dict[str, Endpoint]:
     """Needs the pods, nodes and budgets to be in the registry."""
     kubelets = Kubelets(registry.stores[GroupResource("", "nodes")], kubelet)
-    transport = Transport(reactor, kubelet.timeout)
+    transport = Transport(reactor, kubelet.timeout, kubelet.bytes_per_second)
     pods = registry.stores[GroupResource("", "pods")]
     binding = Binding(pods)
     return {

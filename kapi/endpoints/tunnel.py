@@ -8,6 +8,7 @@ never upgraded (CVE-2018-1002105).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -15,10 +16,12 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
 
+from kapi.endpoints.throttle import Throttle
 from kapi.request.context import RequestContext
 
 MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
 MAX_BODY = 64 * 1024  # bytes of the body of an answer that upgrades nothing
+Limit = Callable[[Any], Throttle]  # of a transport
 _code = re.compile(rb"[1-5][0-9][0-9]").fullmatch
 
 
@@ -66,19 +69,28 @@ class _Tunnelled(TakenConnection):
 
     endless = True  # only its ends know when it is over: a server that stops does not wait for it
 
-    def __init__(self, http: object, peer: Protocol) -> None:
+    def __init__(self, http: object, peer: Protocol, limit: Limit | None = None) -> None:
         super().__init__(http)
         self._peer = peer
+        self._throttle = None if limit is None else limit(self.transport)
+        self._peers: Throttle | None = None
 
-    def begin(self) -> None:
-        """Passes on what the client sent early, and lets it send more."""
+    def begin(self, peers: Throttle | None = None) -> None:
+        """Passes on what the client sent early, and lets it send more; ``peers`` is what holds the peer back."""
         assert self._peer.transport is not None
-        self._peer.transport.registerProducer(self.transport, True)  # type: ignore[attr-defined]
-        self.transport.registerProducer(self._peer.transport, True)
+        self._peers = peers
+        self._peer.transport.registerProducer(self._throttle or self.transport, True)  # type: ignore[attr-defined]
+        self.transport.registerProducer(peers or self._peer.transport, True)
         early = self.early()
         if early:
             self._peer.transport.write(early)
         self.transport.resumeProducing()
+
+    def end(self) -> None:
+        """The peer is gone."""
+        if self._throttle is not None:
+            self._throttle.release()
+        self.transport.loseConnection()
 
     def close_when_idle(self) -> None:
         """Not that anybody could tell: it goes on while requests are answered, and ends with the server."""
@@ -86,8 +98,14 @@ class _Tunnelled(TakenConnection):
     def dataReceived(self, data: bytes) -> None:
         if self._peer.transport is not None:
             self._peer.transport.write(data)
+        if self._throttle is not None:
+            self._throttle.passed(len(data))
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
+        if self._throttle is not None:
+            self._throttle.close()
+        if self._peers is not None:
+            self._peers.release()
         if self._peer.transport is not None:
             self._peer.transport.loseConnection()
 
@@ -95,10 +113,13 @@ class _Tunnelled(TakenConnection):
 class TunnelBackend(Protocol):
     """The backend's side: sends the request, reads the head of the answer, then is a pipe or hands the answer over.
 
-    ``decided`` fires with (status, headers, start of the body); after 101 the pipe is open already.
+    ``decided`` fires with (status, headers, start of the body); after 101 the pipe is open already.  ``limit`` makes what holds a
+    side back that sends too fast.
     """
 
-    def __init__(self, http: Any, request: bytes) -> None:
+    def __init__(self, http: Any, request: bytes, limit: Limit | None = None) -> None:
+        self._limit = limit
+        self._throttle: Throttle | None = None
         self._http = http
         self._request = request
         self._head = b""
@@ -114,6 +135,8 @@ class TunnelBackend(Protocol):
     def dataReceived(self, data: bytes) -> None:
         if self._taken is not None:
             self._taken.transport.write(data)
+            if self._throttle is not None:
+                self._throttle.passed(len(data))
             return
         if self.decided.called:
             return
@@ -134,12 +157,14 @@ class TunnelBackend(Protocol):
             return
         if status == 101:
             try:
-                self._taken = _Tunnelled(self._http, self)
+                self._taken = _Tunnelled(self._http, self, self._limit)
             except NotUpgradable as error:
                 self._fail(error)
                 return
             self._taken.transport.write(head + rest)
-            self._taken.begin()
+            if self._limit is not None:
+                self._throttle = self._limit(self.transport)
+            self._taken.begin(self._throttle)
             self.decided.callback((status, headers, b""))
             return
         self._refusal = (status, headers, _length(headers))
@@ -160,8 +185,10 @@ class TunnelBackend(Protocol):
         self.transport.abortConnection()  # type: ignore[attr-defined]
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
+        if self._throttle is not None:
+            self._throttle.close()
         if self._taken is not None:
-            self._taken.transport.loseConnection()
+            self._taken.end()
         elif not self.decided.called:
             if self._refusal is not None:
                 self.decided.callback((*self._refusal[:2], self._body))

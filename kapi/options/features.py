@@ -31,14 +31,18 @@ class FeatureOptions(FlagSet):
             "debug-socket-path",
             string,
             "",
-            "Unix socket on which to serve /debug/pprof/ without credentials.",
-            refused="ask /debug/pprof/ with credentials",
+            "Unix socket on which to serve /debug/pprof/ without credentials, to its owner alone.",
         )
 
     def complete(self, options: Any) -> None:
         self._several = options.processes.workers > 1
 
     def validate(self) -> list[str]:
+        errors = []
         if self.enable_logical_clusters and self._several:
-            return ["--enable-logical-clusters: a logical cluster is in the memory of one process; --workers must be 1"]
-        return []
+            errors.append(
+                "--enable-logical-clusters: a logical cluster is in the memory of one process; --workers must be 1"
+            )
+        if self.debug_socket_path and self._several:
+            errors.append("--debug-socket-path: a profile is of one process; --workers must be 1")
+        return errors

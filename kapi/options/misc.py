@@ -32,8 +32,8 @@ class MiscOptions(FlagSet):
             "max-connection-bytes-per-sec",
             integer,
             0,
-            "Most bytes a second of a connection to a container; 0 for no limit.",
-            inert="connections share by priority and fairness",
+            "Most bytes a second, each way, of a connection to a container (exec, attach, port-forward, proxies that "
+            "upgrade); 0 for no limit.",
         )
         for name, seconds in (("lease-duration", 15.0), ("renew-deadline", 10.0), ("retry-period", 2.0)):
             self.value(
@@ -57,6 +57,8 @@ class MiscOptions(FlagSet):
 
     def validate(self) -> list[str]:
         errors = list(self.range_errors)
+        if self.max_connection_bytes_per_sec < 0:
+            errors.append("--max-connection-bytes-per-sec can not be negative value")
         if self.endpoint_reconciler_type not in ("lease", "none", "master-count"):
             errors.append(
                 f"--endpoint-reconciler-type {self.endpoint_reconciler_type!r}: one of lease, none, master-count"

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from kapi.store.address import Address
     from kapi.store.encryption.configuration import Rule
 
-_WATCHED = "the connection to the store is watched all the time"
 #: flag, default, type, what to use instead
 _NOT_ETCD = (
     ("etcd-servers", "", "strings", "use --redis-servers, or nothing for an embedded store in --data-dir"),
@@ -83,8 +82,13 @@ class StorageOptions(FlagSet):
             "How many objects of a collection are deleted at once; 64 when nothing is said.",
         )
         value("etcd-compaction-interval", duration, 300.0, "The same as --redis-compaction-interval, which wins.")
-        value("etcd-healthcheck-timeout", duration, 2.0, "How long a health check may take.", inert=_WATCHED)
-        value("etcd-readycheck-timeout", duration, 2.0, "How long a readiness check may take.", inert=_WATCHED)
+        value(
+            "etcd-healthcheck-timeout",
+            duration,
+            2.0,
+            "How long the store may owe an answer before /healthz and /livez fail.",
+        )
+        value("etcd-readycheck-timeout", duration, 2.0, "How long it may before /readyz fails.")
         value(
             "etcd-count-metric-poll-period",
             duration,

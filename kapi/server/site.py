@@ -6,15 +6,37 @@ The Site has read it whole before it comes here, over whatever transport the Sit
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
 
 from kapi.request.target import origin_form
 from kapi.server.request import MAX_BODY, write_plainly
+
+
+class SiteResource(Resource):
+    """Whatever is asked of the Site; ``answer`` is given each request."""
+
+    isLeaf = True
+
+    def __init__(self, answer: Callable[[SiteRequest], object]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def render(self, request: Any) -> int:
+        try:
+            http = SiteRequest(request)
+        except ValueError:
+            request.setResponseCode(400)
+            request.finish()
+        else:
+            self._answer(http)
+        return NOT_DONE_YET
 
 
 class SiteRequest:

@@ -58,6 +58,11 @@ class Connections:
             connection.abort()
         self._silent.clear()
 
+    def silence(self, connection: Connection) -> float:
+        """For how many seconds it owed a reply and said nothing, at the last look."""
+        heard, silent = self._silent.get(connection, (-1, 0))
+        return silent * LOOK if heard == connection.heard and connection.pending else 0.0
+
     def end_silent(self) -> bool:
         """Ends connections that owe a reply and say nothing: a stopped server, a dead network.  To be called each LOOK.
 

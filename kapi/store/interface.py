@@ -156,5 +156,9 @@ class Store(Protocol):
     def available(self) -> bool:
         """Whether the store answers at the moment: a health check."""
 
+    @property
+    def silence(self) -> float:
+        """For how many seconds the store has owed an answer; 0 while it owes none."""
+
     def checks(self) -> dict[str, Callable[[], str]]:
         """Further health checks by name; each answers what is wrong, or nothing."""

@@ -65,6 +65,10 @@ class MemoryStore:
     def available(self) -> bool:
         return True
 
+    @property
+    def silence(self) -> float:
+        return 0.0
+
     def checks(self) -> dict[str, Callable[[], str]]:
         return {}
 

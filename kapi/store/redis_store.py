@@ -122,6 +122,10 @@ class RedisStore:
         return self._connection is not None
 
     @property
+    def silence(self) -> float:
+        return 0.0 if self._connection is None else self._connections.silence(self._connection)
+
+    @property
     def run(self) -> bytes:
         return self._progress.run if self._progress is not None else b""
 

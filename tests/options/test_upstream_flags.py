@@ -92,7 +92,7 @@ def test_a_flag_is_taken_or_refused_with_a_reason(name: str, kind: str) -> None:
 
 #: what belongs to etcd, or to what kapi does not do
 REFUSED = {
-    "debug-socket-path", "egress-selector-config-file", "enable-logs-handler", "etcd-cafile",
+    "egress-selector-config-file", "enable-logs-handler", "etcd-cafile",
     "etcd-certfile", "etcd-keyfile", "etcd-prefix",
     "etcd-servers", "etcd-servers-overrides", "lease-reuse-duration-seconds",
     "service-account-signing-endpoint",
@@ -160,6 +160,33 @@ def test_what_is_set_is_told_without_passwords() -> None:
 def test_what_is_given_in_vain_is_named() -> None:
     options = Options.from_command_line(["--log-flush-frequency=1s", "--secure-port=0"])
     assert options.inert() == [("log-flush-frequency", "lines are written at once")]
+
+
+#: what is taken and changes nothing, since what it is about is not there or is so in any case
+INERT = {
+    "contention-profiling": "one thread does the work, and waits for no lock",
+    "coordinated-leadership-lease-duration": "they choose among themselves",
+    "coordinated-leadership-renew-deadline": "they choose among themselves",
+    "coordinated-leadership-retry-period": "they choose among themselves",
+    "emulation-forward-compatible": "there is one version to emulate",
+    "log-flush-frequency": "lines are written at once",
+    "log-json-info-buffer-size": "lines are written at once",
+    "log-text-info-buffer-size": "lines are written at once",
+    "peer-advertise-ip": "a server asks no other server of the cluster",
+    "peer-advertise-port": "a server asks no other server of the cluster",
+    "peer-ca-file": "a server asks no other server of the cluster",
+    "permit-address-sharing": "it is always done, as Go does it",
+    "runtime-config-emulation-forward-compatible": "there is one version to emulate",
+    "send-retry-after-while-not-ready-once": "the port opens when everything is loaded",
+    "show-hidden-metrics-for-version": "none are hidden",
+    "watch-cache": "all reads and watches do, as fresh as the store",
+    "watch-cache-sizes": "caches hold what there is, and history by age",
+}
+
+
+def test_no_other_flag_is_taken_in_vain() -> None:
+    flags = [flag for group in Options().groups for flag in group.flags.values()]
+    assert {flag.name: flag.inert for flag in flags if flag.inert} == INERT
 
 
 def test_the_interval_of_compaction_has_two_names() -> None:

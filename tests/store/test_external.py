@@ -15,6 +15,7 @@ from twisted.internet import defer, protocol, reactor, ssl
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
+from kapi.assembly.prepared import store_check
 from kapi.store import connections
 from kapi.store import sentinel as sentinel_module
 from kapi.store.address import parse
@@ -278,6 +279,22 @@ class Outage(ExternalCase):
             os.kill(server.process.pid, signal.SIGSTOP)
             with self.assertRaises(StoreUnavailable):
                 await store.create("a", HEAD, TAIL)
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+            await store.stop()
+
+    async def test_a_health_check_sees_that_a_server_hangs(self) -> None:
+        server = self.server()
+        store = external_store(server.url, reactor)
+        await store.start(Recorder())
+        check = store_check(store, 1.0)
+        try:
+            self.assertEqual(check(), "")
+            os.kill(server.process.pid, signal.SIGSTOP)
+            await self._until(lambda: check() == "the store does not answer in time")
+            self.assertTrue(store.available)  # it may come back
+            os.kill(server.process.pid, signal.SIGCONT)
+            await self._until(lambda: check() == "")
         finally:
             os.kill(server.process.pid, signal.SIGCONT)
             await store.stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,6 +37,7 @@ from kapi.client.head import BadHead, checked, request_head
 from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
 from kapi.endpoints.exchange import Exchange, exchange, streamed_body
 from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
+from kapi.endpoints.throttle import Throttle
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
@@ -158,9 +160,12 @@ def _why(error: BaseException, target: Target) -> str:
 
 
 class Transport:
-    """Passes requests on to targets.  ``timeout``: seconds until a connection must stand."""
+    """Passes requests on to targets.  ``timeout``: seconds until a connection must stand; ``rate``: the most bytes a second that
+    a tunnel takes from either side, 0 is no limit.
+    """
 
-    def __init__(self, reactor: IReactorTime, timeout: float = CONNECT_TIMEOUT) -> None:
+    def __init__(self, reactor: IReactorTime, timeout: float = CONNECT_TIMEOUT, rate: int = 0) -> None:
+        self._limit = partial(Throttle, bytes_per_second=rate, clock=reactor) if rate else None
         self._reactor = reactor
         self.dialer = Dialer(reactor, timeout, CLUSTER)
 
@@ -171,7 +176,7 @@ class Transport:
         if ctx.method != "GET":
             headers.append((b"Content-Length", b"0"))
         try:
-            tunnel = TunnelBackend(ctx.http, request_head(ctx.http.method, target.uri, headers))
+            tunnel = TunnelBackend(ctx.http, request_head(ctx.http.method, target.uri, headers), self._limit)
             await target.endpoint(self.dialer).connect(Factory.forProtocol(lambda: tunnel))
         except CancelledError:
             raise

@@ -262,6 +262,26 @@ class ConnectTests(TestCase):
             yield self.pause()
 
     @inlineCallbacks
+    def test_a_tunnel_may_have_a_limit(self) -> Any:
+        self.use(KubeletSettings(tls=TLS(ca=self.pem), bytes_per_second=100))
+        self.factory.answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n"
+        request = MemoryRequest("POST", f"{PODS}/p/exec?command=sh&stdin=1", UPGRADE)
+        channel = Channel()
+        request.channel = channel  # type: ignore[attr-defined]
+        self.api.runner.serve(request)
+        while b"early" not in self.factory.received:
+            yield self.pause()
+        self.assertEqual(channel.transport.producerState, "producing")
+        channel.transport.wrappedProtocol.dataReceived(b"x" * 10)  # type: ignore[attr-defined]
+        self.assertEqual(channel.transport.producerState, "paused")  # for a tenth of a second
+        while channel.transport.producerState == "paused":
+            yield self.pause()
+        self.factory.connections[0].transport.write(b"y" * 1_000)
+        while not channel.transport.value().endswith(b"yy"):
+            yield self.pause()
+        channel.transport.wrappedProtocol.channel.connectionLost()  # type: ignore[attr-defined]
+
+    @inlineCallbacks
     def test_a_refused_upgrade_leaves_no_tunnel(self) -> Any:
         refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno"
         request = yield self.ask("POST", f"{PODS}/p/exec?command=sh&stdout=true", UPGRADE, refusal)

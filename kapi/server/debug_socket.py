@@ -1,0 +1,58 @@
+"""``/debug/pprof/`` and ``/debug/flags/v`` on a Unix socket, for who may open it (upstream: apiserver ``routes/debugsocket.go``).
+
+It answers while nobody can log in.  The socket is its owner's alone; who may connect is asked for no credentials.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Awaitable
+from typing import Any
+
+from twisted.internet.defer import maybeDeferred
+from twisted.web.server import Site
+
+from kapi.filters.chain import FilterChain
+from kapi.filters.request_info import request_info
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.generic import GenericServer
+from kapi.server.not_found import NotFound
+from kapi.server.profiling import install_profiling
+from kapi.server.runner import RequestRunner
+from kapi.server.site import SiteResource
+
+
+class DebugSocket:
+    """``logs`` are the log flags, whose ``v`` can be changed."""
+
+    def __init__(self, path: str, reactor: Any, logs: Any) -> None:
+        self._path = path
+        self._reactor = reactor
+        server = GenericServer("debug", NotFound())
+        install_profiling(server, reactor, logs)
+
+        def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
+            answer = server.handle(ctx)
+            assert answer is not None  # behind all stands one who says that there is nothing
+            return answer
+
+        runner = RequestRunner(FilterChain([request_info], handle), reactor)
+        self._site = Site(SiteResource(runner.answer))
+        self._port: Any = None
+
+    def open(self) -> None:
+        """In the place of a socket that somebody left behind.  Raises OSError and CannotListenError."""
+        try:
+            if not stat.S_ISSOCK(os.lstat(self._path).st_mode):
+                raise FileExistsError(f"{self._path} is there and is no socket")
+            os.unlink(self._path)
+        except FileNotFoundError:
+            pass
+        self._port = self._reactor.listenUNIX(self._path, self._site, mode=0o600)
+
+    async def close(self) -> None:
+        if self._port is not None:
+            port, self._port = self._port, None
+            await maybeDeferred(port.stopListening)
