@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kapi.cel import types
 from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.functions import Overload
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, children
-from kapi.cel.types import CelType, StructType, Substitution, display
+from kapi.cel.types import CelType, StructType, Substitution, Value, display
 from kapi.cel.values import type_of
 from kapi.machinery import checkpoint
 
@@ -22,7 +21,7 @@ class Scope:
     def __init__(
         self,
         variables: Mapping[str, CelType],
-        constants: Mapping[str, tuple[CelType, Any]],
+        constants: Mapping[str, tuple[CelType, Value]],
         functions: Mapping[str, list[Overload]],
         structs: Mapping[str, StructType],
         container: str = "",
@@ -142,7 +141,7 @@ class _Checker:
                 return type_
         return None
 
-    def lookup(self, name: str) -> tuple[str, CelType, Any, bool] | None:
+    def lookup(self, name: str) -> tuple[str, CelType, Value, bool] | None:
         """(full name, type, constant, is constant) of a global name."""
         for candidate in self.scope.candidates(name):
             if candidate in self.scope.variables:

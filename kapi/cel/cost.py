@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.cel.functions import Overload
+from kapi.cel.types import Value
 from kapi.machinery.checkpoint import steps
 
 #: parts of a cost unit per character looked at, and per character of a pattern
@@ -21,14 +21,14 @@ class CallCost:
 
     def __init__(
         self,
-        before: Callable[[list[Any]], int],
-        after: Callable[[list[Any], Any], int] | None = None,
-        growth: Callable[[list[Any]], int] | None = None,
+        before: Callable[[list[Value]], int],
+        after: Callable[[list[Value], Value], int] | None = None,
+        growth: Callable[[list[Value]], int] | None = None,
     ) -> None:
         self.before = before
         self.after = after
         self.grows = growth is not None
-        self.growth: Callable[[list[Any]], int] = growth or (lambda values: 0)
+        self.growth: Callable[[list[Value]], int] = growth or (lambda values: 0)
 
 
 def units(value: object) -> int:
@@ -43,19 +43,19 @@ def ceil_tenth(count: int, times: int = 1) -> int:
     return -(-count * times // 10)
 
 
-def _first(times: int = 1) -> Callable[[list[Any]], int]:
+def _first(times: int = 1) -> Callable[[list[Value]], int]:
     return lambda values: ceil_tenth(units(values[0]), times)
 
 
-def _smaller(values: list[Any]) -> int:
+def _smaller(values: list[Value]) -> int:
     return ceil_tenth(min(units(values[0]), units(values[1])))
 
 
-def _pattern(values: list[Any]) -> int:
+def _pattern(values: list[Value]) -> int:
     return ceil_tenth(1 + units(values[0])) * -(-units(values[1]) // 4)
 
 
-def _contains(values: list[Any]) -> int:
+def _contains(values: list[Value]) -> int:
     return ceil_tenth(units(values[0])) * ceil_tenth(units(values[1]))
 
 
@@ -72,45 +72,45 @@ def traversal(value: object) -> int:
     return 1
 
 
-def _selector(values: list[Any]) -> int:
+def _selector(values: list[Value]) -> int:
     length = units(values[1])
     return 10 + ceil_tenth(length) + -(-length // 2) * 50
 
 
-def _replaced(values: list[Any]) -> int:
+def _replaced(values: list[Value]) -> int:
     text, old, new = values[0], values[1], values[2]
     if len(new) <= len(old):
         return len(text)
     return len(text) + (text.count(old) if old else len(text) + 1) * (len(new) - len(old))
 
 
-def _joined(values: list[Any]) -> int:
+def _joined(values: list[Value]) -> int:
     separator = len(values[1]) if len(values) > 1 else 0
     return sum(len(item) + separator for item in steps(values[0]) if isinstance(item, str))
 
 
-def _validated(values: list[Any]) -> int:
+def _validated(values: list[Value]) -> int:
     size = getattr(values[0], "regex_size", 0)
     return ceil_tenth(1 + units(values[1])) * -(-size // 4)
 
 
-def _contains_ip(text: bool) -> Callable[[list[Any]], int]:
+def _contains_ip(text: bool) -> Callable[[list[Value]], int]:
     return lambda values: ceil_tenth(2 * units(values[0])) + (ceil_tenth(units(values[1])) if text else 0)
 
 
-def _contains_cidr(text: bool) -> Callable[[list[Any]], int]:
-    def cost(values: list[Any]) -> int:
+def _contains_cidr(text: bool) -> Callable[[list[Value]], int]:
+    def cost(values: list[Value]) -> int:
         own = units(values[0])
         return ceil_tenth(2 * own) + ceil_tenth(own) + 1 + (ceil_tenth(units(values[1])) if text else 0)
 
     return cost
 
 
-def _sets(values: list[Any]) -> int:
+def _sets(values: list[Value]) -> int:
     return 1 + units(values[0]) * units(values[1])
 
 
-def _range(values: list[Any]) -> int:
+def _range(values: list[Value]) -> int:
     return 1
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kapi.cel import types
 from kapi.cel.checker import Scope, check
@@ -28,7 +27,7 @@ from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.cel.parser import parse
 from kapi.cel.standard import CONSTANTS, STANDARD
 from kapi.cel.syntax import Expr
-from kapi.cel.types import CelType, StructType
+from kapi.cel.types import CelType, StructType, Value
 from kapi.machinery.checkpoint import engage
 
 #: the cost one expression may run up, and all expressions of a request together
@@ -72,11 +71,13 @@ class Program:
             self._estimate = estimate(self.tree, self._size_of)
         return self._estimate
 
-    def evaluate(self, activation: Mapping[str, Any], budget: int = PER_CALL_LIMIT, seconds: float = 0.0) -> Any:
+    def evaluate(self, activation: Mapping[str, Value], budget: int = PER_CALL_LIMIT, seconds: float = 0.0) -> Value:
         """The value.  Raises EvaluationError; BudgetExceeded beyond ``budget``, TimeExceeded after ``seconds``."""
         return self.run(activation, budget, seconds)[0]
 
-    def run(self, activation: Mapping[str, Any], budget: int = PER_CALL_LIMIT, seconds: float = 0.0) -> tuple[Any, int]:
+    def run(
+        self, activation: Mapping[str, Value], budget: int = PER_CALL_LIMIT, seconds: float = 0.0
+    ) -> tuple[Value, int]:
         """The value and what it cost."""
         began = time.monotonic()
         frame = Frame(activation, self._slots, budget, began + seconds if seconds else 0.0)
@@ -85,7 +86,7 @@ class Program:
         finally:
             EVALUATION.observe(time.monotonic() - began)
 
-    def run_in(self, frame: Frame) -> Any:
+    def run_in(self, frame: Frame) -> Value:
         """Evaluates in a frame of the caller's, which keeps the cost when this raises."""
         if len(frame.slots) < self._slots:
             frame.slots = [None] * self._slots
@@ -111,7 +112,7 @@ class Environment:
         variables: Mapping[str, CelType] | None = None,
         *,
         functions: Mapping[str, list[Overload]] | None = None,
-        constants: Mapping[str, tuple[CelType, Any]] | None = None,
+        constants: Mapping[str, tuple[CelType, Value]] | None = None,
         structs: Sequence[StructType] | Mapping[str, StructType] = (),
         container: str = "",
         homogeneous: bool = True,

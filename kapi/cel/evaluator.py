@@ -7,7 +7,6 @@ besides it the frame bounds what may be allocated and, if asked to, the time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.cel import types
 from kapi.cel.checker import Scope, qualified_name
@@ -28,7 +27,7 @@ from kapi.cel.reading import (
     variable,
 )
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
-from kapi.cel.types import CelType, StructType
+from kapi.cel.types import CelType, StructType, Value
 from kapi.cel.values import Message, Optional, from_key, no_overload, to_key
 from kapi.machinery import checkpoint
 
@@ -94,7 +93,7 @@ class Compiler:
             if candidate in self.scope.structs:
                 return constant(self.scope.structs[candidate])
 
-        def search(frame: Frame) -> Any:
+        def search(frame: Frame) -> Value:
             frame.cost += 1
             for candidate in names:
                 if candidate in frame.globals:
@@ -134,7 +133,7 @@ class Compiler:
         return plain_field(operand, name)
 
     @staticmethod
-    def named(target: CelType | None, field: str) -> tuple[str, Callable[[Any], Any] | None]:
+    def named(target: CelType | None, field: str) -> tuple[str, Callable[[Value], Value] | None]:
         if target is not None and types.is_optional(target):
             target = target.params[0]
         if isinstance(target, StructType) and field in target.fields:
@@ -183,7 +182,7 @@ class Compiler:
         items = [self.compile(item) for item in node.elements]
         if not node.optional:
 
-            def plain(frame: Frame) -> Any:
+            def plain(frame: Frame) -> Value:
                 values = [item(frame) for item in items]
                 frame.cost += 10
                 return values
@@ -191,7 +190,7 @@ class Compiler:
             return plain
         optional = node.optional
 
-        def mixed(frame: Frame) -> Any:
+        def mixed(frame: Frame) -> Value:
             values = []
             for index, item in enumerate(items):
                 value = item(frame)
@@ -212,8 +211,8 @@ class Compiler:
     def map(self, node: MapExpr) -> Step:
         entries = [(self.compile(key), self.compile(value), optional) for key, value, optional, _ in node.entries]
 
-        def build(frame: Frame) -> Any:
-            result: dict[Any, Any] = {}
+        def build(frame: Frame) -> Value:
+            result: dict[Value, Value] = {}
             for key_step, value_step, optional in entries:
                 key = to_key(key_step(frame))
                 value = value_step(frame)
@@ -245,8 +244,8 @@ class Compiler:
             for name, value, optional, _ in node.entries
         ]
 
-        def build(frame: Frame) -> Any:
-            fields: dict[str, Any] = {}
+        def build(frame: Frame) -> Value:
+            fields: dict[str, Value] = {}
             for name, step, optional in entries:
                 value = step(frame)
                 if optional:
@@ -277,7 +276,7 @@ class Compiler:
         result = self.compile(node.result)
         del self.locals[depth:]
 
-        def run(frame: Frame) -> Any:
+        def run(frame: Frame) -> Value:
             items = ranged(frame)
             slots = frame.slots
             value = init(frame)
@@ -316,7 +315,7 @@ class Compiler:
         result = self.compile(node.result)
         del self.locals[depth:]
 
-        def run(frame: Frame) -> Any:
+        def run(frame: Frame) -> Value:
             frame.slots[slot] = init(frame)
             frame.cost += 10  # the empty range
             return result(frame)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from kapi.cel.errors import BudgetExceeded, TimeExceeded
+from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint, engage
 
-Step = Callable[["Frame"], Any]
+Step = Callable[["Frame"], Value]
 _EVERY = 32  # elements of a list between two looks at the clock
 
 #: code points, bytes and elements one evaluation may allocate
@@ -25,10 +25,10 @@ class Frame:
 
     __slots__ = ("globals", "slots", "cost", "limit", "deadline", "allocated")
 
-    def __init__(self, variables: Mapping[str, Any], slots: int, limit: int, deadline: float) -> None:
+    def __init__(self, variables: Mapping[str, Value], slots: int, limit: int, deadline: float) -> None:
         engage()  # a short expression may loop for long
         self.globals = variables
-        self.slots: list[Any] = [None] * slots
+        self.slots: list[Value] = [None] * slots
         self.cost = 0
         self.limit = limit
         self.deadline = deadline
@@ -51,7 +51,7 @@ class Frame:
         if self.deadline and time.monotonic() > self.deadline:
             raise TimeExceeded()
 
-    def steps(self, items: Iterable[Any]) -> Iterator[Any]:
+    def steps(self, items: Iterable[Value]) -> Iterator[Value]:
         """The items, with a tick before every so many of them: whoever walks a list by itself walks it so."""
         left = 0
         for item in items:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from kapi.cel import types
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 from kapi.cel.values import Duration, Optional, Timestamp, Uint
 
 _PRIMITIVES: dict[str, CelType] = {
@@ -42,7 +41,7 @@ class Overload:
         args: list[CelType],
         result: CelType,
         member: bool,
-        impl: Callable[..., Any] | None,
+        impl: Callable[..., Value] | None,
     ) -> None:
         self.function = function
         self.id = id
@@ -56,7 +55,7 @@ class Overload:
         self.params = tuple(sorted(names))
         self.guards = tuple(guard(type_) for type_ in args)
 
-    def accepts(self, values: tuple[Any, ...]) -> bool:
+    def accepts(self, values: tuple[Value, ...]) -> bool:
         """Whether the run-time values fit the signature."""
         for check, value in zip(self.guards, values, strict=False):
             if check is not None and not check(value):
@@ -71,7 +70,7 @@ def _params(type_: CelType, names: set[str]) -> None:
         _params(item, names)
 
 
-_GUARDS: dict[str, Callable[[Any], bool]] = {
+_GUARDS: dict[str, Callable[[Value], bool]] = {
     "null": lambda value: value is None,
     "bool": lambda value: value is True or value is False,
     "int": lambda value: value.__class__ is int,
@@ -87,7 +86,7 @@ _GUARDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def guard(type_: CelType) -> Callable[[Any], bool] | None:
+def guard(type_: CelType) -> Callable[[Value], bool] | None:
     """The run-time check of an argument; None takes anything."""
     if type_.kind in ("dyn", "param"):
         return None
@@ -165,7 +164,11 @@ def _closing(text: str, opening: int) -> int:
 
 
 def declare(
-    function: str, id: str, signature: str, impl: Callable[..., Any] | None, named: Mapping[str, CelType] | None = None
+    function: str,
+    id: str,
+    signature: str,
+    impl: Callable[..., Value] | None,
+    named: Mapping[str, CelType] | None = None,
 ) -> Overload:
     """An overload from its signature's text."""
     known = named or {}
@@ -190,10 +193,10 @@ def table(*libraries: Iterable[Overload]) -> dict[str, list[Overload]]:
     return functions
 
 
-def declarer(**named: CelType) -> Callable[[str, str, str, Callable[..., Any]], Overload]:
+def declarer(**named: CelType) -> Callable[[str, str, str, Callable[..., Value]], Overload]:
     """``declare`` for a library with types of its own."""
 
-    def made(function: str, id: str, signature: str, impl: Callable[..., Any]) -> Overload:
+    def made(function: str, id: str, signature: str, impl: Callable[..., Value]) -> Overload:
         return declare(function, id, signature, impl, named)
 
     return made

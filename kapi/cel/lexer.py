@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.cel.errors import Issue
+from kapi.cel.types import Value
 from kapi.cel.values import INT_MAX, UINT_MAX, Uint
 from kapi.machinery.checkpoint import checkpoint
 
@@ -18,7 +19,7 @@ class Token(NamedTuple):
     kind: str
     text: str
     offset: int
-    value: Any = None
+    value: Value = None
 
 
 _TOKEN = re.compile(
@@ -127,7 +128,7 @@ def tokenize(text: str, issues: list[Issue]) -> list[Token]:
                 body = body.replace("\r\n", "\n").replace("\r", "\n")
             is_bytes = "b" in prefix
             end += len(quote)
-            value: Any
+            value: Value
             try:
                 if "r" in prefix or "\\" not in body:
                     value = body.encode("utf-8", "surrogatepass") if is_bytes else body

@@ -4,12 +4,11 @@ and conversions and patterns of constants are computed before the first evaluati
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cel.errors import CompileErrors, EvaluationError, Issue, ProgramError, Source
 from kapi.cel.library.formatting import check_format
 from kapi.cel.standard import compile_pattern
 from kapi.cel.syntax import Call, Expr, Literal, children
+from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint
 
 _TIMES = frozenset(("timestamp", "duration"))
@@ -49,7 +48,7 @@ def _check(call: Call) -> Issue | None:
     return None
 
 
-def _converted(call: Call, value: object) -> Any:
+def _converted(call: Call, value: object) -> Value:
     for overload in call.overloads:
         if overload.impl is not None and overload.accepts((value,)):
             return overload.impl(value)
@@ -64,7 +63,7 @@ def check_constants(tree: Expr, source: Source) -> None:
         raise ProgramError(source, str(error)) from None
 
 
-def _constant(node: Expr) -> tuple[bool, Any]:
+def _constant(node: Expr) -> tuple[bool, Value]:
     """(whether the node has the same value always, the value)."""
     checkpoint()
     if isinstance(node, Literal):

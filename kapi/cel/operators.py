@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from kapi.cel.checker import Scope
 from kapi.cel.cost import runtime_cost
@@ -13,8 +13,19 @@ from kapi.cel.functions import Overload
 from kapi.cel.macros import ACCU
 from kapi.cel.reading import certain, optional_field
 from kapi.cel.syntax import Call, Expr, Ident, Literal
-from kapi.cel.types import CelType, StructType
-from kapi.cel.values import NONE, MapList, Members, Optional, SetList, equal, from_key, no_overload, to_key, type_of
+from kapi.cel.types import CelType, StructType, Value
+from kapi.cel.values import (
+    NONE,
+    MapList,
+    Members,
+    Optional,
+    SetList,
+    equal,
+    from_key,
+    no_overload,
+    to_key,
+    type_of,
+)
 from kapi.machinery.checkpoint import steps
 
 
@@ -25,7 +36,7 @@ class Compiles(Protocol):
 
     def compile(self, node: Expr) -> Step: ...
 
-    def named(self, target: CelType | None, field: str) -> tuple[str, Callable[[Any], Any] | None]: ...
+    def named(self, target: CelType | None, field: str) -> tuple[str, Callable[[Value], Value] | None]: ...
 
 
 def direct(args: list[Step], overload: Overload) -> Step:
@@ -35,7 +46,7 @@ def direct(args: list[Step], overload: Overload) -> Step:
     if len(args) == 1 and cost is None and not getattr(impl, "wants_frame", False):
         only = args[0]
 
-        def unary(frame: Frame) -> Any:
+        def unary(frame: Frame) -> Value:
             value = only(frame)
             frame.cost += 1
             try:
@@ -45,14 +56,14 @@ def direct(args: list[Step], overload: Overload) -> Step:
 
         return unary
 
-    def invoke(frame: Frame) -> Any:
+    def invoke(frame: Frame) -> Value:
         values = [arg(frame) for arg in args]
         return apply(frame, overload, cost, values)
 
     return invoke
 
 
-def apply(frame: Frame, overload: Overload, cost: Any, values: list[Any]) -> Any:
+def apply(frame: Frame, overload: Overload, cost: Value, values: list[Value]) -> Value:
     """Runs an implementation, charging what it costs and what it allocates."""
     impl = overload.impl
     assert impl is not None
@@ -85,7 +96,7 @@ def dispatched(args: list[Step], overloads: list[Overload]) -> Step:
     costs = [runtime_cost(item) for item in overloads]
     pairs = list(zip(overloads, costs, strict=False))
 
-    def invoke(frame: Frame) -> Any:
+    def invoke(frame: Frame) -> Value:
         values = [arg(frame) for arg in args]
         fixed = tuple(values)
         for overload, cost in pairs:
@@ -104,7 +115,7 @@ class Failed:
     def __init__(self, error: EvaluationError) -> None:
         self.error = error
 
-    def throw(self) -> Any:
+    def throw(self) -> Value:
         raise self.error
 
 
@@ -121,7 +132,7 @@ def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
     accumulating = isinstance(node.args[0], Ident) and node.args[0].name == ACCU
     neutral = not deciding
 
-    def decide(frame: Frame) -> Any:
+    def decide(frame: Frame) -> Value:
         failure: EvaluationError | None = None
         try:
             value = left(frame)
@@ -155,7 +166,7 @@ def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
 def _ternary(compiler: Compiles, node: Call) -> Step:
     test, then, other = (compiler.compile(arg) for arg in node.args)
 
-    def choose(frame: Frame) -> Any:
+    def choose(frame: Frame) -> Value:
         value = test(frame)
         if value is True:
             return then(frame)
@@ -169,7 +180,7 @@ def _ternary(compiler: Compiles, node: Call) -> Step:
 def _not_strictly_false(compiler: Compiles, node: Call) -> Step:
     inner = compiler.compile(node.args[0])
 
-    def test(frame: Frame) -> Any:
+    def test(frame: Frame) -> Value:
         try:
             value = inner(frame)
         except Cancelled:
@@ -185,7 +196,7 @@ def _not_strictly_false(compiler: Compiles, node: Call) -> Step:
 def _not(compiler: Compiles, node: Call) -> Step:
     inner = compiler.compile(node.args[0])
 
-    def negate(frame: Frame) -> Any:
+    def negate(frame: Frame) -> Value:
         value = inner(frame)
         frame.cost += 1
         if value is True:
@@ -204,7 +215,7 @@ def _equality(compiler: Compiles, node: Call) -> Step:
     positive = node.function == "_==_"
     unit = positive and all(_opaque(arg.type) for arg in node.args[:1])
 
-    def test(frame: Frame) -> Any:
+    def test(frame: Frame) -> Value:
         one, other = left(frame), right(frame)
         frame.cost += 1 if unit else _equality_cost(one, other)
         if isinstance(one, (list, tuple, dict)):
@@ -244,7 +255,7 @@ def _index_if_there(value: object, at: object) -> Optional:
 def _index(compiler: Compiles, node: Call) -> Step:
     operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
 
-    def read(frame: Frame) -> Any:
+    def read(frame: Frame) -> Value:
         value, at = operand(frame), key(frame)
         frame.cost += 1
         if value.__class__ is Optional:
@@ -257,7 +268,7 @@ def _index(compiler: Compiles, node: Call) -> Step:
 def _optional_index(compiler: Compiles, node: Call) -> Step:
     operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
 
-    def read(frame: Frame) -> Any:
+    def read(frame: Frame) -> Value:
         value, at = operand(frame), key(frame)
         frame.cost += 1
         if value.__class__ is Optional:
@@ -280,7 +291,7 @@ class _Absent(EvaluationError):
     """There is no such element."""
 
 
-def index(value: object, at: object) -> Any:
+def index(value: object, at: object) -> Value:
     """An element of a list or entry of a map.  Raises EvaluationError."""
     if isinstance(value, (list, tuple)):
         if at.__class__ is bool or not isinstance(at, (int, float)):
@@ -312,9 +323,9 @@ def _add(compiler: Compiles, node: Call) -> Step:
     general = dispatched([_held(index) for index in (0, 1)], overloads)
     left, right = compiler.compile(nodes[0]), compiler.compile(nodes[1])
 
-    def add(frame: Frame) -> Any:
-        one: Any = left(frame)
-        other: Any = right(frame)
+    def add(frame: Frame) -> Value:
+        one: Value = left(frame)
+        other: Value = right(frame)
         if one.__class__ is str and other.__class__ is str or one.__class__ is bytes and other.__class__ is bytes:
             total = len(one) + len(other)
             frame.cost += -(-total // 10)
@@ -334,7 +345,7 @@ class _Pair:
 
     __slots__ = ("frame", "values")
 
-    def __init__(self, frame: Frame, one: Any, other: Any) -> None:
+    def __init__(self, frame: Frame, one: Value, other: Value) -> None:
         self.frame = frame
         self.values = (one, other)
 
@@ -357,7 +368,7 @@ def _held(index: int) -> Step:
     return lambda frame: frame.values[index]  # type: ignore[attr-defined]
 
 
-def concatenate(one: Any, other: Any) -> Any:
+def concatenate(one: Value, other: Value) -> Value:
     """``+`` of lists: sets keep one of equal elements, keyed lists take over the right's element of a key."""
     if isinstance(one, SetList):
         added = SetList(one)
@@ -378,7 +389,7 @@ def concatenate(one: Any, other: Any) -> Any:
 
 
 def when(test: Step, then: Step, accu: int) -> Step:
-    def step(frame: Frame) -> Any:
+    def step(frame: Frame) -> Value:
         value = test(frame)
         if value is True:
             return then(frame)
@@ -391,7 +402,7 @@ def when(test: Step, then: Step, accu: int) -> Step:
 
 
 def appending(element: Step, accu: int) -> Step:
-    def step(frame: Frame) -> Any:
+    def step(frame: Frame) -> Value:
         frame.cost += 1
         value = element(frame)
         frame.cost += 11
@@ -404,7 +415,7 @@ def appending(element: Step, accu: int) -> Step:
 
 
 def inserting(parts: list[Step], accu: int) -> Step:
-    def step(frame: Frame) -> Any:
+    def step(frame: Frame) -> Value:
         frame.cost += 1
         mapping = frame.slots[accu]
         values = [part(frame) for part in parts]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.cel.errors import Cancelled, EvaluationError
 from kapi.cel.frame import Frame, Step
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 from kapi.cel.values import NONE, Optional, no_overload
 
 
@@ -17,7 +16,7 @@ def certain(type_: CelType | None) -> bool:
 
 
 def local(index: int) -> Step:
-    def read(frame: Frame) -> Any:
+    def read(frame: Frame) -> Value:
         frame.cost += 1
         return frame.slots[index]
 
@@ -25,7 +24,7 @@ def local(index: int) -> Step:
 
 
 def constant(value: object) -> Step:
-    def read(frame: Frame) -> Any:
+    def read(frame: Frame) -> Value:
         frame.cost += 1
         return value
 
@@ -33,7 +32,7 @@ def constant(value: object) -> Step:
 
 
 def variable(name: str) -> Step:
-    def read(frame: Frame) -> Any:
+    def read(frame: Frame) -> Value:
         frame.cost += 1
         try:
             value = frame.globals[name]
@@ -49,11 +48,11 @@ class Lazy:
 
     __slots__ = ("compute", "state")
 
-    def __init__(self, compute: Callable[[Frame], Any]) -> None:
+    def __init__(self, compute: Callable[[Frame], Value]) -> None:
         self.compute = compute
-        self.state: tuple[Any] | EvaluationError | None = None
+        self.state: tuple[Value] | EvaluationError | None = None
 
-    def __call__(self, frame: Frame) -> Any:
+    def __call__(self, frame: Frame) -> Value:
         if self.state is None:
             try:
                 self.state = (self.compute(frame),)
@@ -66,7 +65,7 @@ class Lazy:
         return self.state[0]
 
 
-def get_field(value: object, name: str) -> Any:
+def get_field(value: object, name: str) -> Value:
     """A field or entry by name.  Raises EvaluationError."""
     if isinstance(value, dict):
         try:
@@ -77,7 +76,7 @@ def get_field(value: object, name: str) -> Any:
 
 
 def plain_field(operand: Step, name: str) -> Step:
-    def read(frame: Frame) -> Any:
+    def read(frame: Frame) -> Value:
         value = operand(frame)
         frame.cost += 1
         if value.__class__ is Optional:
@@ -90,8 +89,8 @@ def plain_field(operand: Step, name: str) -> Step:
     return read
 
 
-def struct_field(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
-    def read(frame: Frame) -> Any:
+def struct_field(operand: Step, name: str, convert: Callable[[Value], Value] | None) -> Step:
+    def read(frame: Frame) -> Value:
         value = operand(frame)
         frame.cost += 1
         found = get_field(value, name)
@@ -100,15 +99,15 @@ def struct_field(operand: Step, name: str, convert: Callable[[Any], Any] | None)
     return read
 
 
-def _member(value: object, name: str, convert: Callable[[Any], Any] | None) -> Any:
+def _member(value: object, name: str, convert: Callable[[Value], Value] | None) -> Value:
     found = get_field(value, name)
     if convert is not None:
         found = convert(found)
     return found if found.__class__ is Optional else Optional(found)
 
 
-def optional_field(operand: Step, name: str, convert: Callable[[Any], Any] | None) -> Step:
-    def read(frame: Frame) -> Any:
+def optional_field(operand: Step, name: str, convert: Callable[[Value], Value] | None) -> Step:
+    def read(frame: Frame) -> Value:
         value = operand(frame)
         frame.cost += 1
         if value.__class__ is Optional:
@@ -125,7 +124,7 @@ def optional_field(operand: Step, name: str, convert: Callable[[Any], Any] | Non
 
 
 def present(operand: Step, name: str) -> Step:
-    def test(frame: Frame) -> Any:
+    def test(frame: Frame) -> Value:
         value = operand(frame)
         if value.__class__ is Optional:
             if not value.present:
@@ -142,7 +141,7 @@ def present(operand: Step, name: str) -> Step:
 
 
 def unbound(name: str) -> Step:
-    def fail(frame: Frame) -> Any:
+    def fail(frame: Frame) -> Value:
         raise EvaluationError(f"unbound function: {name}")
 
     return fail

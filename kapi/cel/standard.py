@@ -15,6 +15,7 @@ import re2
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload, declare
+from kapi.cel.types import Value
 from kapi.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -196,7 +197,7 @@ def _no_duration(value: int) -> Duration:
 
 
 @lru_cache(256)
-def _zone(name: str) -> Any:
+def _zone(name: str) -> Value:
     if ":" in name:
         sign = -1 if name.startswith("-") else 1
         hours, _, minutes = name.lstrip("+-").partition(":")
@@ -206,7 +207,7 @@ def _zone(name: str) -> Any:
     return ZoneInfo(name or "UTC")
 
 
-def _accessor(read: Callable[[Any, Timestamp], int]) -> Callable[..., int]:
+def _accessor(read: Callable[[Value, Timestamp], int]) -> Callable[..., int]:
     def get(moment: Timestamp, zone: str = "UTC") -> int:
         local = moment.datetime()
         if zone != "UTC":
@@ -219,7 +220,7 @@ def _accessor(read: Callable[[Any, Timestamp], int]) -> Callable[..., int]:
     return get
 
 
-_ACCESSORS: list[tuple[str, str, Callable[[Any, Timestamp], int]]] = [
+_ACCESSORS: list[tuple[str, str, Callable[[Value, Timestamp], int]]] = [
     ("getFullYear", "year", lambda local, moment: local.year),
     ("getMonth", "month", lambda local, moment: local.month - 1),
     ("getDayOfYear", "day_of_year", lambda local, moment: local.timetuple().tm_yday - 1),
@@ -237,7 +238,7 @@ def _truncated(nanos: int, unit: int) -> int:
     return nanos // unit if nanos >= 0 else -(-nanos // unit)
 
 
-def _compared(test: Callable[[int], bool]) -> Callable[[Any, Any], bool]:
+def _compared(test: Callable[[int], bool]) -> Callable[[Value, Value], bool]:
     def relation(one: object, other: object) -> bool:
         try:
             return test(compare(one, other))
@@ -281,11 +282,11 @@ def _relations() -> list[Overload]:
     return found
 
 
-def in_list(value: Any, items: Any) -> bool:
+def in_list(value: Value, items: Value) -> bool:
     return any(equal(value, item) for item in steps(items))
 
 
-def in_map(value: Any, mapping: Any) -> bool:
+def in_map(value: Value, mapping: Value) -> bool:
     if isinstance(value, float):
         return any(not isinstance(key, str) and key == value for key in steps(mapping))
     try:
@@ -294,7 +295,7 @@ def in_map(value: Any, mapping: Any) -> bool:
         return False
 
 
-def _map_insert(mapping: dict[Any, Any], key: object, value: object) -> dict[Any, Any]:
+def _map_insert(mapping: dict[Value, Value], key: object, value: object) -> dict[Value, Value]:
     kept = to_key(key)
     if kept in mapping:
         raise EvaluationError(f"insert failed: key {key} already exists")
@@ -303,7 +304,7 @@ def _map_insert(mapping: dict[Any, Any], key: object, value: object) -> dict[Any
     return result
 
 
-def _map_insert_map(mapping: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, Any]:
+def _map_insert_map(mapping: dict[Value, Value], entries: dict[Value, Value]) -> dict[Value, Value]:
     result = dict(mapping)
     for key, value in steps(entries.items()):
         if key in result:
@@ -312,7 +313,7 @@ def _map_insert_map(mapping: dict[Any, Any], entries: dict[Any, Any]) -> dict[An
     return result
 
 
-def _nothing(*args: object) -> Any:
+def _nothing(*args: object) -> Value:
     raise no_overload()
 
 
@@ -401,7 +402,7 @@ def _logic() -> list[Overload]:
 def _conversions() -> list[Overload]:
     d = declare
 
-    def same(value: object) -> Any:
+    def same(value: object) -> Value:
         return value
 
     return [
@@ -473,7 +474,7 @@ def _strings() -> list[Overload]:
     return found
 
 
-def _unwrap(items: Any) -> list[Any]:
+def _unwrap(items: Value) -> list[Value]:
     return [item.value() for item in steps(items) if item.present]
 
 
@@ -500,7 +501,7 @@ def _optionals() -> list[Overload]:
 
 
 #: names that are values: types
-CONSTANTS: dict[str, tuple[types.CelType, Any]] = {}
+CONSTANTS: dict[str, tuple[types.CelType, Value]] = {}
 
 
 def _constants() -> None:

@@ -6,9 +6,7 @@ made by macros look like any other.
 
 from __future__ import annotations
 
-from typing import Any
-
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 
 
 class Expr:
@@ -26,7 +24,7 @@ class Literal(Expr):
 
     __slots__ = ("value",)
 
-    def __init__(self, offset: int, value: Any) -> None:
+    def __init__(self, offset: int, value: Value) -> None:
         super().__init__(offset)
         self.value = value
 
@@ -39,7 +37,7 @@ class Ident(Expr):
     def __init__(self, offset: int, name: str) -> None:
         super().__init__(offset)
         self.name = name
-        self.constant: Any = None
+        self.constant: Value = None
         self.resolved = False
 
 
@@ -54,7 +52,7 @@ class Select(Expr):
         self.field = field
         self.test = test
         self.variable = ""
-        self.constant: Any = None
+        self.constant: Value = None
         self.resolved = False
 
 
@@ -68,7 +66,7 @@ class Call(Expr):
         self.function = function
         self.target = target
         self.args = args
-        self.overloads: list[Any] = []
+        self.overloads: list[Value] = []
 
 
 class ListExpr(Expr):

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+# Of the language: None, bool, int, Uint, float, str, bytes, a list, a dict, or of a class in kapi.cel.values.  Any, since the
+# checker has told types apart before anything runs.
+Value = Any
+
 
 class CelType:
     """``kind`` is one of dyn, null, bool, int, uint, double, string, bytes, timestamp, duration, list, map, struct,
@@ -47,7 +51,7 @@ class StructField:
 
     __slots__ = ("name", "type", "convert")
 
-    def __init__(self, name: str, type: CelType, convert: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, name: str, type: CelType, convert: Callable[[Value], Value] | None = None) -> None:
         self.name = name
         self.type = type
         self.convert = convert

@@ -14,7 +14,7 @@ from typing import Any
 
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 from kapi.machinery.checkpoint import steps
 
 INT_MAX = 2**63 - 1
@@ -64,7 +64,7 @@ TRUE_KEY = BoolKey(True)
 FALSE_KEY = BoolKey(False)
 
 
-def to_key(value: object) -> Any:
+def to_key(value: object) -> Value:
     """How a value is kept as a key.  Raises EvaluationError when it cannot be one."""
     if value is True:
         return TRUE_KEY
@@ -75,7 +75,7 @@ def to_key(value: object) -> Any:
     raise EvaluationError(f"unsupported key type: {type_of(value).name}")
 
 
-def from_key(key: object) -> Any:
+def from_key(key: object) -> Value:
     """The value of a kept key."""
     return key.value if key.__class__ is BoolKey else key
 
@@ -178,14 +178,14 @@ class Optional:
 
     __slots__ = ("_value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Value) -> None:
         self._value = value
 
     @property
     def present(self) -> bool:
         return self is not NONE
 
-    def value(self) -> Any:
+    def value(self) -> Value:
         if self is NONE:
             raise EvaluationError("optional.none() dereference")
         return self._value
@@ -212,7 +212,7 @@ class MapList(list[Any]):
 
     __slots__ = ("keys",)
 
-    def __init__(self, items: list[Any], keys: tuple[str, ...]) -> None:
+    def __init__(self, items: list[Value], keys: tuple[str, ...]) -> None:
         super().__init__(items)
         self.keys = keys
 
@@ -220,16 +220,16 @@ class MapList(list[Any]):
         return tuple(_hashable(item.get(key)) if isinstance(item, dict) else None for key in self.keys)
 
 
-def _hashable(value: object) -> Any:
+def _hashable(value: object) -> Value:
     return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
 
 
-class Message(dict[str, Any]):
+class Message(dict[str, Value]):
     """A struct made by an expression, with its type."""
 
     __slots__ = ("cel_type",)
 
-    def __init__(self, cel_type: CelType, fields: dict[str, Any]) -> None:
+    def __init__(self, cel_type: CelType, fields: dict[str, Value]) -> None:
         super().__init__(fields)
         self.cel_type = cel_type
 
@@ -269,7 +269,7 @@ def type_of(value: object) -> CelType:
     return _MAP if isinstance(value, dict) else types.DYN
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(one: Value, other: Value) -> bool:
     """Equality of any two values: numbers by value, different types are unequal."""
     kind = one.__class__
     if kind is str or kind is bytes:
@@ -304,12 +304,12 @@ def equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _equal_sets(one: Any, other: Any) -> bool:
+def _equal_sets(one: Value, other: Value) -> bool:
     members = Members(other)
     return all(item in members for item in steps(one))
 
 
-def _identity(value: Any) -> Any:
+def _identity(value: Value) -> Value:
     """What two values have in common exactly if they are equal.  Raises TypeError for values that have to be compared."""
     kind = value.__class__
     if value is None or isinstance(value, (str, bytes)):
@@ -332,10 +332,10 @@ class Members:
 
     __slots__ = ("known", "compound", "odd", "frame")
 
-    def __init__(self, items: Any = (), frame: Any = None) -> None:
-        self.known: set[Any] = set()
-        self.compound: list[Any] = []  # those that an odd one may be equal to
-        self.odd: list[Any] = []  # those without an identity
+    def __init__(self, items: Value = (), frame: Any = None) -> None:
+        self.known: set[Value] = set()
+        self.compound: list[Value] = []  # those that an odd one may be equal to
+        self.odd: list[Value] = []  # those without an identity
         self.frame = frame
         for item in steps(items) if frame is None else frame.steps(items):
             self.add(item)
@@ -364,7 +364,7 @@ class Members:
         return any(equal(value, item) for item in steps(others))
 
 
-def _equal_map_lists(one: Any, other: Any) -> bool:
+def _equal_map_lists(one: Value, other: Value) -> bool:
     keyed = one if isinstance(one, MapList) else other
     index = {keyed.key_of(item): item for item in steps(other)}
     if len(index) != len(other):
@@ -376,7 +376,7 @@ def _equal_map_lists(one: Any, other: Any) -> bool:
     return True
 
 
-def compare(one: Any, other: Any) -> int:
+def compare(one: Value, other: Value) -> int:
     """-1, 0 or 1.  Raises EvaluationError for types without an order, and for NaN."""
     if isinstance(one, (Timestamp, Duration)) and one.__class__ is other.__class__:
         one, other = one.nanos, other.nanos

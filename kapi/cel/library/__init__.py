@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cel.functions import Overload
 from kapi.cel.library.authorizer import AUTHORIZER
 from kapi.cel.library.encoders import ENCODERS
@@ -17,7 +15,7 @@ from kapi.cel.library.semver import SEMVERS
 from kapi.cel.library.sets import SETS
 from kapi.cel.library.strings import STRINGS
 from kapi.cel.library.urls import URLS
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 
 KUBERNETES: list[Overload] = [
     *AUTHORIZER,
@@ -31,6 +29,6 @@ KUBERNETES: list[Overload] = [
     *STRINGS,
     *URLS,
 ]
-KUBERNETES_CONSTANTS: dict[str, tuple[CelType, Any]] = {**NETWORK_CONSTANTS, **FORMAT_CONSTANTS}
+KUBERNETES_CONSTANTS: dict[str, tuple[CelType, Value]] = {**NETWORK_CONSTANTS, **FORMAT_CONSTANTS}
 
 __all__ = ["ENCODERS", "KUBERNETES", "KUBERNETES_CONSTANTS", "MATH"]

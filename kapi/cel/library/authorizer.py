@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 
 AUTHORIZER_TYPE = CelType("opaque", "kubernetes.authorization.Authorizer")
 PATH_CHECK = CelType("opaque", "kubernetes.authorization.PathCheck")
@@ -91,7 +91,7 @@ def _resource(value: GroupCheck, resource: str) -> ResourceCheck:
     return ResourceCheck(value.decide, replace(value.question, resource=resource))
 
 
-def _with(field: str) -> Callable[[Any, str], ResourceCheck]:
+def _with(field: str) -> Callable[[Value, str], ResourceCheck]:
     return lambda value, text: ResourceCheck(value.decide, replace(value.question, **{field: text}))
 
 

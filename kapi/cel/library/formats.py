@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kapi.cel import types
 from kapi.cel.functions import declarer
 from kapi.cel.library import urls
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 from kapi.cel.values import NONE, Opaque, Optional, Timestamp
 from kapi.machinery import names
 
@@ -106,6 +105,6 @@ FORMATS = [
     d("format.named", "format-named", "(string) optional(Format)", _named),
     *(d(f"format.{name}", f"format.{name}", "() Format", _always(value)) for name, value in FORMATS_BY_NAME.items()),
 ]
-FORMAT_CONSTANTS: dict[str, tuple[CelType, Any]] = {
+FORMAT_CONSTANTS: dict[str, tuple[CelType, Value]] = {
     "kubernetes.NamedFormat": (types.type_of(FORMAT), FORMAT),
 }

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Any
 
 from kapi.cel.errors import EvaluationError, Issue
+from kapi.cel.frame import Frame
 from kapi.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr, children
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 from kapi.cel.values import Duration, Timestamp, format_double, from_key, type_of
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
@@ -76,7 +76,7 @@ def _bad(why: str) -> EvaluationError:
 # when it runs
 
 
-def formatted(frame: Any, text: str, args: Any) -> str:
+def formatted(frame: Frame, text: str, args: Value) -> str:
     """What the format says of the values; what it builds counts against the frame."""
     out: list[str] = []
     position, used = 0, 0
@@ -226,7 +226,7 @@ def _hex(value: object, precision: int) -> str:
     raise _refuse("x", value)
 
 
-_WRITERS: dict[str, Callable[[Any, int], str]] = {
+_WRITERS: dict[str, Callable[[Value, int], str]] = {
     "s": _plain,
     "d": _decimal,
     "f": _fixed,

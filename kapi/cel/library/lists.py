@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import islice, pairwise
-from typing import Any
 
 from kapi.cel.errors import EvaluationError
+from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload
 from kapi.cel.functions import declare as d
 from kapi.cel.standard import check_int, check_uint
+from kapi.cel.types import Value
 from kapi.cel.values import Duration, Members, Timestamp, Uint, compare, equal, type_of
 
 _SORTED = 1000  # elements that are sorted at once
-Function = Callable[..., Any]
+Function = Callable[..., Value]
 
 
 def walks(function: Function) -> Function:
@@ -24,13 +25,13 @@ def walks(function: Function) -> Function:
 
 
 @walks
-def is_sorted(frame: Any, items: Any) -> bool:
+def is_sorted(frame: Frame, items: Value) -> bool:
     return all(compare(one, other) <= 0 for one, other in frame.steps(pairwise(items)))
 
 
-def _sum(zero: Any) -> Any:
+def _sum(zero: Value) -> Value:
     @walks
-    def total(frame: Any, items: Any) -> Any:
+    def total(frame: Frame, items: Value) -> Value:
         if isinstance(zero, Duration):
             return Duration(sum(item.nanos for item in frame.steps(items)))
         if isinstance(zero, Uint):
@@ -42,9 +43,9 @@ def _sum(zero: Any) -> Any:
     return total
 
 
-def _best(name: str, sign: int) -> Any:
+def _best(name: str, sign: int) -> Value:
     @walks
-    def best(frame: Any, items: Any) -> Any:
+    def best(frame: Frame, items: Value) -> Value:
         if not items:
             raise EvaluationError(f"{name} called on empty list")
         found = items[0]
@@ -57,16 +58,16 @@ def _best(name: str, sign: int) -> Any:
 
 
 @walks
-def index_of(frame: Any, items: Any, value: Any) -> int:
+def index_of(frame: Frame, items: Value, value: Value) -> int:
     return next((i for i, item in enumerate(frame.steps(items)) if equal(item, value)), -1)
 
 
 @walks
-def last_index_of(frame: Any, items: Any, value: Any) -> int:
+def last_index_of(frame: Frame, items: Value, value: Value) -> int:
     return next((i for i in frame.steps(range(len(items) - 1, -1, -1)) if equal(items[i], value)), -1)
 
 
-def list_slice(items: Any, start: int, end: int) -> Any:
+def list_slice(items: Value, start: int, end: int) -> Value:
     if start < 0 or end < 0:
         raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -77,10 +78,10 @@ def list_slice(items: Any, start: int, end: int) -> Any:
 
 
 @walks
-def flatten(frame: Any, items: Any, depth: int = 1) -> list[Any]:
+def flatten(frame: Frame, items: Value, depth: int = 1) -> list[Value]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
-    result: list[Any] = []
+    result: list[Value] = []
     for item in frame.steps(items):
         if isinstance(item, (list, tuple)) and depth > 0:
             result.extend(flatten(frame, item, depth - 1))
@@ -92,7 +93,7 @@ def flatten(frame: Any, items: Any, depth: int = 1) -> list[Any]:
 
 
 @walks
-def sort_by(frame: Any, items: Any, keys: Any) -> list[Any]:
+def sort_by(frame: Frame, items: Value, keys: Value) -> list[Value]:
     if len(items) != len(keys):
         raise EvaluationError("keys and list must be of the same length")
     if keys:
@@ -105,7 +106,7 @@ def sort_by(frame: Any, items: Any, keys: Any) -> list[Any]:
     return [items[place] for place in frame.steps(_order(frame, plain))]
 
 
-def _order(frame: Any, keys: list[Any]) -> Iterator[int]:
+def _order(frame: Frame, keys: list[Value]) -> Iterator[int]:
     """The places of the keys in ascending order, equal ones as they stand."""
     parts = []
     for start in range(0, len(keys), _SORTED):
@@ -115,8 +116,8 @@ def _order(frame: Any, keys: list[Any]) -> Iterator[int]:
 
 
 @walks
-def distinct(frame: Any, items: Any) -> list[Any]:
-    result: list[Any] = []
+def distinct(frame: Frame, items: Value) -> list[Value]:
+    result: list[Value] = []
     seen = Members(frame=frame)
     for item in frame.steps(items):
         if item not in seen:
@@ -126,7 +127,7 @@ def distinct(frame: Any, items: Any) -> list[Any]:
 
 
 @walks
-def _sort(frame: object, items: object) -> list[Any]:
+def _sort(frame: object, items: object) -> list[Value]:
     return sort_by(frame, items, items)  # type: ignore[no-any-return]
 
 
@@ -140,7 +141,7 @@ def _typed() -> list[Overload]:
         found.append(d("isSorted", f"list_{name}_is_sorted_bool", f"list({name}).() bool", is_sorted))
         found.append(d("max", f"list_{name}_max_{name}", f"list({name}).() {name}", _best("max", 1)))
         found.append(d("min", f"list_{name}_min_{name}", f"list({name}).() {name}", _best("min", -1)))
-    zeros: dict[str, Any] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+    zeros: dict[str, Value] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
     for name, zero in zeros.items():
         found.append(d("sum", f"list_{name}_sum_{name}", f"list({name}).() {name}", _sum(zero)))
     for name in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"):

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload
 from kapi.cel.functions import declare as d
 from kapi.cel.standard import check_int
+from kapi.cel.types import Value
 from kapi.cel.values import UINT_MAX, Uint, compare
 
 
-def _best(name: str, sign: int) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
-    def of(*values: object) -> Any:
+def _best(name: str, sign: int) -> tuple[Callable[..., Value], Callable[[Value], Value]]:
+    def of(*values: object) -> Value:
         found = values[0]
         for value in values[1:]:
             if compare(value, found) * sign > 0:
                 found = value
         return found
 
-    def of_list(values: Any) -> Any:
+    def of_list(values: Value) -> Value:
         if not values:
             raise EvaluationError(f"math.{name}(list) argument must not be empty")
         return of(*values)
@@ -54,13 +54,13 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return lambda value: float(function(value)) if math.isfinite(value) else value
 
 
-def _sign(value: Any) -> Any:
+def _sign(value: Value) -> Value:
     if value != value:
         return value
     return type(value)((value > 0) - (value < 0))
 
 
-def _sqrt(value: Any) -> float:
+def _sqrt(value: Value) -> float:
     return math.sqrt(value) if value >= 0 else math.nan
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Union
+from typing import Union
 
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
-from kapi.cel.types import CelType
+from kapi.cel.types import CelType, Value
 from kapi.cel.values import Opaque
 from kapi.machinery.field import quote
 from kapi.machinery.netip import address_problem
@@ -160,12 +160,12 @@ def _global_unicast(value: IPValue) -> bool:
     return not (address.is_unspecified or address.is_loopback or address.is_multicast or _link_local_unicast(value))
 
 
-def _contains_ip(cidr: CIDRValue, value: Any) -> bool:
+def _contains_ip(cidr: CIDRValue, value: Value) -> bool:
     address = value.address if isinstance(value, IPValue) else _ip(value).address
     return address.version == cidr.address.version and address in cidr.network()
 
 
-def _contains_cidr(cidr: CIDRValue, value: Any) -> bool:
+def _contains_cidr(cidr: CIDRValue, value: Value) -> bool:
     other = value if isinstance(value, CIDRValue) else _cidr(value)
     if other.address.version != cidr.address.version or other.length < cidr.length:
         return False
@@ -200,7 +200,7 @@ NETWORK = [
     d("isCIDR", "is_cidr", "(string) bool", _is_cidr),
     d("string", "cidr_to_string", "(CIDR) string", str),
 ]
-NETWORK_CONSTANTS: dict[str, tuple[CelType, Any]] = {
+NETWORK_CONSTANTS: dict[str, tuple[CelType, Value]] = {
     "net.IP": (types.type_of(IP), IP),
     "net.CIDR": (types.type_of(CIDR), CIDR),
 }

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kapi.cel.frame import Frame
 from kapi.cel.functions import declare as d
+from kapi.cel.types import Value
 from kapi.cel.values import Members
 
 
-def contains(frame: Any, items: Any, wanted: Any) -> bool:
+def contains(frame: Frame, items: Value, wanted: Value) -> bool:
     """Whether every wanted value is among the items."""
     members = Members(items, frame)
     return all(value in members for value in frame.steps(wanted))
 
 
-def equivalent(frame: object, one: object, other: object) -> bool:
+def equivalent(frame: Frame, one: object, other: object) -> bool:
     return contains(frame, one, other) and contains(frame, other, one)
 
 
-def intersects(frame: Any, one: Any, other: Any) -> bool:
+def intersects(frame: Frame, one: Value, other: Value) -> bool:
     members = Members(one, frame)
     return any(value in members for value in frame.steps(other))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declare as d
 from kapi.cel.library.formatting import formatted
+from kapi.cel.types import Value
 from kapi.machinery.checkpoint import steps
 
 _TRIMMED = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
@@ -48,7 +47,7 @@ def last_index_of(text: str, part: str, offset: int | None = None) -> int:
     return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
 
 
-def join(parts: Any, separator: str = "") -> str:
+def join(parts: Value, separator: str = "") -> str:
     for part in steps(parts):
         if not isinstance(part, str):
             raise EvaluationError(f"join: invalid input: {part}")
