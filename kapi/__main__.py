@@ -17,12 +17,27 @@ COMMANDS = (
 )  # fmt: skip
 
 
+def client_command(arguments: list[str]) -> list[str] | None:
+    """The command before its flags, when this is a command line of the client.  Flags of all commands may come first."""
+    if arguments[:1] and arguments[0] in COMMANDS:
+        return arguments
+    if not any(argument in COMMANDS for argument in arguments):
+        return None
+    from kapi.cli.flags import leading
+
+    count = leading(arguments)
+    if count < len(arguments) and arguments[count] in COMMANDS:
+        return [arguments[count], *arguments[:count], *arguments[count + 1 :]]
+    return None
+
+
 def main() -> None:
     gc.disable()
-    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+    command = client_command(sys.argv[1:])
+    if command is not None:
         from kapi.cli.main import main as run_command
 
-        run_command(sys.argv[1:])
+        run_command(command)
     if sys.argv[1:2] == ["envtest-assets"]:
         from kapi.dropin.assets import main as write_assets
 

@@ -61,6 +61,10 @@ class Factory:
                 as_user=flags["as"],
                 as_groups=flags["as-group"],
                 as_uid=flags["as-uid"],
+                as_extra=_extra(flags["as-user-extra"]),
+                username=flags["username"],
+                password=flags["password"],
+                proxy_url=flags["proxy-url"],
                 timeout=_timeout(flags["request-timeout"]),
             )
             self._config = self._load(overrides).but(qps=QPS, burst=BURST, user_agent="kapi-cli")
@@ -119,6 +123,17 @@ class Factory:
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+def _extra(pairs: list[str]) -> dict[str, list[str]]:
+    """Of ``--as-user-extra KEY=VALUE``."""
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise CommandError(f"as-user-extra must be in the form key=value, got: {pair}")
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def _timeout(text: str) -> float:

@@ -59,13 +59,17 @@ class Flags:
                 self.dash = len(self.arguments)
                 self.arguments += rest
                 break
-            if argument.startswith("--"):
-                self._long(argument, rest)
-            elif argument.startswith("-") and len(argument) > 1:
-                self._shorts(argument, rest)
+            if argument.startswith("-") and len(argument) > 1:
+                rest.insert(0, argument)
+                self.take(rest)
             else:
                 self.arguments.append(argument)
         return self
+
+    def take(self, rest: list[str]) -> None:
+        """The flag that comes first, and its value, out of ``rest``.  Raises UsageError."""
+        argument = rest.pop(0)
+        (self._long if argument.startswith("--") else self._shorts)(argument, rest)
 
     def _long(self, argument: str, rest: list[str]) -> None:
         name, equals, value = argument[2:].partition("=")
@@ -170,6 +174,11 @@ GLOBAL = (
     Flag("as"),
     Flag("as-group", "array"),
     Flag("as-uid"),
+    Flag("as-user-extra", "array"),
+    Flag("username"),
+    Flag("password"),
+    Flag("proxy-url"),
+    Flag("disable-compression", "bool"),  # answers are never asked for compressed
     Flag("cache-dir"),
     Flag("request-timeout", default="0"),
     Flag("warnings-as-errors", "bool"),
@@ -181,3 +190,18 @@ PRINT = (
     Flag("allow-missing-template-keys", "bool", default=True),
     Flag("show-managed-fields", "bool"),
 )
+
+
+def leading(arguments: Sequence[str]) -> int:
+    """How many of the first arguments are flags of all commands, and their values."""
+    count = 0
+    while count < len(arguments):
+        flags, rest = Flags(GLOBAL), list(arguments[count:])
+        if not rest[0].startswith("-") or len(rest[0]) < 2 or rest[0] == "--":
+            break
+        try:
+            flags.take(rest)
+        except UsageError:
+            break
+        count = len(arguments) - len(rest)
+    return count

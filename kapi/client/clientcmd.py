@@ -11,7 +11,7 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ class Overrides:
     as_user: str = ""
     as_groups: Sequence[str] = ()
     as_uid: str = ""
+    as_extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    username: str = ""
+    password: str = ""
+    proxy_url: str = ""
     timeout: float = 0.0
 
 
@@ -141,7 +145,7 @@ class Kubeconfig:
         user_file = self.origin.get(("users", user_name), "")
         fields: Object = {"namespace": over.namespace or context.get("namespace") or "default"}
         fields |= self._server(cluster, cluster_file, over)
-        fields |= self._identity(user, user_file, over, cluster, reactor)
+        fields |= self._identity(user, user_name, user_file, over, cluster, reactor)
         if over.timeout:
             fields["timeout"] = over.timeout
         try:
@@ -174,37 +178,48 @@ class Kubeconfig:
             "ca": ca,
             "insecure": insecure,
             "server_name": over.tls_server_name or cluster.get("tls-server-name") or "",
-            "proxy_url": cluster.get("proxy-url") or "",
+            "proxy_url": over.proxy_url or cluster.get("proxy-url") or "",
         }
 
-    def _identity(self, user: Object, file: str, over: Overrides, cluster: Object, reactor: IReactorTime) -> Object:
+    def _identity(
+        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: IReactorTime
+    ) -> Object:
         base = Path(file).resolve().parent if file else Path()
-        credentials: Authenticator = NO_CREDENTIALS
-        token, token_file = user.get("token") or "", user.get("tokenFile") or ""
         certificate, key = _pem(user, "client-certificate", base, file), _pem(user, "client-key", base, file)
         if over.client_certificate or over.client_key:
             certificate = _content(Path(), over.client_certificate, "client-certificate", "")
             key = _content(Path(), over.client_key, "client-key", "")
-        if over.token:
-            credentials = bearer(over.token)
-        elif token_file:
-            _content(base, token_file, "tokenFile", file)
-            credentials = TokenFile(str(base / token_file))
-        elif token:
-            credentials = bearer(str(token))
-        elif user.get("username"):
-            credentials = basic(str(user["username"]), str(user.get("password") or ""))
-        elif user.get("exec"):
-            credentials = _exec(user["exec"], file, cluster, reactor)
-        elif user.get("auth-provider"):
-            raise ConfigError("no Auth Provider found for that name", file=file, field="auth-provider")
+        extra = over.as_extra or user.get("as-user-extra") or {}
         impersonate = Impersonation(
             user=over.as_user or str(user.get("as") or ""),
             uid=over.as_uid or str(user.get("as-uid") or ""),
             groups=tuple(over.as_groups or user.get("as-groups") or ()),
-            extra={key: tuple(values) for key, values in (user.get("as-user-extra") or {}).items()},
+            extra={key: tuple(values) for key, values in extra.items()},
         )
+        credentials = self._credentials(user, name, file, over, cluster, reactor)
         return {"certificate": certificate, "key": key, "credentials": credentials, "impersonate": impersonate}
+
+    def _credentials(
+        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: IReactorTime
+    ) -> Authenticator:
+        token, token_file = over.token or user.get("token") or "", user.get("tokenFile") or ""
+        username, password = over.username or user.get("username"), over.password or user.get("password")
+        if token and (username or password):
+            why = f"more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
+            raise ConfigError(why, file=file, field=f"users[{name}]")
+        if token_file and not over.token:
+            base = Path(file).resolve().parent if file else Path()
+            _content(base, token_file, "tokenFile", file)
+            return TokenFile(str(base / token_file))
+        if token:
+            return bearer(str(token))
+        if username:
+            return basic(str(username), str(password or ""))
+        if user.get("exec"):
+            return _exec(user["exec"], file, cluster, reactor)
+        if user.get("auth-provider"):
+            raise ConfigError("no Auth Provider found for that name", file=file, field="auth-provider")
+        return NO_CREDENTIALS
 
 
 def default_files(environment: Mapping[str, str] | None = None) -> list[str]:

@@ -15,6 +15,7 @@ from kapi.client.config_error import ConfigError as ConfigError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator
 
 DEFAULT_USER_AGENT = "kapi-client"
+PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10  # client-go's
 
 
@@ -57,10 +58,9 @@ class Config:
             raise ConfigError("specifying a root certificates file with the insecure flag is not allowed", field="ca")
         if bool(self.certificate) != bool(self.key):
             raise ConfigError("certificate and key go together", field="key" if self.certificate else "certificate")
-        if self.proxy_url and urlsplit(self.proxy_url).scheme != "http":
-            raise ConfigError(
-                f'unsupported scheme "{urlsplit(self.proxy_url).scheme}", must be http', field="proxy_url"
-            )
+        scheme = urlsplit(self.proxy_url).scheme
+        if self.proxy_url and scheme not in PROXY_SCHEMES:
+            raise ConfigError(f'unsupported scheme "{scheme}", must be http, https, or socks5', field="proxy_url")
 
     def but(self, **changes: Any) -> Config:
         """The same with other values."""

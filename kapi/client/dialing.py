@@ -1,4 +1,4 @@
-"""How the library reaches a server: TCP or TLS, directly or through a proxy's CONNECT."""
+"""How the library reaches a server: TCP or TLS, directly or through a proxy (CONNECT over TCP or TLS, SOCKS 5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 
 from kapi.client.config import Config, ConfigError
-from kapi.client.connect_tunnel import through
 from kapi.client.credentials import ClientCertificate
 from kapi.client.dialer import Dialer
 
@@ -21,28 +20,31 @@ Connect = Callable[[Factory], Deferred[Any]]
 
 def connector(reactor: Any, config: Config) -> Connect:
     """A function that makes a connection with a protocol factory."""
-    parsed = urlsplit(config.host)
-    host = parsed.hostname or ""
-    port = parsed.port or (443 if parsed.scheme == "https" else 80)
-    secure = parsed.scheme == "https"
+    host, port, secure = _target(config)
     made: list[tuple[ClientCertificate | None, Any]] = []  # TLS options, made anew for another certificate
 
     async def connect(factory: Factory) -> Any:
         if not secure:
             if config.proxy_url:
-                return await _through(reactor, config.proxy_url, host, port, factory, None)
+                return await _through(reactor, config, factory, None)
             return await Dialer(reactor).endpoint(host, port).connect(factory)
         own = await config.credentials.certificate()
         if not made or made[0][0] != own:
             made[:] = [(own, _tls_options(config, host, own))]
         options = made[0][1]
         if config.proxy_url:
-            return await _through(reactor, config.proxy_url, host, port, factory, options)
+            return await _through(reactor, config, factory, options)
         from kapi.client.tls_client import TLSReactor
 
         return await Dialer(TLSReactor(reactor, options)).endpoint(host, port).connect(factory)
 
     return lambda factory: Deferred.fromCoroutine(connect(factory))
+
+
+def _target(config: Config) -> tuple[str, int, bool]:
+    """Host, port, and whether it speaks TLS."""
+    parsed = urlsplit(config.host)
+    return parsed.hostname or "", _port(parsed.scheme, parsed.port), parsed.scheme == "https"
 
 
 def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> Any:
@@ -64,12 +66,31 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> An
     return verified_options(name, trust, pair)
 
 
-async def _through(reactor: IReactorTime, proxy: str, host: str, port: int, factory: Factory, options: object) -> Any:
-    parsed = urlsplit(proxy)
-    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+async def _through(reactor: IReactorTime, config: Config, factory: Factory, options: object) -> Any:
+    """By the proxy of ``config``."""
+    host, port, _ = _target(config)
+    proxy = urlsplit(config.proxy_url)
+    username, password = unquote(proxy.username or ""), unquote(proxy.password or "")
+    name = proxy.hostname or ""
+    endpoint = Dialer(reactor).endpoint(name, _port(proxy.scheme, proxy.port))
+    if proxy.scheme.startswith("socks5"):
+        from kapi.client.socks_tunnel import through_socks
+
+        return await through_socks(endpoint, host, port, factory, options, username=username, password=password)
+    from kapi.client.connect_tunnel import through
+
+    if proxy.scheme == "https":
+        from twisted.internet.endpoints import wrapClientTLS
+
+        own = await config.credentials.certificate()
+        endpoint = wrapClientTLS(_tls_options(config.but(server_name=""), name, own), endpoint)
     more = ""
-    if parsed.username:
-        pair = f"{unquote(parsed.username)}:{unquote(parsed.password or '')}"
-        more = f"Proxy-Authorization: Basic {base64.b64encode(pair.encode()).decode()}\r\n"
-    endpoint = Dialer(reactor).endpoint(parsed.hostname or "", parsed.port or 80)
+    if username:
+        pair = f"{username}:{password}".encode()
+        more = f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}\r\n"
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return await through(endpoint, target, factory, options, headers=more)
+
+
+def _port(scheme: str, port: int | None) -> int:
+    return port or {"https": 443, "socks5": 1080, "socks5h": 1080}.get(scheme, 80)

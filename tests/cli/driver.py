@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
+from kapi.__main__ import client_command
 from kapi.cli.main import run
 
 react: Any = reactor
@@ -20,7 +21,7 @@ async def serve() -> None:
     out = sys.stdout
     for line in sys.stdin:
         stdout, stderr = io.StringIO(), io.StringIO()
-        running = Deferred.fromCoroutine(run(json.loads(line), react, stdout, stderr))
+        running = Deferred.fromCoroutine(run(client_command(json.loads(line)) or [], react, stdout, stderr))
         running.addTimeout(MAX_RUN, react, lambda result, timeout: -1)
         code = await running
         out.write(json.dumps([stdout.getvalue(), stderr.getvalue(), code]) + "\n")

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from kapi.__main__ import client_command
+
 CODE = """
 import sys
 from kapi.cli import main
@@ -49,6 +53,28 @@ def test_flags_alone_are_the_servers() -> None:
     done = run("-m", "kapi", "--no-such-flag")
     assert done.returncode != 0
     assert "no-such-flag" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("get pods -n x", "get pods -n x"),
+        ("-n x get pods", "get -n x pods"),
+        ("--namespace=x -s http://a --insecure-skip-tls-verify get pods",
+         "get --namespace=x -s http://a --insecure-skip-tls-verify pods"),
+        ("-nx get", "get -nx"),
+        ("-n get", None),
+        ("--secure-port 1 get", None),
+        ("--audit-log-path get", None),
+        ("get-pods", None),
+        ("--token get --bind-address x", None),
+        ("-- get", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_flags_of_all_commands_may_come_first(given: str, wanted: str | None) -> None:
+    """and whatever the client does not know is the server's"""
+    assert client_command(given.split()) == (None if wanted is None else wanted.split())
 
 
 def test_a_command_ends_with_its_code() -> None:

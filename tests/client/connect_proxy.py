@@ -60,10 +60,12 @@ class ConnectProxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.callback(client.close)
             client.settimeout(20)
             if self._context is not None:
                 client = self._context.wrap_socket(client, server_side=True)
+                stack.callback(client.close)
             head = b""
             while b"\r\n\r\n" not in head:
                 data = client.recv(65536)
@@ -76,13 +78,14 @@ class ConnectProxy:
                 return
             if self.answer:
                 client.sendall(self.answer)
-                client.close()
                 return
             host, _, port = head.split()[1].decode().rpartition(":")
-            target = socket.create_connection((self.hosts.get(host, host), int(port)), 5)
+            target = stack.enter_context(socket.create_connection((self.hosts.get(host, host), int(port)), 5))
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            threading.Thread(target=_pump, args=(target, client), daemon=True).start()
+            back = threading.Thread(target=_pump, args=(target, client), daemon=True)
+            back.start()
             _pump(client, target)
+            back.join()
 
 
 def _pump(source: socket.socket, drain: socket.socket) -> None:

@@ -96,8 +96,9 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
         ("clusters:\n- {name: c1, cluster: {server: 'https://x', certificate-authority: none.pem}}", "certificate-authority"),
         ("clusters:\n- {name: c1, cluster: {server: 'https://x', certificate-authority-data: '%'}}",
          "certificate-authority-data"),
-        ("clusters:\n- {name: c1, cluster: {server: 'https://x', proxy-url: 'socks5://p'}}", "proxy-url"),
+        ("clusters:\n- {name: c1, cluster: {server: 'https://x', proxy-url: 'socks4://p'}}", "proxy-url"),
         ("users:\n- {name: u1, user: {tokenFile: gone}}", "tokenFile"),
+        ("users:\n- {name: u1, user: {token: t, username: me}}", "users[u1]"),
         ("users:\n- {name: u1, user: {client-certificate-data: aGk=}}", "key"),
         ("users:\n- {name: u1, user: {exec: {args: [a]}}}", "exec.command"),
         ("users:\n- {name: u1, user: {exec: {command: x, apiVersion: v7}}}", "exec.apiVersion"),
@@ -116,6 +117,18 @@ def test_errors_name_file_and_field(change: str, field: str, tmp_path: Path) -> 
     with pytest.raises(ConfigError) as caught:
         load(str(path))
     assert (caught.value.file, caught.value.field) == (str(path), field)
+
+
+def test_who_the_command_line_says(files: str) -> None:
+    over = Overrides(
+        context="b", username="n", password="p", as_user="x", as_extra={"k": ["v"]}, proxy_url="socks5://p"
+    )
+    config = Kubeconfig.load("", {"KUBECONFIG": files}).config(None, over)
+    assert now(config.credentials.headers()) == [(b"Authorization", b"Basic bjpw")]
+    assert (config.impersonate.extra, config.proxy_url) == ({"k": ("v",)}, "socks5://p")
+    over.token = "t"
+    with pytest.raises(ConfigError, match="more than one authentication method found for u2"):
+        Kubeconfig.load("", {"KUBECONFIG": files}).config(None, over)
 
 
 def test_a_context_that_is_not_there(files: str) -> None:

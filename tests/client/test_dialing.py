@@ -16,6 +16,7 @@ from kapi.client.config import Config, ConfigError
 from kapi.client.errors import ConnectionFailed
 from kapi.client.rest import RESTClient, Session
 from tests.admission.certificates import make_certificate
+from tests.client.connect_proxy import ConnectProxy
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 OTHER, OTHER_KEY = make_certificate("somebody.else")
@@ -61,6 +62,59 @@ class Proxy(Protocol):
             self.other.transport.abortConnection()
 
 
+class Socks(Protocol):
+    """SOCKS 5, for one user and the host ``server.test``, which is this machine; says what it says byte by byte."""
+
+    factory: Any
+    other: Any = None
+    received = b""
+
+    def connectionMade(self) -> None:
+        self.steps = [(4, self.method), (9, self.user), (18, self.reach)]
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.other is not None:
+            self.other.transport.write(data)
+            return
+        self.received += data
+        while self.steps and len(self.received) >= self.steps[0][0]:
+            length, step = self.steps.pop(0)
+            data, self.received = self.received[:length], self.received[length:]
+            self.factory.seen.append(data)
+            step(data)
+
+    def say(self, data: bytes) -> None:
+        for number in data:
+            self.transport.write(bytes((number,)))  # type: ignore[union-attr]
+
+    def method(self, data: bytes) -> None:
+        self.say(b"\5\2")
+
+    def user(self, data: bytes) -> None:
+        self.say(b"\1" + (b"\1" if self.factory.refuse == "user" else b"\0"))
+
+    def reach(self, data: bytes) -> None:
+        if self.factory.refuse:
+            self.say(b"\5\5\0\1\0\0\0\0\0\0")
+            return
+        mine = self
+
+        class Other(Protocol):
+            def dataReceived(self, data: bytes) -> None:
+                mine.transport.write(data)  # type: ignore[union-attr]
+
+        def connected(other: Any) -> None:
+            self.other = other
+            self.say(b"\5\0\0\3\4name\0\1")
+
+        port = int.from_bytes(data[-2:], "big")
+        TCP4ClientEndpoint(reactor, "127.0.0.1", port).connect(Factory.forProtocol(Other)).addCallback(connected)
+
+    def connectionLost(self, reason: Any = None) -> None:
+        if self.other is not None:
+            self.other.transport.abortConnection()
+
+
 class DialingCase(TestCase):
     timeout = 20
 
@@ -87,7 +141,7 @@ class DialingCase(TestCase):
             self.assertIn("pyOpenSSL", str(warning["message"]))
 
     def ask(self, **how: Any) -> Deferred[Any]:
-        session = Session.for_config(Config(host=self.url, **how), reactor)
+        session = Session.for_config(Config(**{"host": self.url, **how}), reactor)
         self.sessions.append(session)
         return Deferred.fromCoroutine(RESTClient(session).get().abs_path("/").do())
 
@@ -118,6 +172,31 @@ class DialingCase(TestCase):
         with self.assertRaises(ConnectionFailed) as caught:
             await self.ask(ca=CERTIFICATE, proxy_url=proxy)
         self.assertIn("403 No way", str(caught.exception))
+
+    async def test_a_proxy_that_speaks_tls(self) -> None:
+        """is believed by the same authority, and is shown the same certificate."""
+        proxy = ConnectProxy(certificate=(CERTIFICATE, KEY), authority=OTHER)
+        self.addCleanup(proxy.close)
+        how: dict[str, Any] = {"certificate": OTHER, "key": OTHER_KEY, "proxy_url": f"https://127.0.0.1:{proxy.port}"}
+        self.assertEqual(await self.ask(ca=CERTIFICATE, **how), {})
+        self.assertEqual(len(proxy.asked), 1)
+        with self.assertRaises(ConnectionFailed):
+            await self.ask(ca=OTHER, **how)
+        self.assertEqual(len(proxy.asked), 1)
+
+    async def test_a_socks_proxy_finds_the_host(self) -> None:
+        self.proxy.protocol = Socks
+        where = f"127.0.0.1:{self.proxy_port.getHost().port}"
+        port = self.port.getHost().port
+        how: dict[str, Any] = {"ca": CERTIFICATE, "server_name": "127.0.0.1", "host": f"https://server.test:{port}"}
+        self.assertEqual(await self.ask(proxy_url=f"socks5://me:pass@{where}", **how), {})
+        asked = b"\5\1\0\3\x0bserver.test" + port.to_bytes(2, "big")
+        self.assertEqual(self.proxy.seen, [b"\5\2\0\2", b"\1\2me\4pass", asked])
+        for refuse, why in ((True, "connection refused"), ("user", "username/password authentication failed")):
+            self.proxy.refuse = refuse
+            with self.assertRaises(ConnectionFailed) as caught:
+                await self.ask(proxy_url=f"socks5://me:pass@{where}", **how)
+            self.assertIn(f"socks connect: {why}", str(caught.exception))
 
     def test_an_authority_that_is_none(self) -> None:
         self.failureResultOf(self.ask(ca=b"nonsense"), ConfigError)

@@ -1,0 +1,87 @@
+"""A connection that begins by speaking with a proxy, and then is handed over to whom it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+
+
+class ProxyError(Exception):
+    """A proxy did not let us through."""
+
+
+class Tunnel(Protocol):
+    """A subclass speaks first, in ``connectionMade``, and reads ``received`` in ``negotiate`` until it calls ``hand_over``.
+
+    ``inner`` is the factory of the protocol that then has the connection; ``kind`` is how texts call the proxy.
+    """
+
+    kind = "proxy"
+
+    def __init__(self, inner: Any) -> None:
+        self._factory = inner
+        self.received = b""  # of the proxy's words, what was not read yet
+        self.is_through = False
+        self._made: Deferred[Any] = Deferred()
+        self._inner: Any = None
+
+    def negotiate(self) -> None:
+        """There is more in ``received``."""
+        raise NotImplementedError
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._inner is not None:
+            self._inner.dataReceived(data)
+            return
+        self.received += data
+        if not self._made.called:
+            self.negotiate()
+
+    def hand_over(self) -> None:
+        """The proxy has agreed."""
+        if self.received:  # nobody has said anything to the target yet
+            self.refuse(f"unexpected {len(self.received)} bytes of buffered data from {self.kind}")
+        elif not self._made.called:
+            self.is_through = True
+            self._inner = self._factory.buildProtocol(self.transport.getPeer())  # type: ignore[union-attr]
+            self._inner.makeConnection(self.transport)
+            self._made.callback(self._inner)
+
+    def refuse(self, why: str) -> None:
+        if not self._made.called:
+            self._made.errback(ProxyError(why))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self._inner is not None:
+            self._inner.connectionLost(reason)
+        else:
+            self.refuse("the proxy has closed the connection")
+
+    async def made(self) -> Any:
+        """The protocol that the connection was handed over to.  Raises ProxyError."""
+        try:
+            return await self._made
+        finally:
+            if not self.is_through and self.transport is not None:
+                self.transport.abortConnection()  # type: ignore[attr-defined]
+
+
+async def tunnelled(
+    proxy: IStreamClientEndpoint, tunnel: Callable[[Any], Tunnel], factory: Any, options: Any = None
+) -> Any:
+    """A protocol of ``factory`` at the end of a tunnel, with TLS in it when there are ``options`` for it.
+
+    Raises ProxyError, and what the connection raises.
+    """
+    inner: Any = factory if options is None else TLSMemoryBIOFactory(options, True, factory)
+    asking: Any = Factory.forProtocol(lambda: tunnel(inner))
+    asking.noisy = False
+    connected: Any = await proxy.connect(asking)
+    found = await connected.made()
+    return found if options is None else found.wrappedProtocol
