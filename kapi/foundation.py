@@ -12,13 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from kapi.machinery.gvk import GroupResource
+from kapi.options.egress import STORE
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
-from kapi.store.address import Address
+from kapi.store.address import Address, Dial
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store, store_at
 from kapi.store.private_files import make_private
 from kapi.store.redis_store import RedisStore
+
+_CONNECT_TIMEOUT = 5.0  # seconds, as without a proxy
+
+
+def egress_to_stores(options: Options) -> Dial | None:
+    """How stores are reached that an egress selection puts behind a proxy; None: directly.  Raises ConfigError."""
+    if not any(selection.name == STORE for selection in options.egress.selections()):
+        return None
+    if options.storage.embedded and not options.storage.overrides:
+        raise ConfigError(
+            f"--egress-selector-config-file: {STORE}: no proxy leads to the embedded store, which is in --data-dir; use "
+            "--redis-servers"
+        )
+    from kapi.client.dialer import Dialer  # for those alone who use it
+
+    return lambda reactor, host, port: Dialer(reactor, _CONNECT_TIMEOUT, STORE).endpoint(host, port)
 
 
 class Foundation:
@@ -57,6 +74,7 @@ class Foundation:
 
     def _make_store(self, options: Options, reactor: Any) -> RedisStore:
         storage, patience = options.storage, options.generic.storage_initialization_timeout
+        self._dial = egress_to_stores(options)
         if storage.embedded:
             if self._shared:
                 return shared_store(self.directory / "store", reactor, prefix=storage.redis_prefix, patience=patience)
@@ -70,6 +88,7 @@ class Foundation:
                 prefix=storage.redis_prefix,
                 min_replicas=storage.min_replicas,
                 patience=patience,
+                dial=self._dial,
             )
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
@@ -80,7 +99,12 @@ class Foundation:
         for address in storage.overrides.values():
             if address not in made:
                 made[address] = store_at(
-                    address, reactor, prefix=storage.redis_prefix, min_replicas=storage.min_replicas, patience=patience
+                    address,
+                    reactor,
+                    prefix=storage.redis_prefix,
+                    min_replicas=storage.min_replicas,
+                    patience=patience,
+                    dial=self._dial,
                 )
         return {resource: made[address] for resource, address in storage.overrides.items()}
 

@@ -14,7 +14,8 @@ from kapi.options.flags import FlagSet, string
 
 _FLAG = "--egress-selector-config-file"
 _VERSION = "apiserver.k8s.io/v1beta1"
-_NAMES = ("cluster", "controlplane", "etcd")
+STORE = "etcd"  # as upstream calls it
+_NAMES = ("cluster", "controlplane", STORE)
 _PROTOCOLS = ("Direct", "HTTPConnect", "GRPC")
 _TLS = {"caBundle", "clientKey", "clientCert", "tlsServerName"}
 
@@ -40,7 +41,7 @@ class EgressOptions(FlagSet):
             "egress-selector-config-file",
             string,
             "",
-            "EgressSelectorConfiguration file: proxies on the way to the cluster and to the control plane.",
+            "EgressSelectorConfiguration file: proxies on the way to the cluster, to the control plane and (etcd) to the store.",
         )
 
     def selections(self) -> list[Selection]:
@@ -113,9 +114,6 @@ class _Reader:
             self.errors.append(
                 f'{at}.protocol: Unsupported value: "{protocol}": supported values: {_listed(_PROTOCOLS)}'
             )
-            return None
-        if name == "etcd":
-            self.errors.append(f"{at}: only Direct for etcd: --redis-servers says how the store is reached")
             return None
         if transport is None:
             self.errors.append(f"{at}.transport: Required value: transport must be set for HTTPConnect")

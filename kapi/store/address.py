@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from twisted.internet.ssl import (
 from kapi.machinery.tree import Object
 from kapi.store.errors import UnsuitableStore
 
+Dial = Callable[[Any, str, int], Any]  # reactor, host, port
 _QUERY = {"db", "ca", "cert", "key", "server-name", "password-file"}
 _SENTINEL_QUERY = {"sentinel-username", "sentinel-password-file"}
 _SCHEMES = {"unix", "redis", "rediss", "redis+sentinel", "rediss+sentinel"}
@@ -52,6 +54,8 @@ class Address:
     server_name: str = ""
     sentinel_username: str = ""
     sentinel_password: str = field(default="", repr=False)
+    #: makes the endpoint of a host and a port; None: directly
+    dial: Dial | None = field(default=None, repr=False, compare=False)
 
     @property
     def sentinel_login(self) -> tuple[str, ...]:
@@ -77,7 +81,10 @@ class Address:
             return UNIXClientEndpoint(reactor, self.path, timeout=5)
         if not host:
             host, port = self.hosts[0]
-        plain: Any = HostnameEndpoint(reactor, host.encode("ascii"), port, timeout=5)
+        if self.dial is not None:
+            plain = self.dial(reactor, host, port)
+        else:
+            plain = HostnameEndpoint(reactor, host.encode("ascii"), port, timeout=5)
         return wrapClientTLS(self._tls_options(host), plain) if self.tls else plain
 
     def _tls_options(self, host: str) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.store.address import Address, parse
+from kapi.store.address import Address, Dial, parse
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.interface import Follower
@@ -65,24 +66,37 @@ def shared_store(
 
 
 def external_store(
-    url: str, reactor: IReactorTime, *, prefix: str = "kapi", min_replicas: int | None = None, patience: float = 0.0
+    url: str,
+    reactor: IReactorTime,
+    *,
+    prefix: str = "kapi",
+    min_replicas: int | None = None,
+    patience: float = 0.0,
+    dial: Dial | None = None,
 ) -> RedisStore:
     """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read.
 
     ``min_replicas`` must have a write before it is acknowledged: None is 1 where Sentinels choose the primary, else 0.
-    ``patience``: seconds that the server may be away when the store is started.
+    ``patience``: seconds that the server may be away when the store is started; ``dial`` makes the endpoints of hosts.
     """
     try:
         address = parse(url)
     except ValueError as error:
         raise UnsuitableStore(f"--redis-servers: {error}") from None
-    return store_at(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience)
+    return store_at(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience, dial=dial)
 
 
 def store_at(
-    address: Address, reactor: Any, *, prefix: str = "kapi", min_replicas: int | None = None, patience: float = 0.0
+    address: Address,
+    reactor: Any,
+    *,
+    prefix: str = "kapi",
+    min_replicas: int | None = None,
+    patience: float = 0.0,
+    dial: Dial | None = None,
 ) -> RedisStore:
     """As ``external_store``, of a URL that was read."""
+    address = replace(address, dial=dial)
     if min_replicas is None:
         min_replicas = 1 if address.master else 0
     return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience)

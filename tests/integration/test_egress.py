@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from tests.authentication.identities import Authority
 from tests.client.connect_proxy import ConnectProxy
 from tests.integration.server_process import ServerProcess, api_request
 from tests.integration.test_outgoing_identity import Backend, client_pair, until
+from tests.store.servers import Server
 
 MAPS = "api/v1/namespaces/default/configmaps"
 HOOKS = "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -170,6 +172,30 @@ def test_a_proxy_that_fails_is_told(tmp_path: Path, backend: Backend, proxies: C
         assert server.stop() == 0
 
 
+def test_the_store_may_be_behind_a_proxy(tmp_path: Path, proxies: Callable[..., ConnectProxy]) -> None:
+    store, proxy = Server(), proxies()
+    try:
+        store.wait()
+        proxy.hosts["redis.only-the-proxy-knows"] = "127.0.0.1"
+        flag = write(tmp_path / "egress.json", etcd=connect(tcp={"url": f"http://127.0.0.1:{proxy.port}"}))
+        server = ServerProcess(flag, f"--redis-servers=redis://redis.only-the-proxy-knows:{store.port}").start()
+        try:
+            assert api_request(server, "POST", MAPS, {"metadata": {"name": "one"}})[0] == 201
+            asked = {head.split(b"\r\n")[0].decode() for head in proxy.asked}
+            assert asked == {f"CONNECT redis.only-the-proxy-knows:{store.port} HTTP/1.1"}
+        finally:
+            assert server.stop() == 0
+    finally:
+        store.stop()
+
+
+def test_no_proxy_leads_to_the_embedded_store(tmp_path: Path) -> None:
+    flag = write(tmp_path / "egress.json", etcd=UDS)
+    options = Options.from_command_line([flag, f"--data-dir={tmp_path}/data"])
+    with pytest.raises(ConfigError, match="no proxy leads to the embedded store"):
+        Foundation(options, None)
+
+
 UDS = connect(uds={"udsName": "/x"})
 
 
@@ -177,7 +203,6 @@ UDS = connect(uds={"udsName": "/x"})
     ("connections", "says"),
     [
         ({"cluster": {**UDS, "proxyProtocol": "GRPC"}}, "GRPC is not for kapi: use HTTPConnect"),
-        ({"etcd": UDS}, "only Direct for etcd: --redis-servers says how the store is reached"),
         ({"elsewhere": UDS}, 'Unsupported value: "elsewhere"'),
         ({"cluster": UDS, "Cluster": UDS}, 'Duplicate value: "cluster"'),
         ({"cluster": {"proxyProtocol": "SOCKS"}}, 'Unsupported value: "SOCKS"'),
