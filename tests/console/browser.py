@@ -30,6 +30,7 @@ class Browser:
     def __init__(self, program: str, profile: Path, width: int = 1200, height: int = 800) -> None:
         self.problems: list[str] = []
         self._number = 0
+        self._socket: websocket.WebSocket | None = None
         self._process = subprocess.Popen(
             [
                 program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -58,6 +59,7 @@ class Browser:
         raise TimeoutError("the browser does not start")
 
     def _call(self, method: str, **parameters: Any) -> Any:
+        assert self._socket is not None
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         while True:
@@ -102,6 +104,8 @@ class Browser:
         file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
 
     def close(self) -> None:
+        if self._socket is not None:
+            self._socket.shutdown()
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -44,6 +44,7 @@ def page(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) -> Iterator[Br
     browser = Browser(program, tmp_path / "profile")
     try:
         browser.open(f"{server.url}/kapi/console/")
+        browser.wait_text("forbidden")  # so that no answer to nobody comes later
         yield browser
         picture(browser, "last", tmp_path)
     finally:
