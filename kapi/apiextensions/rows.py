@@ -97,7 +97,8 @@ class Rows:
     def type(self, version: str) -> Type:
         found = self.types.get(version)
         if found is None:
-            found = self.types[version] = type_of(self.schemas[version].schema, self.kind)
+            made = type_of(self.schemas[version].schema, self.kind)
+            found = self.types.setdefault(version, made)  # another request may have been faster
         return found
 
     def _converter(self, version: str) -> Convert:

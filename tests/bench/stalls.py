@@ -55,7 +55,11 @@ def stalls(bench: Bench, wanted: str = "") -> list[Row]:
 def _measure(target: Target, name: str, case: Case, observer: Observer, add: Callable[..., None]) -> None:
     note = ""
     for request in case.before:
+        end = time.monotonic() + request.patience
         code, answer = _send(target, request)
+        while code not in request.expected and time.monotonic() < end:
+            time.sleep(_AFTER)
+            code, answer = _send(target, request)
         if code not in request.expected:
             note = f"not prepared: {request.method} {request.path.partition('?')[0]} {code} {answer[:200]!r}"
     time.sleep(case.wait)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
+from msgspec import Raw
 
+from kapi.apiextensions.columns import table as columns_of
 from kapi.apiextensions.outline import outline
 from kapi.apiextensions.rows import Rows
+from kapi.endpoints.openapi.custom import custom_schemas
+from kapi.endpoints.openapi.schemas import V2, V3
+from kapi.endpoints.transform import table
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
-from tests.growth.counting import lines, steepest
+from kapi.resources.definition import Resource
+from tests.growth.counting import lines, steepest, stretches
 from tests.growth.work import WORK, Work
 
 FEW = 12  # entries
@@ -119,3 +126,73 @@ def test_no_line_runs_more_than_in_proportion(name: str, do: Callable[[Work, Obj
             continue
         worst, where = steepest(few, many, LEAST)
         assert worst <= FACTOR, f"{where}, distinct: {distinct}"
+
+
+def _properties(count: int, **more: Any) -> Object:
+    return {"type": "object", "properties": {f"p{number}": {**TEXT, **more} for number in range(count)}}
+
+
+#: of the field ``items``, by how much there is in it
+LARGE: dict[str, Callable[[int], Object]] = {
+    "properties": _properties,
+    "defaults": lambda count: _properties(count, default="d"),
+    "rules": lambda count: _properties(count, **{"x-kubernetes-validations": [{"rule": "self != 'a'"}]}),
+    "alternatives": lambda count: {
+        "type": "object",
+        "properties": {"p0": TEXT},
+        "anyOf": [{"required": [f"p{number}"]} for number in reversed(range(count))],
+    },
+    "required": lambda count: {**_properties(1), "required": [f"p{number}" for number in range(count)]},
+    "enum": lambda count: _properties(1, enum=[f"e{number}" for number in range(count)]),
+    "nested": lambda count: {"type": "object", "properties": {f"q{number}": _properties(4) for number in range(count // 4)}},
+    "embedded": lambda count: {
+        **_properties(count), "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True,
+    },
+}  # fmt: skip
+
+
+def _first_use(schema: Object) -> Callable[[], None]:
+    """A small object of a definition that nobody has asked for yet, in every way; and what is published of it."""
+    row = row_of(schema)
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "y"}, "p0": "v"}
+    small = body({"type": "object"}, 0, True) | {"spec": {"items": obj}}
+
+    def work() -> None:
+        made = Work(row)
+        for do in WORK:
+            _quietly(lambda do=do: do(made, small)())
+        custom_schemas([row], V2)
+        custom_schemas([row], V3)
+
+    return work
+
+
+def _quietly(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except StatusError:  # is an answer, too
+        pass
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_no_stretch_without_a_checkpoint_grows_with_a_schema(name: str) -> None:
+    _first_use(LARGE[name](4))()  # what is made once for all
+    few, many = (stretches(_first_use(LARGE[name](count))) for count in (200, 800))
+    assert many.longest < max(1600, 2 * few.longest), many.where
+
+
+def shown(row: Resource, obj: Object) -> None:
+    assert len(table(row, [obj, obj], {})["rows"]) == 2
+
+
+def test_no_stretch_without_a_checkpoint_grows_with_columns() -> None:
+    def work(count: int) -> Callable[[], None]:
+        columns = [{"name": f"c{number}", "type": "string", "jsonPath": f".spec.c{number}"} for number in range(count)]
+        raw = Raw(orjson.dumps(columns))
+        obj = body({"type": "object"}, 0, True)
+        row = dataclasses.replace(row_of({"type": "object"}), table=columns_of(raw))
+        return lambda: shown(row, obj)
+
+    work(4)()
+    few, many = (stretches(work(count)) for count in (200, 800))
+    assert many.longest < max(1600, 2 * few.longest), many.where

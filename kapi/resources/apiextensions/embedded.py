@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import names
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
@@ -17,6 +18,7 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 def has_embedded(schema: Schema | None) -> bool:
     """Whether any part is an embedded resource: else there is nothing to do here."""
+    checkpoint()
     if not schema:
         return False
     if embedded(schema):

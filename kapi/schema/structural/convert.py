@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import Object
 from kapi.schema import builtin
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, preserves
@@ -27,6 +28,7 @@ def type_of(schema: Schema | None, name: str) -> Type:
 
 
 def _convert(schema: Schema) -> Type:
+    checkpoint()
     nullable = bool(schema.get("nullable"))
     if int_or_string(schema):
         return Type(Kind.INT_OR_STRING, nullable=nullable)
@@ -63,7 +65,7 @@ def _list(schema: Schema, nullable: bool) -> Type:
 def _struct(schema: Schema, properties: Object, map_type: str, nullable: bool) -> Type:
     fields: dict[str, Field] = {}
     required = set(schema.get("required") or ())
-    for name, prop in properties.items():
+    for name, prop in steps(properties.items()):
         default = prop.get("default")
         fields[name] = Field(
             name, _convert(prop), required=name in required, default=default, has_default=default is not None

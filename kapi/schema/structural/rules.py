@@ -23,7 +23,7 @@ from kapi.cel.frame import Frame
 from kapi.cel.metrics import EVALUATION
 from kapi.cel.syntax import idents
 from kapi.cel.values import NONE, Optional
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import (
     _OMIT as OMITTED,
 )
@@ -471,6 +471,7 @@ def _reason(path: str, value: object, detail: str, reason: str | None) -> FieldE
 
 def has_rules(schema: Schema | None) -> bool:
     """Whether there is any rule in the schema."""
+    checkpoint()
     if not schema:
         return False
     if schema.get("x-kubernetes-validations"):

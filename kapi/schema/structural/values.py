@@ -371,5 +371,5 @@ def _shown(number: float) -> str:
 
 def _supported(allowed: list[Tree]) -> str:
     """In the order of the schema."""
-    texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed)
+    texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in steps(allowed))
     return "supported values: " + ", ".join(map(quote, texts))

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.bench.stall_cases import crowds, custom, metadata, objects, patches, pods, policies, reading, wire
+from tests.bench.stall_cases import (
+    crowds,
+    custom,
+    large_schemas,
+    metadata,
+    objects,
+    patches,
+    pods,
+    policies,
+    reading,
+    wire,
+)
 from tests.bench.stall_cases.case import Case, Place
 
 
 def all_cases() -> Iterator[tuple[str, Callable[[Place], Case]]]:
     """A body is made when its turn comes: together they are large."""
-    for module in (metadata, pods, objects, policies, custom, patches, wire, reading, crowds):
+    for module in (metadata, pods, objects, policies, custom, large_schemas, patches, wire, reading, crowds):
         yield from module.CASES.items()

@@ -31,6 +31,7 @@ class Request:
     kind: str = JSON
     headers: dict[str, str] = field(default_factory=dict)
     expected: tuple[int, ...] = (200, 201, 202)
+    patience: float = 0.0  # seconds in which it is repeated until it is answered so
 
     def data(self, target: Target) -> bytes:
         body = self.body if isinstance(self.body, bytes) else compact(self.body)

@@ -116,7 +116,7 @@ CASES: dict[str, Callable[[Place], Case]] = {
     ),
     "strategic: owners deleted": _config(
         lambda: {"metadata": {"ownerReferences": many(lambda i: {"$patch": "delete", "uid": f"{i}"})}}, STRATEGIC,
-        lambda: config(ownerReferences=many(owner)),
+        lambda: config(ownerReferences=many(owner, SIZE // 3 * 2)),
     ),
     "strategic: finalizers": _config(
         lambda: {"metadata": {"finalizers": many(lambda i: f"a.b/x{i}")}}, STRATEGIC, _finalized
@@ -126,7 +126,11 @@ CASES: dict[str, Callable[[Place], Case]] = {
     ),
     "strategic: $setElementOrder of finalizers": _config(
         lambda: {"metadata": {"$setElementOrder/finalizers": many(lambda i: f"a.b/{i}", STORED)[::-1],
-                              "finalizers": many(lambda i: f"a.b/{i}", STORED)}}, STRATEGIC, _finalized,
+                              "finalizers": many(lambda i: f"a.b/{i}", STORED)[::-1]}}, STRATEGIC, _finalized,
+    ),
+    "strategic: $setElementOrder of others": _config(
+        lambda: {"metadata": {"$setElementOrder/finalizers": many(lambda i: f"a.b/{i}", SIZE // 2)[::-1],
+                              "finalizers": many(lambda i: f"a.b/{i}", SIZE // 2)}}, STRATEGIC, _finalized,
     ),
     "strategic: env": _deployment(
         lambda: _strategic(containers=[container(env=many(lambda i: {"name": f"E{i}", "value": "x"}))]), STRATEGIC, _environment
@@ -141,7 +145,7 @@ CASES: dict[str, Callable[[Place], Case]] = {
     ),
     "strategic: containers": _deployment(
         lambda: _strategic(containers=many(lambda i: container(i, command=["a"]))), STRATEGIC,
-        lambda: _template(containers=many(container, STORED)),
+        lambda: _template(containers=many(container, STORED // 4)),
     ),
     "strategic: $retainKeys": _deployment(
         lambda: _strategic(volumes=[{"name": "v", "$retainKeys": many(lambda i: f"k{i}")}]), STRATEGIC,
