@@ -31,6 +31,7 @@ from kapi.endpoints.connect.transport import TLS
 from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.machinery import status
 from kapi.machinery.uid import new_uid
+from kapi.registry.identities import Identities
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.server.clusters import Clusters
@@ -101,12 +102,20 @@ class ProcessPaths(NotFound):
 
 
 class ClusterServer:
-    """What serves one store, until it is stopped.  Controllers and expiry go by ``clock``, requests by the process's.
+    """What serves one store, until it is stopped.  Controllers, expiry and the ends of watches go by ``clock``, requests by
+    the process's.
 
     ``behind``: filters that requests pass last, as those of the process's server do.
     """
 
-    def __init__(self, shared: Shared, store: MemoryStore, clock: MovedClock, behind: Sequence[Filter] = ()) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        store: MemoryStore,
+        clock: MovedClock,
+        behind: Sequence[Filter] = (),
+        identities: Identities | None = None,
+    ) -> None:
         given = replace(shared.config.given, reactor=clock)
         config = replace(shared.config, given=given, reloaders=Reloaders())
         options, reactor = config.options, shared.config.reactor
@@ -114,7 +123,9 @@ class ClusterServer:
         store.call = config.slices.call
         beside = shared.storage.caches.parts[0]
         self.caches = LateCaches(store, reactor, shared.scopes, beside=beside, call=config.slices.call)
-        environment = replace(shared.storage.registry.environment, listers={}, clock=clock.time)
+        environment = replace(
+            shared.storage.registry.environment, listers={}, clock=clock.time, identities=identities, timers=clock
+        )
         registry = Registry(store, self.caches, AdmissionChain(), environment, late=True)
         self._authorization = build_authorization(config.authorization.settings, LatePolicyIndex(registry.client))
         self._authorization.index.call = config.slices.call
@@ -213,7 +224,7 @@ class Template:
         self._identified = [key for key in self._snapshot.objects if key.startswith(_IDENTIFIED)]
         await cluster.stop()
 
-    def fresh(self) -> MemoryStore:
+    def fresh(self, identities: Identities | None = None) -> MemoryStore:
         """The store of a new cluster, whose namespaces and ServiceAccounts are its own."""
         snapshot = self._snapshot
         if snapshot is None:
@@ -223,7 +234,7 @@ class Template:
         now = environment.now()
         for key in self._identified:
             obj = orjson.loads(objects[key].data)
-            obj["metadata"].update(uid=new_uid(), creationTimestamp=now)
+            obj["metadata"].update(uid=new_uid() if identities is None else identities.uid(key), creationTimestamp=now)
             head, tail = encode_halves(obj)
             objects[key] = Value.of(key, head, objects[key].revision, tail)
         return MemoryStore(None, environment.clock, snapshot=snapshot._replace(objects=objects))
@@ -234,8 +245,8 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
     environment = shared.storage.registry.environment
     template = Template(shared)
 
-    def make(store: MemoryStore, clock: MovedClock) -> ClusterServer:
-        return ClusterServer(shared, store, clock, clusters.behind)
+    def make(store: MemoryStore, clock: MovedClock, identities: Identities | None) -> ClusterServer:
+        return ClusterServer(shared, store, clock, clusters.behind, identities)
 
     gate = Gate(shared.config, shared.policy.identity, shared.flow)
     clusters = Clusters(shared.config.reactor, environment.clock, template.fresh, make, environment.now, gate)

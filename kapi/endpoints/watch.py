@@ -251,7 +251,6 @@ class WatchStream:
     def run(self, http: Any) -> Deferred[None]:
         """Begins to write; fires when the stream has ended."""
         self._http = http
-        reactor = self._ctx.reactor
         http.registerProducer(self, True)
         http.write(b"")  # the headers go out before the first event
         chunks = getattr(http, "chunk_writer", None)
@@ -270,7 +269,8 @@ class WatchStream:
         if started is not None:
             started(self._ctx)  # a watch that is under way holds no seats
         if self.timeout < math.inf:
-            self._call = reactor.callLater(self.timeout, self._finish)
+            timers = self._scope.store.environment.timers or self._ctx.reactor
+            self._call = timers.callLater(self.timeout, self._finish)
         ending = self._ctx.watches
         if ending is not None:
             ending.add(self)

@@ -59,12 +59,17 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
     if not op.dry_run:  # a dry run answers what it was given
         metadata.pop("resourceVersion", None)
     metadata.pop("selfLink", None)
+    identities = None if op.dry_run else store.environment.identities
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = store.environment.now()
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
     for attempt in range(_ATTEMPTS):
         if generated:
-            metadata["name"] = meta.generate_name(metadata["generateName"])
+            base = metadata["generateName"]
+            suffix = "" if identities is None else identities.suffix(store.place(op.namespace, base))
+            metadata["name"] = meta.generate_name(base, suffix)
+        if identities is not None and (generated or not attempt):
+            metadata["uid"] = identities.uid(store.place(op.namespace, metadata.get("name", "")))
         try:
             return await _insert_once(store, op, obj, attributes)
         except Outdated as outdated:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from kapi.authorization.interface import Authorizer
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp
+from kapi.machinery.uid import new_uid
+from kapi.registry.identities import Identities
 from kapi.resources.definition import Lister
 from kapi.store.interface import Store
 
 DELETE_WORKERS = 64  # one after the other, each deletion would wait for the store's disk
+
+
+class Timers(Protocol):
+    """The part of IReactorTime that ends what lasts long."""
+
+    def callLater(self, delay: float, function: Callable[..., object], /) -> Any: ...
 
 
 @dataclass(slots=True)
@@ -31,8 +40,14 @@ class Environment:
     quotas: Store | None = (
         None  # where they are kept: what is kept elsewhere can be charged to them, but not in one step
     )
+    identities: Identities | None = None  # where uids and generated names are to come out the same each time
+    timers: Timers | None = None  # what the ends of watches go by, where that is not the process's clock
     _second: int = 0
     _stamp: str = ""
+
+    def uid(self, key: str) -> str:
+        """For a new object under this key."""
+        return new_uid() if self.identities is None else self.identities.uid(key)
 
     def now(self) -> str:
         """The time as metadata carries it: RFC 3339, UTC, whole seconds."""

@@ -14,14 +14,14 @@ from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
-_RANDOM_LENGTH = 5
-_MAX_BASE = 63 - _RANDOM_LENGTH
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
+RANDOM_LENGTH = 5
+_MAX_BASE = 63 - RANDOM_LENGTH
 
 
-def generate_name(base: str) -> str:
-    """``base`` cut to what leaves room, and five random characters."""
-    return base[:_MAX_BASE] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+def generate_name(base: str, suffix: str = "") -> str:
+    """``base`` cut to what leaves room, and five characters, random ones if none are given."""
+    return base[:_MAX_BASE] + (suffix or "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH)))
 
 
 def wipe_system_fields(metadata: Object) -> None:

@@ -85,6 +85,10 @@ class ResourceStore:
     def key(self, namespace: str, name: str) -> str:
         """The store's key.  Raises BadRequest for a name that could lead out of its place."""
         check_name(name)
+        return self.place(namespace, name)
+
+    def place(self, namespace: str, name: str) -> str:
+        """As ``key``, of any name."""
         return f"{self._prefix}{namespace}/{name}"
 
     def context(self, op: Operation) -> StrategyContext:

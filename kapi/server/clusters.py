@@ -22,11 +22,12 @@ from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
+from kapi.registry.identities import MAX_SEED, Identities
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
-from kapi.server.logical_cluster import Gate, LogicalCluster, Served
+from kapi.server.logical_cluster import Gate, LogicalCluster, Make, Served
 from kapi.server.masters import require_masters
 from kapi.server.moved_clock import MovedClock
 from kapi.server.snapshots import Snapshots
@@ -56,8 +57,8 @@ class Clusters:
         self,
         reactor: IReactorTime,
         clock: Callable[[], float],
-        fresh: Callable[[], MemoryStore],
-        make: Callable[[MemoryStore, MovedClock], Served],
+        fresh: Callable[[Identities | None], MemoryStore],
+        make: Make,
         now: Callable[[], str],
         gate: Gate | None = None,
     ) -> None:
@@ -86,21 +87,23 @@ class Clusters:
         for name in list(self._clusters):
             await self.remove(name)
 
-    def create(self, name: str, snapshot: Snapshot | None = None) -> LogicalCluster:
+    def create(
+        self, name: str, snapshot: Snapshot | None = None, identities: Identities | None = None
+    ) -> LogicalCluster:
         """A fresh one, or a fork of a snapshot.  Raises TooManyRequests; the name must be free."""
         if len(self._clusters) >= MAX_CLUSTERS:
             raise status.too_many_requests(f"there are {MAX_CLUSTERS} logical clusters", 1)
-        store = self._fresh() if snapshot is None else MemoryStore(None, self._clock, snapshot=snapshot)
+        store = self._fresh(identities) if snapshot is None else MemoryStore(None, self._clock, snapshot=snapshot)
         clock = MovedClock(self._reactor, self._clock)
-        made = LogicalCluster(name, store, self._now(), self._wake, clock, snapshot is not None, self._gate)
+        made = LogicalCluster(name, store, self._now(), self._wake, clock, snapshot is not None, self._gate, identities)
         self._clusters[name] = made
         return made
 
-    def _wake(self, store: MemoryStore, clock: MovedClock) -> Served:
+    def _wake(self, store: MemoryStore, clock: MovedClock, identities: Identities | None) -> Served:
         self._woken += 1
         if self._woken >= _LOOK:
             self._put_to_sleep()
-        return self._make(store, clock)
+        return self._make(store, clock, identities)
 
     def snapshot(self, name: str) -> Snapshot:
         """The state of a cluster.  Raises NotFound."""
@@ -187,7 +190,7 @@ class Clusters:
         if ctx.method == "PUT":
             found = self._clusters.get(name)
             if found is None:
-                return _json(201, self._create(name, _field_of(raw_body(ctx), "from")).record())
+                return _json(201, self._create(name, raw_body(ctx)).record())
             if _field_of(raw_body(ctx), "from"):
                 raise status.AlreadyExists(f"logical cluster {quote(name)} already exists; PATCH resets it")
             return _json(200, found.record())
@@ -213,14 +216,19 @@ class Clusters:
         name = _field_of(body, "name") or f"c-{secrets.token_hex(8)}"
         if name in self._clusters:
             raise status.AlreadyExists(f"logical cluster {quote(name)} already exists")
-        return _json(201, self._create(name, _field_of(body, "from")).record())
+        return _json(201, self._create(name, body).record())
 
-    def _create(self, name: str, snapshot: str) -> LogicalCluster:
-        """``snapshot`` is the name of what it begins with; "" is fresh."""
+    def _create(self, name: str, body: bytes) -> LogicalCluster:
+        """``from`` is the snapshot that it begins with; by ``seed`` its uids and generated names come out the same each time."""
+        snapshot, seed = _field_of(body, "from"), _field_of(body, "seed")
         problems = names.dns_label(name)
         if problems:
             raise status.bad_request(f"{quote(name)} is no name of a logical cluster: {'; '.join(problems)}")
-        return self.create(name, self._snapshots.get(snapshot) if snapshot else None)
+        if len(seed) > MAX_SEED:
+            raise status.bad_request(f"seed: at most {MAX_SEED} characters")
+        # what a fork makes is something else than what was made where it comes from
+        identities = Identities(seed, origin=snapshot) if seed else None
+        return self.create(name, self._snapshots.get(snapshot) if snapshot else None, identities)
 
     async def _reset(self, cluster: LogicalCluster, snapshot: Snapshot) -> Response:
         await cluster.reset(snapshot)
@@ -245,7 +253,7 @@ def _field_of(body: bytes, name: str) -> str:
     try:
         found = (orjson.loads(body) if body else {}).get(name, "")
     except (ValueError, AttributeError):
-        raise status.bad_request('expected {"name": "...", "from": "..."}') from None
+        raise status.bad_request('expected {"name": "...", "from": "...", "seed": "..."}') from None
     if not isinstance(found, str):
         raise status.bad_request(f"{name}: must be a string")
     return found

@@ -16,6 +16,7 @@ from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
+from kapi.registry.identities import Identities
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.moved_clock import MovedClock
@@ -52,6 +53,9 @@ class Gate(Protocol):
         """The refusal; None when the request is to wake the cluster, and ``ctx`` knows the user.  Raises StatusError."""
 
 
+Make = Callable[[MemoryStore, MovedClock, Identities | None], Served]
+
+
 class LogicalCluster:
     """``make`` makes what serves its store by its ``clock``, which may be moved ahead."""
 
@@ -60,12 +64,16 @@ class LogicalCluster:
         name: str,
         store: MemoryStore,
         created: str,
-        make: Callable[[MemoryStore, MovedClock], Served],
+        make: Make,
         clock: MovedClock,
         begins: bool,
         gate: Gate | None = None,
+        identities: Identities | None = None,
     ) -> None:
-        """``begins``: there may be work for the controllers before anybody writes; ``gate`` says who may wake it."""
+        """``begins``: there may be work for the controllers before anybody writes; ``gate`` says who may wake it.
+
+        By ``identities`` its uids and generated names come out the same each time.
+        """
         self.name = name
         self.store = store
         self.created = created
@@ -73,6 +81,7 @@ class LogicalCluster:
         self.requests = 0  # that are not answered yet, watches among them
         self.asked = 0.0  # when the last one came or ended
         self.clock = clock
+        self.identities = identities
         self._make = make
         self._seconds: Callable[[], float] = clock.reactor.seconds
         self._gate = gate
@@ -118,7 +127,7 @@ class LogicalCluster:
     def _start(self) -> None:
         if self._removed:
             raise status.NotFound(f"there is no logical cluster {quote(self.name)} any more")
-        served = self.served = self._make(self.store, self.clock)
+        served = self.served = self._make(self.store, self.clock, self.identities)
         self._wait_for(served, served.start())
 
     def _wait_for(self, served: Served, running: Awaitable[None]) -> None:
@@ -178,12 +187,14 @@ class LogicalCluster:
 
     def record(self) -> Object:
         """What is told of it."""
+        seeded = {} if self.identities is None else {"seed": self.identities.seed}
         return {
             "name": self.name,
             "path": f"/clusters/{self.name}",
             "creationTimestamp": self.created,
             "revision": self.store.newest,
             "awake": self.served is not None,
+            **seeded,
         }
 
 

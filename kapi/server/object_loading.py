@@ -20,7 +20,6 @@ from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
-from kapi.machinery.uid import new_uid
 from kapi.registry.errors import interpret
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -91,9 +90,11 @@ class LoadEndpoint:
         name, namespace = str(metadata["name"]), str(metadata.get("namespace") or "")
         if not name or bool(namespace) != row.namespaced:
             raise status.bad_request("a name is needed, and a namespace where the resource has one")
-        metadata.setdefault("uid", new_uid())
         metadata.setdefault("creationTimestamp", self._now())
-        halves, key = store.encode(item), store.key(namespace, name)
+        key = store.key(namespace, name)
+        if "uid" not in metadata:
+            metadata["uid"] = store.environment.uid(key)
+        halves = store.encode(item)
         while True:
             entry = store.cache.get(namespace, name)
             try:

@@ -226,16 +226,25 @@ class LogicalCluster(Cluster):
     """A cluster that nobody else sees, in a server with ``--enable-logical-clusters``; all that is in it goes with it."""
 
     def __init__(
-        self, server: KapiProcess, directory: Path, trail: AuditTrail | None = None, *, origin: str = ""
+        self,
+        server: KapiProcess,
+        directory: Path,
+        trail: AuditTrail | None = None,
+        *,
+        origin: str = "",
+        seed: str = "",
     ) -> None:
-        """A fork of the snapshot ``origin``, else a fresh one."""
+        """A fork of the snapshot ``origin``, else a fresh one.  By a ``seed`` uids and generated names are the same each time."""
         super().__init__(server, directory, trail)
+        if seed:
+            self.namespace = "test"
+        self._seed = seed
         self.name = f"c-{uuid.uuid4().hex[:16]}"
         self._origin = origin
         self._server = Cluster(server, directory)
 
     def open(self) -> None:
-        self._server.request("PUT", f"/clusters/{self.name}", {"from": self._origin})
+        self._server.request("PUT", f"/clusters/{self.name}", {"from": self._origin, "seed": self._seed})
         super().open()
 
     def close(self) -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from kapi.testing.servers import Servers
 
 _MARKER = (
-    "kapi(flags=..., crds=..., manifests=...): the server's flags, and files or trees that are applied before the test; "
+    "kapi(flags=..., crds=..., manifests=..., seed=...): the server's flags, files or trees that are applied before the test, "
+    "and what uids and generated names are made of; "
     "each replaces what the command line or the ini file says"
 )
 _CLUSTER = pytest.StashKey["Cluster"]()
@@ -35,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ):
         group.addoption(f"--kapi-{name}", action="append", metavar=name.upper(), help=text)
         parser.addini(f"kapi_{name}", text, type="args")
+    text = "uids, generated names and the namespace of each test's cluster come out the same each time"
+    group.addoption("--kapi-seed", metavar="TEXT", help=text)
+    parser.addini("kapi_seed", text, default="")
     text = "with pytest-xdist: all workers use the same servers"
     group.addoption("--kapi-shared", action="store_true", help=text)
     parser.addini("kapi_shared", text, type="bool", default=False)
@@ -47,15 +51,24 @@ def pytest_configure(config: pytest.Config) -> None:
 def _settings(request: pytest.FixtureRequest, name: str) -> tuple[list[Any], Path]:
     """What the marker says, else the command line, else the ini file; and what file names are relative to."""
     for marker in request.node.iter_markers("kapi"):
-        unknown = set(marker.kwargs) - {"flags", "crds", "manifests"}
+        unknown = set(marker.kwargs) - {"flags", "crds", "manifests", "seed"}
         if marker.args or unknown:
-            raise pytest.UsageError(f"pytest.mark.kapi takes flags, crds and manifests, not {marker.args or unknown}")
+            text = f"pytest.mark.kapi takes flags, crds, manifests and seed, not {marker.args or unknown}"
+            raise pytest.UsageError(text)
         if name in marker.kwargs:
             return _as_list(marker.kwargs[name]), request.path.parent
     given = request.config.getoption(f"--kapi-{name}")
     if given is not None:
         return [word for text in given for word in shlex.split(text)], request.config.invocation_params.dir
     return list(request.config.getini(f"kapi_{name}")), request.config.rootpath
+
+
+def _seed(request: pytest.FixtureRequest) -> str:
+    for marker in request.node.iter_markers("kapi"):
+        if "seed" in marker.kwargs:
+            return str(marker.kwargs["seed"])
+    given = request.config.getoption("--kapi-seed")
+    return str(request.config.getini("kapi_seed") if given is None else given)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -87,19 +100,22 @@ def kapi_server(request: pytest.FixtureRequest, kapi_servers: Servers) -> KapiPr
 def kapi_factory(
     request: pytest.FixtureRequest, kapi_servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Cluster]]:
-    """Makes further clusters for the test: ``kapi_factory("--flag=value", ...)``, ``kapi_factory(origin="snapshot")``."""
+    """Makes further clusters for the test.
+
+    ``kapi_factory("--flag=value", ...)``, ``kapi_factory(origin="snapshot")``, ``kapi_factory(seed="text")``.
+    """
     from kapi.testing.cluster import Cluster, LogicalCluster
     from kapi.testing.servers import several
 
     made: list[Cluster] = []
 
-    def make(*flags: str, origin: str = "") -> Cluster:
+    def make(*flags: str, origin: str = "", seed: str = "") -> Cluster:
         server = kapi_servers.get(flags or _settings(request, "flags")[0])
         directory, trail = tmp_path_factory.mktemp("kapi"), kapi_servers.trail(server)
         if several(server.flags):
             cluster = Cluster(server, directory, trail)
         else:
-            cluster = LogicalCluster(server, directory, trail, origin=origin)
+            cluster = LogicalCluster(server, directory, trail, origin=origin, seed=seed)
         cluster.open()
         made.append(cluster)
         return cluster
@@ -117,7 +133,7 @@ def kapi(
 
     ``KUBECONFIG`` points to it while the test runs, so that clients with default settings find it, and nothing else.
     """
-    cluster = kapi_factory()
+    cluster = kapi_factory(seed=_seed(request))
     request.node.stash[_CLUSTER] = cluster
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):

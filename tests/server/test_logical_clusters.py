@@ -10,6 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial import unittest
 
 from kapi.machinery.status import NotFound, ServiceUnavailable
+from kapi.registry.identities import Identities
 from kapi.request.response import Response
 from kapi.server import clusters as module
 from kapi.server.clusters import Clusters
@@ -51,12 +52,12 @@ class TestLogicalClusters(unittest.TestCase):
         self.clock = Clock()
         self.made: list[Parts] = []
         self.starting: Deferred[None] | None = None
-        self.clusters = Clusters(self.clock, self.clock.seconds, MemoryStore, self._make, lambda: "now")
+        self.clusters = Clusters(self.clock, self.clock.seconds, lambda _: MemoryStore(), self._make, lambda: "now")
         self.clusters.start()
         self.addCleanup(lambda: Deferred.fromCoroutine(self.clusters.stop()))
         self.serve = self.clusters.around(lambda ctx: Response(404, b""))
 
-    def _make(self, store: MemoryStore, clock: MovedClock) -> Parts:
+    def _make(self, store: MemoryStore, clock: MovedClock, identities: Identities | None) -> Parts:
         self.made.append(Parts(store, self.starting))
         return self.made[-1]
 
@@ -117,7 +118,9 @@ class TestLogicalClusters(unittest.TestCase):
             asked.append(ctx.path)
             return None if ctx.path == "/good" else Response(401, b"")
 
-        self.clusters = Clusters(self.clock, self.clock.seconds, MemoryStore, self._make, lambda: "now", gate)
+        self.clusters = Clusters(
+            self.clock, self.clock.seconds, lambda _: MemoryStore(), self._make, lambda: "now", gate
+        )
         self.serve = self.clusters.around(lambda ctx: Response(404, b""))
         cluster = self.clusters.create("x")
         for path, code in (("/bad", 401), ("/good", 200)):

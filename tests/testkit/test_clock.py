@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
+import ssl
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -86,6 +89,25 @@ def test_tokens_expire_by_it(cluster: LogicalCluster) -> None:
     assert not review()
     token = cluster.request("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
     assert review()
+
+
+def test_watches_end_by_it(cluster: LogicalCluster) -> None:
+    url = urllib.parse.urlsplit(cluster.url)
+    pki = cluster.server.authority.parent
+    context = ssl.create_default_context(cafile=str(cluster.server.authority))
+    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=30)
+    connection.request("GET", f"{url.path}/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=3600")
+    stream = connection.getresponse()
+    try:
+        cluster.advance(3500)
+        created(cluster, "seen")
+        while b'"seen"' not in (line := stream.readline()):
+            assert line, "the watch ended too early"
+        cluster.advance(200)
+        assert stream.read() == b""
+    finally:
+        connection.close()
 
 
 @pytest.mark.parametrize("body", [{"advance": "-1s"}, {"advance": "soon"}, {"advance": "900000h"}, {}, []])

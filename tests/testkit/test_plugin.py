@@ -121,7 +121,7 @@ def test_a_report_tells_what_the_server_was_asked(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(FAILING)
     outcome, text = run(tmp_path, "--kapi-flags=--event-ttl=22m")
     assert outcome in ({"failed": 1, "passed": 1, "error": 1}, {"failed": 1, "passed": 1, "errors": 1}), text
-    assert "pytest.mark.kapi takes flags, crds and manifests, not {'flag'}" in text
+    assert "pytest.mark.kapi takes flags, crds, manifests and seed, not {'flag'}" in text
     assert "get /api/v1/namespaces/no-such-one -> 404 (kubernetes-admin, kapi-testing)" in text
     assert "Warning Bad Pod/p: it was seen" in text
     assert "kube-system" not in text
