@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Plugin
+from kapi.machinery.tree import Tree
 
 #: name -> (module under kapi.admission, on by default)
 PLUGINS: dict[str, tuple[str, bool]] = {
@@ -75,7 +75,7 @@ def enabled_names(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> li
     return [name for name, (_, on) in PLUGINS.items() if (on and name not in disable) or name in enable]
 
 
-def make_plugins(names: Iterable[str], initializer: Initializer, configurations: Mapping[str, Any]) -> list[Plugin]:
+def make_plugins(names: Iterable[str], initializer: Initializer, configurations: Mapping[str, Tree]) -> list[Plugin]:
     """Makes each named plugin with its configuration (a parsed document or None)."""
     plugins = []
     for name in names:

@@ -11,7 +11,7 @@ from kapi.authorization.interface import Verdict
 from kapi.cel.library.authorizer import Authorizer, Check, Decision, resource_check
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.request.user import UserInfo
 from kapi.resources.admissionregistration.expressions import Expression
 
@@ -150,7 +150,7 @@ class Bindings:
         }
 
     async def evaluate(
-        self, expression: Expression, budget: int, values: Mapping[str, Any] | None = None
+        self, expression: Expression, budget: int, values: Mapping[str, Tree] | None = None
     ) -> tuple[Any, int]:
         """The value and what it cost.  Raises EvaluationError."""
         while True:

@@ -15,6 +15,7 @@ from kapi.admission.catalogue import enabled_names, make_plugins
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import AdmissionChain, Attributes, Pass, Plugin
 from kapi.machinery.status import StatusError
+from kapi.machinery.tree import Tree
 from kapi.schema.managedfields import InvalidManagedFields, decode
 
 _perf = time.perf_counter
@@ -116,7 +117,7 @@ def build_chain(
     *,
     enable: Iterable[str] = (),
     disable: Iterable[str] = (),
-    configurations: Mapping[str, Any] | None = None,
+    configurations: Mapping[str, Tree] | None = None,
     meter: metrics.Meter | None = None,
 ) -> Chain:
     """The chain that flags ask for.  Raises UnknownPlugin, and ValueError for a configuration that cannot be read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import UPDATE, Attributes, Plugin, denied
@@ -16,7 +16,7 @@ class CertificateSigning(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.subresource != "status" or attributes.resource.resource != "certificatesigningrequests":
             return None
         before = (attributes.old or {}).get("status") or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from kapi.admission.initializer import Initializer
@@ -17,7 +18,7 @@ class ClusterTrustBundleAttest(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.resource.resource != "clustertrustbundles" or attributes.resource.group != "certificates.k8s.io":
             return None
         signer = ((attributes.obj or {}).get("spec") or {}).get("signerName", "")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.machinery.status import TooManyRequests
+from kapi.machinery.tree import Tree
 
 _CACHE = 4096
 
@@ -66,7 +66,7 @@ class EventRateLimit(Plugin):
             raise TooManyRequests(f"Too many requests: {text}")
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: Tree) -> Plugin:
     limits = []
     for i, given in enumerate((configuration or {}).get("limits") or ()):
         kind = given.get("type")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import orjson
 from twisted.internet.defer import CancelledError
@@ -17,7 +16,7 @@ from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, struct, text, texts, truth
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
@@ -48,7 +47,7 @@ class ImagePolicyWebhook(Plugin):
         self._default_allow = default_allow
         self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         resource = attributes.resource
         ephemeral = attributes.subresource == "ephemeralcontainers"
         if not is_pod(attributes) and not (ephemeral and resource.resource == "pods" and not resource.group):
@@ -124,7 +123,7 @@ def _seconds(given: Object, name: str, default: float, most: float) -> float:
     return float(value)
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: Tree) -> Plugin:
     given = (configuration or {}).get("imagePolicy")
     if not isinstance(given, dict):
         raise ValueError("ImagePolicyWebhook: a configuration with imagePolicy is needed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
@@ -15,7 +15,7 @@ class NamespaceAutoProvision(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.dry_run or not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):
             return None
         if self.initializer.lister("", "namespaces").get("", attributes.namespace) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin
@@ -14,7 +14,7 @@ class NamespaceExists(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):
             return None
         if self.initializer.lister("", "namespaces").get("", attributes.namespace) is not None:

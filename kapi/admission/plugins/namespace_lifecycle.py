@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
@@ -23,7 +23,7 @@ class NamespaceLifecycle(Plugin):
         self.initializer = initializer
         self.going: dict[str, float] = {}  # namespace -> unix time until which the cache is not trusted
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         kind = attributes.kind
         is_namespace = kind.kind == "Namespace" and not kind.group
         if attributes.operation == DELETE:

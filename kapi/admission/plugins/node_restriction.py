@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from cryptography import x509
 
@@ -57,7 +57,7 @@ class NodeRestriction(Plugin):
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
-        self._checks = {
+        self._checks: dict[GroupResource, Callable[[Attributes, str], Awaitable[None] | None]] = {
             GroupResource("", "pods"): self._pod,
             GroupResource("", "nodes"): self._node,
             GroupResource("", "persistentvolumeclaims"): self._claim,
@@ -69,7 +69,7 @@ class NodeRestriction(Plugin):
             GroupResource("certificates.k8s.io", "podcertificaterequests"): self._pod_certificate,
         }
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         check = self._checks.get(attributes.resource.group_resource)
         if check is None:
             return None
@@ -192,7 +192,7 @@ class NodeRestriction(Plugin):
             why = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
             raise denied(attributes, why)
 
-    def _service_account(self, attributes: Attributes, node: str) -> Any:
+    def _service_account(self, attributes: Attributes, node: str) -> Awaitable[None] | None:
         if attributes.operation != CREATE or attributes.subresource != "token":
             return None
         spec = (attributes.obj or {}).get("spec") or {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
@@ -20,7 +20,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         resource = attributes.resource
         if attributes.obj is None or (resource.group, resource.resource, attributes.subresource) in _FREE:
             return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
 from kapi.machinery.field import quote
+from kapi.machinery.tree import Tree
 
 Object = dict[str, Any]
 _GROUP = "scheduling.k8s.io"
@@ -19,7 +21,7 @@ class PodGroupWorkloadExists(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if attributes.resource.resource != "podgroups" or attributes.resource.group != _GROUP or attributes.subresource:
             return None
         spec = (attributes.obj or {}).get("spec") or {}
@@ -51,5 +53,5 @@ def _check(attributes: Attributes, reference: Object, workload: Object) -> None:
         raise denied(attributes, f"PodGroup rejected: PodGroupTemplate {quote(wanted)} not found in Workload {name}")
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: Tree) -> Plugin:
     return PodGroupWorkloadExists(initializer) if initializer.feature("GenericWorkload") else Plugin()

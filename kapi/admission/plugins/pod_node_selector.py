@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
 from kapi.admission.pods import PODS, is_pod
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.status import Forbidden, forbidden, generic, internal
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.gotext import quote
 
 _ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
@@ -23,10 +23,10 @@ class PodNodeSelector(Plugin):
         self.initializer = initializer
         self.selectors = selectors
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self._check(attributes, change=True) if is_pod(attributes) else None
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         return self._check(attributes, change=False) if is_pod(attributes) else None
 
     async def _check(self, attributes: Attributes, *, change: bool) -> None:
@@ -70,5 +70,5 @@ def _labels(text: str) -> dict[str, str]:
     return found
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: Tree) -> Plugin:
     return PodNodeSelector(initializer, (configuration or {}).get("podNodeSelectorPluginConfig") or {})

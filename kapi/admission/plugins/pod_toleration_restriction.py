@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 import orjson
 
@@ -13,6 +13,7 @@ from kapi.admission.tolerations import Covering, Toleration, merged
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import generic, not_found
+from kapi.machinery.tree import Tree
 from kapi.resources.shared.qos import qos_class
 
 _DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
@@ -28,10 +29,10 @@ class PodTolerationRestriction(Plugin):
         self.defaults = defaults
         self.allowed = allowed
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self._admit(attributes) if is_pod(attributes) else None
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         return self._validate(attributes) if is_pod(attributes) else None
 
     async def _admit(self, attributes: Attributes) -> None:
@@ -88,6 +89,6 @@ def _is_toleration(value: object) -> bool:
     )
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: Tree) -> Plugin:
     given = configuration or {}
     return PodTolerationRestriction(initializer, given.get("default") or [], given.get("whitelist") or [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
@@ -20,7 +20,7 @@ class RuntimeClass(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if not is_pod(attributes) or not _class_name(attributes):
             return None
         return self._admit(attributes)
@@ -54,7 +54,7 @@ class RuntimeClass(Plugin):
         if tolerations:
             spec["tolerations"] = tolerations
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if not is_pod(attributes) or attributes.obj is None:
             return None
         if _class_name(attributes):

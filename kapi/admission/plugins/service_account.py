@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Awaitable
 
 from twisted.internet.task import deferLater
 
@@ -37,7 +37,7 @@ class ServiceAccount(Plugin):
             return False
         return attributes.subresource in ("", "ephemeralcontainers")
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         if not self._concerned(attributes) or attributes.operation != CREATE or attributes.subresource:
             return None
         assert attributes.obj is not None
@@ -67,7 +67,7 @@ class ServiceAccount(Plugin):
                 spec["imagePullSecrets"] = pulls
         self._check(attributes, spec, account)
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         if not self._concerned(attributes):
             return None
         assert attributes.obj is not None

@@ -5,9 +5,8 @@ A check looks at a pod's metadata and spec and returns None or (reason, detail),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, LevelVersion
 from kapi.machinery.field import quote
@@ -36,11 +35,11 @@ def _context(holder: Object) -> Object:
     return holder.get("securityContext") or {}
 
 
-def _plural(one: str, many: str, items: Any) -> str:
+def _plural(one: str, many: str, items: Collection[str]) -> str:
     return one if len(items) == 1 else many
 
 
-def _quoted(items: Any) -> str:
+def _quoted(items: Collection[str]) -> str:
     return ", ".join(f'"{item}"' for item in items)
 
 

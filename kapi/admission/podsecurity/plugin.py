@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
@@ -21,7 +20,7 @@ from kapi.admission.podsecurity.levels import (
 )
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _MINOR = 36  # of the API served
 _MAX_PODS = 3000
@@ -50,7 +49,7 @@ class Configuration:
     runtime_classes: frozenset[str] = frozenset()
 
     @classmethod
-    def read(cls, document: Mapping[str, Any] | None) -> Configuration:
+    def read(cls, document: Mapping[str, Tree] | None) -> Configuration:
         """Raises ValueError."""
         document = document or {}
         defaults = document.get("defaults") or {}
@@ -78,7 +77,7 @@ class PodSecurity(Plugin):
         self.initializer = initializer
         self.configuration = configuration
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         group, resource = attributes.resource.group, attributes.resource.resource
         if not group and resource == "pods":
             if attributes.subresource in _IGNORED_SUBRESOURCES:
@@ -305,5 +304,5 @@ def _significant(pod: Object, old: Object) -> bool:
     )
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: Tree) -> Plugin:
     return PodSecurity(initializer, Configuration.read(configuration))

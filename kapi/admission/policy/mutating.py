@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
@@ -92,7 +92,7 @@ class MutatingAdmissionPolicy(Plugin):
             MutatingPolicy,
         )
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         policies = self.source.policies()
         if not policies or exempt(attributes):
             return None

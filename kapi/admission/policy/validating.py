@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -83,7 +83,7 @@ class ValidatingAdmissionPolicy(Plugin):
             ValidatingPolicy,
         )
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         policies = self.source.policies()
         if not policies or exempt(attributes):
             return None

@@ -10,6 +10,7 @@ together are charged with one write.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Awaitable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -23,7 +24,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound, StatusError, internal
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.store.errors import StoreError
 
 _RETRIES = 10
@@ -69,7 +70,7 @@ class ResourceQuota(Plugin):
         self._queues: dict[str, deque[_Waiter]] = {}  # a namespace is in here while somebody works on it
         self._newest: dict[tuple[str, str], Object] = {}  # our own writes, which the cache may not have yet
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         namespace = attributes.namespace
         if not namespace or attributes.resource.resource == "namespaces" and not attributes.resource.group:
             return None
@@ -206,6 +207,6 @@ def _timed_out(result: object, timeout: float) -> Any:
     raise internal("resource quota evaluation timed out")
 
 
-def make(initializer: Initializer, configuration: Any) -> Plugin:
+def make(initializer: Initializer, configuration: Tree) -> Plugin:
     limited = (configuration or {}).get("limitedResources") or []
     return ResourceQuota(initializer, list(limited))

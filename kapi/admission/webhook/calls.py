@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
@@ -22,7 +21,7 @@ from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
 from kapi.machinery import warnings
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _log = Logger()
 _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
@@ -199,7 +198,7 @@ async def timed(calls: Awaitable[None], attributes: Attributes) -> None:
             request.add_wait(time.perf_counter() - began)
 
 
-def shared_client(initializer: Initializer, configuration: Any) -> WebhookClient:
+def shared_client(initializer: Initializer, configuration: Tree) -> WebhookClient:
     """The client of a webhook plugin, with the credentials that its configuration names."""
     path = (configuration or {}).get("kubeConfigFile") or ""
     credentials = CredentialStore.load(path) if path else CredentialStore()

@@ -33,7 +33,7 @@ from kapi.client.prepared import Body, no_cookies, prepared_url
 from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
 from kapi.codecs import json_reading
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
 _MAX_TARGETS = 200
@@ -94,7 +94,7 @@ class WebhookClient:
 
     async def post(
         self,
-        client_config: Mapping[str, Any],
+        client_config: Mapping[str, Tree],
         body: Object,
         timeout: float,
         headers: Mapping[bytes, list[bytes]] | None = None,

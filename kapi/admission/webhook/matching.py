@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes
 from kapi.admission.versions import equivalents
 from kapi.admission.webhook.hooks import Hook, HookSource, Rule
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
+from kapi.machinery.selectors import LabelSelector
 from kapi.machinery.status import not_found
 
 _MEMO = 10_000  # kinds of requests that are remembered
@@ -75,7 +76,14 @@ def by_rules(
     return None
 
 
-def object_matches(hook: Any, attributes: Attributes) -> bool:
+class Selecting(Protocol):
+    """A webhook, or what a policy or binding matches: which labels of namespaces and objects it wants."""
+
+    namespaces: LabelSelector
+    objects: LabelSelector
+
+
+def object_matches(hook: Selecting, attributes: Attributes) -> bool:
     """By the labels of the new or of the old object."""
     if hook.objects.empty:
         return True
@@ -97,7 +105,7 @@ async def namespace_labels(initializer: Initializer, attributes: Attributes) -> 
     return namespace["metadata"].get("labels") or {}
 
 
-async def namespace_matches(hook: Any, initializer: Initializer, attributes: Attributes) -> bool:
+async def namespace_matches(hook: Selecting, initializer: Initializer, attributes: Attributes) -> bool:
     if hook.namespaces.empty or not attributes.namespace and attributes.resource.resource != "namespaces":
         return True
     return bool(hook.namespaces.matches(await namespace_labels(initializer, attributes)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
@@ -42,7 +42,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     kind = "admit"
     plural = "mutatingwebhookconfigurations"
 
-    def admit(self, attributes: Attributes) -> Any:
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         named = concerned_by_rules(self.source, self.initializer, attributes)
         if not named or exempt(attributes):
             return None

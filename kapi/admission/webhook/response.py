@@ -5,10 +5,8 @@ Whoever runs a webhook writes what it answers: a number where a text belongs mus
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.client import typed
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 
 class BadReview(ValueError):
@@ -40,7 +38,7 @@ _RESPONSE = typed.struct(
 )
 
 
-def checked_response(value: Any) -> Object:
+def checked_response(value: Tree) -> Object:
     """The same response.  Raises BadReview."""
     try:
         _RESPONSE(value, "AdmissionReview.response")

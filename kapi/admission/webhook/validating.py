@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
@@ -20,7 +21,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     kind = "validating"
     plural = "validatingwebhookconfigurations"
 
-    def validate(self, attributes: Attributes) -> Any:
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         named = concerned_by_rules(self.source, self.initializer, attributes)
         if not named or exempt(attributes):
             return None
