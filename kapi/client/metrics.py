@@ -48,7 +48,31 @@ TRANSPORTS = Counter(
 )
 ENTRIES = Gauge("rest_client_transport_cache_entries", "[ALPHA] Number of transport entries in the internal cache.")
 ENTRIES.set(0)
-COLLECTORS: tuple[Collector, ...] = (REQUESTS, SECONDS, SENT, RECEIVED, TRANSPORTS, ENTRIES)
+#: no program makes credentials of the server: these are what upstream tells of one where none does either
+_PLUGIN_TTL = Gauge(
+    "rest_client_exec_plugin_ttl_seconds",
+    "[ALPHA] Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin. The value is "
+    "in seconds until certificate expiry (negative if already expired). If auth exec plugins are unused or manage no TLS "
+    "certificates, the value will be +INF.",
+)
+_PLUGIN_TTL.set(float("inf"))
+_PLUGIN_AGE = Histogram(
+    "rest_client_exec_plugin_certificate_rotation_age",
+    "[ALPHA] Histogram of the number of seconds the last auth exec plugin client certificate lived before being rotated. If auth "
+    "exec plugin client certificates are unused, histogram will contain no data.",
+    (),
+    (600, 1800, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000),
+)
+COLLECTORS: tuple[Collector, ...] = (
+    REQUESTS,
+    SECONDS,
+    SENT,
+    RECEIVED,
+    TRANSPORTS,
+    ENTRIES,
+    _PLUGIN_TTL,
+    _PLUGIN_AGE,
+)
 _hosts: set[str] = set()
 
 
