@@ -8,10 +8,11 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.machinery.gvk import GroupResource
-from kapi.store.errors import StoreUnavailable, UnsuitableStore
+from kapi.store.errors import Compacted, StoreUnavailable, UnsuitableStore
+from kapi.watchcache.event_log import HISTORY_AGE
 from kapi.watchcache.split_caches import caught_up
 from tests.watchcache.split import SplitRegistry
-from tests.watchcache.test_cache import halves
+from tests.watchcache.test_cache import Client, halves
 
 MAPS, SECRETS = GroupResource("", "configmaps"), GroupResource("", "secrets")
 
@@ -86,6 +87,28 @@ class Split(SynchronousTestCase):
         self.successResultOf(waiting)
         self.assertEqual(observer.names, ["s"])
         self.successResultOf(Deferred.fromCoroutine(caught_up(self.caches.main, None)))  # one store: at once
+
+    def test_each_store_has_its_own_bookmarks_and_its_own_past(self) -> None:
+        self.start()
+        clients = []
+        for resource, store in ((MAPS, self.made.main), (SECRETS, self.made.other)):
+            client = Client()
+            cache = self.caches.cache(resource)
+            client.watch = cache.watch(None, client.batches.append, client.ends.append, bookmarks=True)
+            clients.append(client)
+            for number in range(2 if store is self.made.other else 5):
+                self.write(store, f"core/{resource.resource}/ns/{number}")
+        self.made.pass_time(70)
+        self.assertEqual([client.told[-1] for client in clients], [("BOOKMARK", "", 5), ("BOOKMARK", "", 2)])
+        self.made.pass_time(HISTORY_AGE + 20)
+        self.assertEqual([part.floor for part in self.caches.parts], [5, 2])
+        for resource, newest in ((MAPS, 5), (SECRETS, 2)):
+            cache = self.caches.cache(resource)
+            self.assertEqual(len(cache.list_at(newest)), newest)
+            self.assertRaises(Compacted, cache.list_at, newest - 1)
+        self.successResultOf(Deferred.fromCoroutine(self.caches.stop()))
+        self.assertEqual([client.ends for client in clients], [[None], [None]])
+        self.assertEqual(self.made.clock.getDelayedCalls(), [])
 
     def test_a_store_that_is_not_there_lets_none_run(self) -> None:
         stopped: list[Any] = []
