@@ -8,7 +8,8 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.cli.messages import CommandError
 from kapi.client.config import Config
-from kapi.client.rest import RESTClient, Session
+from kapi.client.rest import RESTClient
+from kapi.client.session import Session
 from kapi.machinery.status import StatusError
 
 TIMEOUT = 30.0  # seconds

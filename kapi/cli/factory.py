@@ -12,7 +12,8 @@ from kapi.cli.messages import CommandError
 from kapi.client.clientcmd import Kubeconfig, Overrides
 from kapi.client.config import Config
 from kapi.client.mapper import RESTMapper
-from kapi.client.rest import RESTClient, Session, base_path
+from kapi.client.rest import RESTClient
+from kapi.client.session import Session, base_path
 from kapi.machinery.duration import parse_duration
 from kapi.request.reactor import RequestReactor
 

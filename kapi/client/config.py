@@ -17,6 +17,7 @@ from kapi.client.credentials import NO_CREDENTIALS, Authenticator
 DEFAULT_USER_AGENT = "kapi-client"
 PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10  # client-go's
+DEFAULT_BACKOFF_MAX = 120.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,9 @@ class Impersonation:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Config:
     """``host``: an http or https URL; a path in it goes before every path.  ``ca`` and ``certificate``/``key`` are PEM;
-    without ``ca`` the system's authorities are trusted.  ``qps`` 0: no limit at this end.  ``timeout``: seconds of a
-    request that is no watch, 0 for none."""
+    without ``ca`` the system's authorities are trusted.  ``qps`` 0: no limit at this end.  ``backoff_base``: seconds to wait
+    after an answer of 429 or 5xx, twice as many after each further one up to ``backoff_max``, 0 for none.
+    ``timeout``: seconds of a request that is no watch, 0 for none."""
 
     host: str
     namespace: str = "default"
@@ -48,6 +50,8 @@ class Config:
     user_agent: str = DEFAULT_USER_AGENT
     qps: float = DEFAULT_QPS
     burst: int = DEFAULT_BURST
+    backoff_base: float = 0.0
+    backoff_max: float = DEFAULT_BACKOFF_MAX
     timeout: float = 0.0
 
     def __post_init__(self) -> None:

@@ -13,7 +13,8 @@ import orjson
 from twisted.internet.defer import Deferred
 
 from kapi.client.errors import ClientError, StatusError, UnexpectedAnswer
-from kapi.client.rest import RESTClient, Session, base_path
+from kapi.client.rest import RESTClient
+from kapi.client.session import Session, base_path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object

@@ -21,7 +21,8 @@ from kapi.client.config import Config
 from kapi.client.discovery import APIResource, Discovery
 from kapi.client.errors import ConnectionFailed, RequestTimeout
 from kapi.client.mapper import RESTMapper
-from kapi.client.rest import PatchType, Request, RESTClient, Session, base_path
+from kapi.client.rest import PatchType, Request, RESTClient
+from kapi.client.session import Session, base_path
 from kapi.client.transport import Stream
 from kapi.client.watching import Watch
 from kapi.machinery.status import Expired, NotFound, StatusError

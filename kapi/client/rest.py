@@ -10,31 +10,38 @@ Every answer of 400 and above is raised as the StatusError of its reason; no ans
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.error import ConnectionClosed
-from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from kapi.client.answer import BadAnswer
+from kapi.client.backoff import NO_ANSWER
 from kapi.client.config import Config, ConfigError
-from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
-from kapi.client.errors import ConnectionFailed, RequestTimeout, UnexpectedAnswer, from_response, retry_after
-from kapi.client.limiter import TokenBucket
-from kapi.client.server_warnings import WarningHandler, log_warning, parse_warnings
-from kapi.client.transport import Response, Stream, Transport
+from kapi.client.content import JSON, JSON_CONTENT, Content
+from kapi.client.credentials import Header
+from kapi.client.errors import (
+    ConnectionFailed,
+    RequestTimeout,
+    StatusError,
+    UnexpectedAnswer,
+    from_response,
+    retry_after,
+)
+from kapi.client.server_warnings import parse_warnings
+from kapi.client.session import Session, base_path
+from kapi.client.transport import Response, Stream
 from kapi.client.watching import Watch
-from kapi.machinery.gvk import GroupVersion
 
 if TYPE_CHECKING:
     from kapi.client.websocket import WebSocket
 
 MAX_RETRIES = 10
-JSON = "application/json"
 #: content types of PATCH
 PatchType = Literal["json", "merge", "strategic", "apply"]
 PATCH_TYPES: Mapping[str, str] = {
@@ -47,90 +54,12 @@ _BROKEN = (ConnectionClosed, BadAnswer)  # a server that went away; a GET is ask
 _UNSAFE = ("/", "%")
 
 
-def connect(config: Config, reactor: IReactorTime) -> Transport:
-    """The transport that a Config describes, for any number of RESTClients."""
-    from kapi.client.connections import Connections
-    from kapi.client.dialing import connector
-
-    return Connections(reactor, config.host, connector(reactor, config))
-
-
-class Session:
-    """What all RESTClients of one Config share: transport, credentials, limit, headers."""
-
-    def __init__(
-        self,
-        reactor: IReactorTime,
-        transport: Transport,
-        *,
-        credentials: Authenticator = NO_CREDENTIALS,
-        headers: Sequence[Header] = (),
-        limiter: TokenBucket | None = None,
-        timeout: float = 0.0,
-        warnings: WarningHandler = log_warning,
-    ) -> None:
-        self.reactor, self.transport, self.credentials = reactor, transport, credentials
-        self.headers, self.limiter, self.timeout, self.warnings = list(headers), limiter, timeout, warnings
-
-    @classmethod
-    def for_config(
-        cls,
-        config: Config,
-        reactor: Any = None,
-        *,
-        transport: Transport | None = None,
-        warnings: WarningHandler = log_warning,
-    ) -> Session:
-        if reactor is None:
-            from twisted.internet import reactor
-        return cls(
-            reactor,
-            transport or connect(config, reactor),
-            credentials=config.credentials,
-            headers=_constant_headers(config),
-            limiter=TokenBucket(reactor, config.qps, config.burst) if config.qps > 0 else None,
-            timeout=config.timeout,
-            warnings=warnings,
-        )
-
-    def rejected(self) -> bool:
-        """The server does not know who we are; whether to ask once more with new credentials."""
-        again = self.credentials.rejected()
-        if again and hasattr(self.transport, "forget"):
-            self.transport.forget()
-        return again
-
-    def close(self) -> Deferred[Any]:
-        return self.transport.close()
-
-
-def _constant_headers(config: Config) -> list[Header]:
-    found: list[Header] = [(b"User-Agent", config.user_agent.encode())]
-    who = config.impersonate
-    if who.user:
-        found.append((b"Impersonate-User", who.user.encode()))
-        if who.uid:
-            found.append((b"Impersonate-Uid", who.uid.encode()))
-        found.extend((b"Impersonate-Group", group.encode()) for group in who.groups)
-        for key, values in who.extra.items():
-            name = b"Impersonate-Extra-" + quote(key, safe="").encode()
-            found.extend((name, value.encode()) for value in values)
-    elif who.uid or who.groups or who.extra:
-        raise ConfigError("requesting uid, groups or user-extra without impersonating a user", field="impersonate")
-    return found
-
-
-def base_path(group_version: str) -> str:
-    """``/api/v1`` or ``/apis/apps/v1``."""
-    parsed = GroupVersion.parse(group_version)
-    return f"/apis/{parsed}" if parsed.group else f"/api/{parsed.version}"
-
-
 class RESTClient:
-    """``path`` goes before what a Request names."""
+    """``path`` goes before what a Request names; ``content`` is the form of objects, ``accept`` what is asked for instead."""
 
-    def __init__(self, session: Session, path: str = "", *, accept: str = JSON) -> None:
-        self.session, self.path, self.accept = session, path.rstrip("/"), accept
+    def __init__(self, session: Session, path: str = "", *, content: Content = JSON_CONTENT, accept: str = "") -> None:
+        self.session, self.path = session, path.rstrip("/")
+        self.content, self.accept = content, accept or content.accept
 
     @classmethod
     def for_config(cls, config: Config, group_version: str = "", reactor: Any = None, **more: Any) -> RESTClient:
@@ -224,10 +153,17 @@ class Request:
         return self
 
     def body(self, body: object, content_type: str = "") -> Request:
-        """Bytes as they are, else a tree as JSON."""
-        self._body = body if isinstance(body, bytes) else orjson.dumps(body)
-        if content_type or "Content-Type" not in self._headers:
-            self._headers["Content-Type"] = content_type or JSON
+        """Bytes as they are, else a tree in the client's form, or as JSON where the type or a patch wants that."""
+        if content_type:
+            self._headers["Content-Type"] = content_type
+        content = self._client.content
+        if isinstance(body, bytes):
+            self._body = body
+        elif "Content-Type" not in self._headers and (data := content.encode(body)) is not None:
+            self._body, self._headers["Content-Type"] = data, content.media_type
+        else:
+            self._body = orjson.dumps(body)
+        self._headers.setdefault("Content-Type", JSON)
         return self
 
     def timeout(self, seconds: float) -> Request:
@@ -266,13 +202,20 @@ class Request:
 
     async def do(self) -> Any:
         """The answer as a tree.  Raises StatusError, ClientError, ConfigError."""
-        data = await self.raw()
+        response = await self.response()
+        data = response.body
         if not data:
             return None
         try:
-            return orjson.loads(data)
+            return self._content_of(response).decode(data)
         except ValueError:
             raise UnexpectedAnswer(f"the answer is no JSON: {data[:100].decode('utf-8', 'replace')}") from None
+
+    def _content_of(self, response: Response) -> Content:
+        content = self._client.content
+        if content is JSON_CONTENT or not response.header(b"Content-Type").startswith(content.media_type):
+            return JSON_CONTENT
+        return content
 
     async def raw(self) -> bytes:
         """The answer's body as it came."""
@@ -292,6 +235,7 @@ class Request:
     async def watch(self) -> Watch:
         """The events of a watch."""
         self.param("watch", True)
+        self._headers.setdefault("Accept", JSON)
         return Watch(await self.stream())
 
     async def websocket(self, *protocols: str) -> WebSocket:
@@ -300,8 +244,7 @@ class Request:
         connect = getattr(session.transport, "websocket", None)
         if connect is None:
             raise UnexpectedAnswer("this transport has no WebSockets")
-        if session.limiter is not None and self._limited:
-            await session.limiter.wait()
+        await session.turn(self._limited)
         for _ in range(2):
             answer = await self._sent(connect(self.target, await self._all_headers(), protocols))
             if not isinstance(answer, Response):
@@ -311,7 +254,15 @@ class Request:
                 break
         if answer.code < 400:
             raise UnexpectedAnswer(f"unexpected answer {answer.code} to a request for a WebSocket")
-        raise from_response(answer, self._method, self._resource, self._name)
+        raise self._refusal(answer)
+
+    def _refusal(self, response: Response) -> StatusError:
+        """The error that an answer says."""
+        content = self._content_of(response)
+        if content is not JSON_CONTENT:
+            with suppress(ValueError):
+                response.body = orjson.dumps(content.decode(response.body))
+        return from_response(response, self._method, self._resource, self._name)
 
     async def _timed(self, coroutine: Any) -> Response:
         if not self._timeout:
@@ -328,8 +279,7 @@ class Request:
         session = self._session
         authenticated_anew = False
         for attempt in range(self._retries + 1):
-            if session.limiter is not None and self._limited:
-                await session.limiter.wait()
+            await session.turn(self._limited)
             wait = 0.0
             try:
                 response = await self._send(streaming)
@@ -348,7 +298,7 @@ class Request:
                     return response
                 after = response.header(b"Retry-After")
                 if not (code == 429 or code >= 500) or not after or attempt == self._retries:
-                    raise from_response(response, self._method, self._resource, self._name)
+                    raise self._refusal(response)
                 wait = float(retry_after(response))
             if wait:
                 await deferLater(session.reactor, wait)
@@ -373,7 +323,17 @@ class Request:
         session = self._session
         headers = await self._all_headers()
         request = session.transport.request(self._method, self.target, headers, self._body, streaming=streaming)
-        response: Response = await self._sent(request)
+        backoff = session.backoff
+        try:
+            response: Response = await self._sent(request)
+        except CancelledError:
+            raise
+        except Exception:
+            if backoff is not None:
+                backoff.answered(NO_ANSWER)
+            raise
+        if backoff is not None:
+            backoff.answered(response.code)
         for value in response.headers.getRawHeaders(b"Warning", ()):
             for code, agent, text in parse_warnings(value.decode("utf-8", "replace")):
                 session.warnings(code, agent, text)

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from kapi.client.discovery import APIGroup, APIResource, Discovered
 from kapi.client.dynamic import DynamicClient
 from kapi.client.mapper import RESTMapper
-from kapi.client.rest import Session
+from kapi.client.session import Session
 from kapi.client.transport import Header, Response, Stream
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI

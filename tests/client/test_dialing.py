@@ -14,7 +14,8 @@ from twisted.trial.unittest import TestCase
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.errors import ConnectionFailed
-from kapi.client.rest import RESTClient, Session
+from kapi.client.rest import RESTClient
+from kapi.client.session import Session
 from tests.admission.certificates import make_certificate
 from tests.client.connect_proxy import ConnectProxy
 

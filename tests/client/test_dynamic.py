@@ -18,7 +18,7 @@ from kapi.client.discovery_cache import CachedDiscovery, cache_directory
 from kapi.client.dynamic import condition_is
 from kapi.client.errors import NoMatch, RequestTimeout
 from kapi.client.mapper import RESTMapper
-from kapi.client.rest import Session
+from kapi.client.session import Session
 from kapi.client.transport import Response
 from kapi.machinery.status import Conflict, NotFound
 from kapi.testing.client import MemoryTransport, memory_client

@@ -17,7 +17,8 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from kapi.client.connections import Connections
-from kapi.client.rest import RESTClient, Session
+from kapi.client.rest import RESTClient
+from kapi.client.session import Session
 from kapi.client.watching import WatchEvent
 from kapi.machinery.status import StatusError
 

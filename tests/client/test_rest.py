@@ -11,11 +11,13 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 
+from kapi.client.backoff import NO_ANSWER, Backoff
 from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.errors import ConnectionFailed, RequestTimeout, UnexpectedAnswer
 from kapi.client.limiter import TokenBucket
-from kapi.client.rest import RESTClient, Session, connect
+from kapi.client.rest import RESTClient
 from kapi.client.server_warnings import parse_warnings
+from kapi.client.session import Session, connect
 from kapi.machinery import status
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + b'{"a": 1}'
@@ -199,6 +201,22 @@ class RESTCase(TestCase):
         clock.advance(0.2)
         self.assertEqual(await running, {"a": 1})
 
+    async def test_a_server_that_fails_is_asked_later(self) -> None:
+        """by all clients of a session, when the configuration says so."""
+        clock = Clock()
+        config = self.config.but(backoff_base=2.0)
+        session = Session.for_config(config, clock, transport=connect(self.config, reactor))  # type: ignore[arg-type]
+        self.addCleanup(session.close)
+        self.will(answer(503, b""))
+        self.will(OK)
+        with self.assertRaises(status.ServiceUnavailable):
+            await RESTClient(session).get().abs_path("/x").do()
+        running = Deferred.fromCoroutine(RESTClient(session).get().abs_path("/y").do())
+        self.assertEqual([call.getTime() for call in clock.getDelayedCalls() if call.getTime() < 10], [2.0])
+        self.assertEqual(len(self.server.requests), 1)
+        clock.advance(2.0)
+        self.assertEqual(await running, {"a": 1})
+
     async def test_warnings(self) -> None:
         self.will(answer(200, b"{}", b'Warning: 299 - "it is \\"old\\""', b'Warning: 299 - "two"'))
         await self.client.get().resource("pods").do()
@@ -310,6 +328,38 @@ class RESTCase(TestCase):
         while size < 200 * 65536:
             size += len(await stream.read())
         stream.close()
+
+
+class BackoffCase(TestCase):
+    def waits(self, backoff: Backoff, clock: Clock) -> float:
+        """How long the next request waits."""
+        began = clock.seconds()
+        waiting = Deferred.fromCoroutine(backoff.wait())
+        while not waiting.called:
+            clock.advance(0.5)
+        return clock.seconds() - began
+
+    def test_each_failure_makes_the_next_wait_longer(self) -> None:
+        """up to a bound, and any other answer ends it."""
+        clock = Clock()
+        backoff = Backoff(clock, 1.0, 5.0)
+        self.assertEqual(self.waits(backoff, clock), 0.0)
+        found = []
+        for code in (429, 500, 503, NO_ANSWER, 504):
+            backoff.answered(code)
+            found.append(self.waits(backoff, clock))
+        self.assertEqual(found, [1.0, 2.0, 4.0, 5.0, 5.0])
+        backoff.answered(404)
+        self.assertEqual(self.waits(backoff, clock), 0.0)
+        backoff.answered(500)
+        clock.advance(11)
+        backoff.answered(500)
+        self.assertEqual(self.waits(backoff, clock), 1.0, "the last failure is long ago")
+
+    def test_waits_that_make_no_sense(self) -> None:
+        for first, longest in ((0.0, 1.0), (2.0, 1.0)):
+            with self.assertRaises(ValueError):
+                Backoff(Clock(), first, longest)
 
 
 class TokenBucketCase(TestCase):

@@ -1,0 +1,32 @@
+"""Requests and answers in protobuf, by the server's own codec: ``RESTClient(session, path, content=PROTOBUF_CONTENT)``.
+
+The types are those of Kubernetes that are built in; custom resources have no such form and stay JSON.  A message carries texts
+and numbers that are not set as empty ones and zeros, and so do the trees.  It is the one module of the library that loads the
+server's schemas, and saves bytes on the wire, not time: trees are read faster from JSON.
+"""
+
+from __future__ import annotations
+
+from kapi.client.content import Content
+from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.tree import Tree
+from kapi.schema import protobuf, protobuf_writing
+
+_UNKNOWN = GroupVersionKind("", "", "")  # each message says what it is
+
+
+def _encode(tree: Tree) -> bytes | None:
+    if not isinstance(tree, dict):
+        return None
+    try:
+        return protobuf_writing.encode_tree(tree)
+    except protobuf_writing.NoProtobuf:
+        return None
+
+
+def _decode(data: bytes) -> Tree:
+    tree = protobuf.decode(data, _UNKNOWN)
+    return {**tree, "items": tree.get("items") or []} if tree["kind"].endswith("List") else tree
+
+
+PROTOBUF_CONTENT = Content("application/vnd.kubernetes.protobuf", _encode, _decode)

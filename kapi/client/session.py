@@ -1,0 +1,107 @@
+"""What all clients of one configuration share (upstream: client-go ``rest.Config``, made into transport and limits)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.client.backoff import Backoff
+from kapi.client.config import Config, ConfigError
+from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
+from kapi.client.limiter import TokenBucket
+from kapi.client.server_warnings import WarningHandler, log_warning
+from kapi.client.transport import Transport
+from kapi.machinery.gvk import GroupVersion
+
+
+def connect(config: Config, reactor: IReactorTime) -> Transport:
+    """The transport that a Config describes, for any number of RESTClients."""
+    from kapi.client.connections import Connections
+    from kapi.client.dialing import connector
+
+    return Connections(reactor, config.host, connector(reactor, config))
+
+
+class Session:
+    """What all RESTClients of one Config share: transport, credentials, limit, headers."""
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        transport: Transport,
+        *,
+        credentials: Authenticator = NO_CREDENTIALS,
+        headers: Sequence[Header] = (),
+        limiter: TokenBucket | None = None,
+        backoff: Backoff | None = None,
+        timeout: float = 0.0,
+        warnings: WarningHandler = log_warning,
+    ) -> None:
+        self.reactor, self.transport, self.credentials = reactor, transport, credentials
+        self.headers, self.limiter, self.backoff = list(headers), limiter, backoff
+        self.timeout, self.warnings = timeout, warnings
+
+    @classmethod
+    def for_config(
+        cls,
+        config: Config,
+        reactor: Any = None,
+        *,
+        transport: Transport | None = None,
+        warnings: WarningHandler = log_warning,
+    ) -> Session:
+        if reactor is None:
+            from twisted.internet import reactor
+        return cls(
+            reactor,
+            transport or connect(config, reactor),
+            credentials=config.credentials,
+            headers=_constant_headers(config),
+            limiter=TokenBucket(reactor, config.qps, config.burst) if config.qps > 0 else None,
+            backoff=Backoff(reactor, config.backoff_base, config.backoff_max) if config.backoff_base > 0 else None,
+            timeout=config.timeout,
+            warnings=warnings,
+        )
+
+    async def turn(self, limited: bool = True) -> None:
+        """Until a request may be sent; ``limited``: as often as this client may ask."""
+        if self.backoff is not None:
+            await self.backoff.wait()
+        if limited and self.limiter is not None:
+            await self.limiter.wait()
+
+    def rejected(self) -> bool:
+        """The server does not know who we are; whether to ask once more with new credentials."""
+        again = self.credentials.rejected()
+        if again and hasattr(self.transport, "forget"):
+            self.transport.forget()
+        return again
+
+    def close(self) -> Deferred[Any]:
+        return self.transport.close()
+
+
+def _constant_headers(config: Config) -> list[Header]:
+    found: list[Header] = [(b"User-Agent", config.user_agent.encode())]
+    who = config.impersonate
+    if who.user:
+        found.append((b"Impersonate-User", who.user.encode()))
+        if who.uid:
+            found.append((b"Impersonate-Uid", who.uid.encode()))
+        found.extend((b"Impersonate-Group", group.encode()) for group in who.groups)
+        for key, values in who.extra.items():
+            name = b"Impersonate-Extra-" + quote(key, safe="").encode()
+            found.extend((name, value.encode()) for value in values)
+    elif who.uid or who.groups or who.extra:
+        raise ConfigError("requesting uid, groups or user-extra without impersonating a user", field="impersonate")
+    return found
+
+
+def base_path(group_version: str) -> str:
+    """``/api/v1`` or ``/apis/apps/v1``."""
+    parsed = GroupVersion.parse(group_version)
+    return f"/apis/{parsed}" if parsed.group else f"/api/{parsed.version}"
