@@ -29,6 +29,7 @@ from yaml.events import (
 
 from kapi.codecs.json_reading import count_keys, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, engage, steps
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 
 MAX_DEPTH = 240
@@ -92,7 +93,7 @@ def _as_read(node: Tree, depth: int) -> Tree:
         raise RecursionError
     kind = type(node)
     if kind is dict:
-        return {key: _as_read(node[key], depth + 1) for key in steps(sorted(node))}
+        return {key: _as_read(node[key], depth + 1) for key in steps(ordered(node))}
     if kind is list:
         return [_as_read(item, depth + 1) for item in steps(node)]
     return _json_number(node) if kind is float else node

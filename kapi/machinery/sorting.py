@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 
 Item = TypeVar("Item", bound=Any)
 _PIECE = 4096  # items that are sorted at once
@@ -17,6 +17,13 @@ def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> 
     if len(found) <= _PIECE:
         found.sort(key=key)
         return found
+    if key is not None:  # each is made once, however often its item is compared
+        keys = [key(item) for item in steps(found)]
+        return [found[place] for place in _merged(list(range(len(found))), keys.__getitem__)]
+    return _merged(found, None)
+
+
+def _merged(found: list[Item], key: Callable[[Any], Any] | None) -> list[Item]:
     runs = []
     for start in range(0, len(found), _PIECE):
         checkpoint()

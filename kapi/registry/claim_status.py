@@ -14,6 +14,7 @@ from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery import tree
 from kapi.machinery.field import Path, forbidden
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.registry.registry import Registry
 from kapi.resources.definition import StrategyContext
@@ -46,7 +47,7 @@ async def guard_claim_status(obj: Object, old: Object | None, ctx: StrategyConte
     verbs = [f"arbitrary-node:{ctx.verb}"]
     if _runs_on(ctx, allocated_node(status["allocation"])):
         verbs.insert(0, f"associated-node:{ctx.verb}")
-    for driver in sorted(_changed_drivers(obj, old)):
+    for driver in ordered(_changed_drivers(obj, old)):
         refusals = []
         for verb in verbs:
             refusals.append(await _refusal(ctx, verb, "driver", ctx.namespace, driver))

@@ -14,6 +14,7 @@ from twisted.internet.threads import deferToThread
 from kapi.cel import TimeExceeded
 from kapi.machinery import checkpoint, status
 from kapi.machinery.field import FieldError
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersion
 from kapi.machinery.tree import Object
 from kapi.registry.operation import Operation
@@ -25,6 +26,7 @@ from kapi.schema.types import Type
 
 _PATIENCE = 0.02  # seconds on the reactor
 _LIMIT = 20.0  # seconds in a thread
+_MANY = 1000  # errors that are not freed at once
 
 
 async def validated(
@@ -58,7 +60,11 @@ def invalid_answer(
     """The answer, of a row and its type; ``sent`` returns the object as the client sent it, None when nobody knows it."""
     if type_.schema is None:  # else a map to Go, too
         quoted.complete(errors, type_, sent, internal_form)
-    return status.invalid(_given_kind(row, obj), obj["metadata"].get("name", ""), errors)
+    answer = status.invalid(_given_kind(row, obj), obj["metadata"].get("name", ""), errors)
+    if len(errors) > _MANY:
+        free_in_steps(errors)
+        free_in_steps(answer.details)
+    return answer
 
 
 def _given_kind(resource: Resource, obj: Object) -> GroupKind:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 from kapi.machinery.numbers import float_text
+from kapi.machinery.sorting import ordered
 
 _INT64 = 1 << 63  # numbers beyond are floats to Go
 
@@ -22,7 +23,7 @@ def text(value: object) -> str:
     if isinstance(value, float) or isinstance(value, int) and not -_INT64 <= value < _INT64:
         return float_text(float(value))
     if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{text(value[key])}" for key in steps(sorted(value))) + "]"
+        return "map[" + " ".join(f"{key}:{text(value[key])}" for key in steps(ordered(value))) + "]"
     if isinstance(value, list):
         return "[" + " ".join(text(item) for item in steps(value)) + "]"
     return str(value)

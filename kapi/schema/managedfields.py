@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
-
+from kapi.codecs import json_pieces
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, StatusError
@@ -67,7 +66,7 @@ _created: dict[object, Set] = {}
 
 def _decode_fields(stored: object) -> Set:
     """A stored ``fieldsV1`` as a set; the last few thousand texts are remembered."""
-    text = orjson.dumps(stored)
+    text = json_pieces.dumps(stored)
     found = _decoded.get(text)
     if found is None:
         found = fieldset.decode(stored)
@@ -269,7 +268,7 @@ class FieldManager:
                 return known
         fields, _ = self.updater.update(self.empty, new, {})
         fields = fieldset.canonical(fieldset.difference(fields, _STRIPPED))
-        if key is not None and len(orjson.dumps(fields)) <= _MAX_CACHED_BYTES:
+        if key is not None and len(json_pieces.dumps(fields)) <= _MAX_CACHED_BYTES:
             _remember(_created, key, fields)
         return fields
 

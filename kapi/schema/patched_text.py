@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import format_value
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
@@ -34,7 +35,7 @@ def sorted_text(result: object) -> str:
 
 def _sorted(value: object) -> Tree:
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in steps(sorted(value))}
+        return {key: _sorted(value[key]) for key in steps(ordered(value))}
     if isinstance(value, list):
         return [_sorted(item) for item in steps(value)]
     return value
@@ -54,7 +55,7 @@ def _merged(value: object, type_: Type, change: object) -> Tree:
         key: _merged(value[key], _below(type_, key), change[key])
         if key in change
         else go_order(value[key], _below(type_, key))
-        for key in steps(sorted(value))
+        for key in steps(ordered(value))
     }
 
 
@@ -83,7 +84,7 @@ def _opened(value: Tree, type_: Type, visited: Tree) -> Tree:
     if visited is None:
         return go_order(value, type_)
     if isinstance(value, dict):
-        return {key: _opened(value[key], _below(type_, key), visited.get(key)) for key in steps(sorted(value))}
+        return {key: _opened(value[key], _below(type_, key), visited.get(key)) for key in steps(ordered(value))}
     if isinstance(value, list):
         below = type_.elem or _UNKNOWN
         return [_opened(item, below, visited.get(str(i))) for i, item in enumerate(steps(value))]

@@ -18,6 +18,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.duration import nanoseconds
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.raw import text_of
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 from kapi.schema import builtin
 from kapi.schema.protobuf import MAGIC, numbers
@@ -193,7 +194,7 @@ def _several(out: list[bytes], tag: bytes, form: int, write: Write, value: Tree)
         for item in value:
             out += (tag, write(item))
         return
-    for item in steps(sorted(value.items()) if form == _MAP else value):
+    for item in steps(ordered(value.items()) if form == _MAP else value):
         payload = write(item)
         out += (tag, varint(len(payload)), payload)
 

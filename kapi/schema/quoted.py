@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import OMIT, FieldError
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 from kapi.schema.types import Field, Kind, Type
 
@@ -76,7 +77,7 @@ def go_order(tree: object, type_: Type) -> Tree:
             known = {name: go_order(tree[name], field.type) for name, field in type_.fields.items() if name in tree}
             return {**known, **{name: value for name, value in tree.items() if name not in known}}
         if type_.kind is Kind.MAP and type_.elem is not None:
-            return {name: go_order(tree[name], type_.elem) for name in steps(sorted(tree))}
+            return {name: go_order(tree[name], type_.elem) for name in steps(ordered(tree))}
     if isinstance(tree, list) and type_.elem is not None:
         return [go_order(item, type_.elem) for item in steps(tree)]
     return tree

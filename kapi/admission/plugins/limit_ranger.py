@@ -8,6 +8,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import pod_resources
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
@@ -71,7 +72,7 @@ def _set_defaults(limit_range: Object, pod: Object) -> None:
         for container in pod["spec"].get(field) or ():
             for part, defaults, word in (("requests", requests, "request"), ("limits", limits, "limit")):
                 given = (container.get("resources") or {}).get(part) or {}
-                missing = sorted(name for name in defaults if name not in given)
+                missing = ordered(name for name in defaults if name not in given)
                 if missing:
                     amounts = {**given, **{name: defaults[name] for name in missing}}
                     container["resources"] = {**(container.get("resources") or {}), part: amounts}
@@ -100,9 +101,9 @@ def _claim_problems(limit_range: Object, claim: Object) -> Iterator[str]:
     requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
     for limit in _limits(limit_range, "PersistentVolumeClaim"):
         kind = limit["type"]
-        for name, bound in sorted((limit.get("min") or {}).items()):
+        for name, bound in ordered((limit.get("min") or {}).items()):
             yield from _minimum(kind, name, bound, requests, {})
-        for name, bound in sorted((limit.get("max") or {}).items()):
+        for name, bound in ordered((limit.get("max") or {}).items()):
             start = f"maximum {name} usage per {kind} is {bound}"
             if name not in requests:
                 yield f"{start}.  No request is specified"
@@ -117,7 +118,7 @@ def _bounds(limit: Object, kind: str, requests: Amounts, limits: Amounts) -> Ite
         ("maxLimitRequestRatio", _ratio),
     )
     for field, check in checks:
-        for name, bound in sorted((limit.get(field) or {}).items()):
+        for name, bound in ordered((limit.get(field) or {}).items()):
             yield from check(kind, name, bound, requests, limits)
 
 

@@ -9,6 +9,7 @@ from kapi.admission.quota import lists
 from kapi.admission.quota.evaluators import Evaluator
 from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import Requirement, requirements_of
+from kapi.machinery.sorting import ordered
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.schema import gotext
@@ -53,7 +54,7 @@ def check(
         if lacking:
             raise denied(attributes, f"failed quota: {quota['metadata']['name']}: {lacking}")
         if any(name not in used(quota) for name in names):
-            shown = ",".join(sorted(names))
+            shown = ",".join(ordered(names))
             raise denied(attributes, f"status unknown for quota: {quota['metadata']['name']}, resources: {shown}")
         interesting.append(i)
         restricted.update(names)
@@ -65,7 +66,7 @@ def check(
     deltas, uncovered = _deltas(quotas, interesting, attributes, evaluator, usage, now)
     if interesting and not deltas or not interesting and not uncovered:
         return quotas
-    lacking_names = sorted(limited_names - restricted)
+    lacking_names = ordered(limited_names - restricted)
     if lacking_names:
         raise denied(attributes, f"insufficient quota to consume: {','.join(lacking_names)}")
     lacking_scopes = [scope for scope in limited_scopes if scope.get("scopeName") not in covered_scopes]

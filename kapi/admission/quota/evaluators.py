@@ -14,6 +14,7 @@ from kapi.admission.quota.scopes import Requirement, claim_matches, no_match, po
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.sorting import ordered
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
@@ -82,7 +83,7 @@ class PodEvaluator(Evaluator):
 
     def concerns(self, names: Collection[str]) -> list[str]:
         found = sorted(name for name in self._NAMES if name in names)
-        for name in steps(sorted(names)):
+        for name in steps(ordered(names)):
             if name.startswith(("hugepages-", "requests.hugepages-")):
                 found.append(name)
             if name.startswith("requests."):
@@ -191,7 +192,7 @@ class ClaimEvaluator(Evaluator):
     def concerns(self, names: Collection[str]) -> list[str]:
         own = (count_name(self.resource), "persistentvolumeclaims", "requests.storage")
         ends = (f"{self._SUFFIX}persistentvolumeclaims", f"{self._SUFFIX}requests.storage")
-        return sorted(name for name in steps(names) if name in own or name.endswith(ends))
+        return ordered(name for name in steps(names) if name in own or name.endswith(ends))
 
     def usage(self, obj: Object, now: float) -> Amounts:
         result = {"persistentvolumeclaims": "1", count_name(self.resource): "1"}
@@ -220,7 +221,7 @@ class ResourceClaimEvaluator(Evaluator):
         return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
 
     def concerns(self, names: Collection[str]) -> list[str]:
-        return sorted(name for name in steps(names) if name in self.names or name.endswith(self._SUFFIX))
+        return ordered(name for name in steps(names) if name in self.names or name.endswith(self._SUFFIX))
 
     def usage(self, obj: Object, now: float) -> Amounts:
         counts: dict[str, int] = {}

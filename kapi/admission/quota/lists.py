@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
 from kapi.resources.shared import quantities
 from kapi.resources.shared.quantities import Amount
 
@@ -44,7 +45,7 @@ def without_zeros(amounts: Amounts) -> Amounts:
 
 
 def negative(amounts: Amounts) -> list[str]:
-    return sorted(name for name, quantity in amounts.items() if quantities.parse(quantity).value < 0)
+    return ordered(name for name, quantity in amounts.items() if quantities.parse(quantity).value < 0)
 
 
 def exceeding(amounts: Amounts, bounds: Amounts) -> list[str]:
@@ -66,4 +67,4 @@ def whole(quantity: str) -> str:
 
 def show(amounts: Amounts) -> str:
     """``cpu=1,pods=2`` as messages have it."""
-    return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
+    return ",".join(f"{name}={amounts[name]}" for name in ordered(amounts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kapi.machinery import tree
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
@@ -50,7 +51,7 @@ def claim_matches(requirement: Requirement, obj: Object) -> bool:
         tree.dig(obj, "status", "currentVolumeAttributesClassName"),
         tree.dig(obj, "status", "modifyVolumeStatus", "targetVolumeAttributesClassName"),
     }
-    present = sorted(name for name in names if name)
+    present = ordered(name for name in names if name)
     return bool(present) if requirement.get("operator") == "Exists" else _selects(requirement, present)
 
 

@@ -18,6 +18,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 
@@ -39,7 +40,7 @@ def escalation_text(
     missing, complete = missing_compacted(held, wanted, MAX_MISSING)
     if not missing:
         return ""
-    lines = sorted({rule.compact() for rule in steps(missing)})
+    lines = ordered({rule.compact() for rule in steps(missing)})
     if not complete:
         lines.append("and more")
     text = (

@@ -17,6 +17,7 @@ from kapi.controllers.resourcequota.reconcile import MEASURED, corrected, limits
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 
 _RESYNC = 300.0  # seconds after which a quota is recalculated in any case
@@ -90,7 +91,7 @@ class ResourceQuotaController:
             return None
         objects: dict[GroupResource, Sequence[Object]] = {}
         counted: int | None = None  # what is in none of the lists was stored after this revision
-        for resource in steps(sorted(resources_of(limits_of(quota)))):
+        for resource in steps(ordered(resources_of(limits_of(quota)))):
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
                 objects[resource], revision = await client.list_at(namespace)

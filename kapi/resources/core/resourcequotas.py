@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, repeat, required
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -155,7 +156,7 @@ def _used(obj: Object, limits: bool) -> str:
     status = obj.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     return ", ".join(
-        f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard) if name.startswith("limits.") is limits
+        f"{name}: {used.get(name, '0')}/{hard[name]}" for name in ordered(hard) if name.startswith("limits.") is limits
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
@@ -190,7 +191,7 @@ def _counter_set(item: Object, name: str, limit: int, path: Path, errors: Errors
     elif len(counters) > limit:
         errors.append(too_many(here, len(counters), limit))
     else:
-        for key in sorted(counters):
+        for key in ordered(counters):
             devices.check_label(key, here, errors)
 
 
@@ -203,11 +204,11 @@ def _device(device: Object, old: Object | None, per_device: bool, path: Path, er
     values = sum(sum(len(attribute.get(name) or []) for name in _UNION[1]) or 1 for attribute in attributes.values())
     if values > _VALUES:
         errors.append(invalid(path, values, f"the total number of attribute values must not exceed {_VALUES}"))
-    for key in sorted(attributes):
+    for key in ordered(attributes):
         here = path.child("attributes")
         devices.check_qualified_name(key, here, errors)
         _attribute(attributes[key], here.key(_shortened(key, _KEY)), errors)
-    for key in sorted(capacity):
+    for key in ordered(capacity):
         here = path.child("capacity")
         devices.check_qualified_name(key, here, errors)
         _capacity(capacity[key], bool(device.get("allowMultipleAllocations")), here.key(_shortened(key, _KEY)), errors)
@@ -258,7 +259,7 @@ def _device_place(device: Object, per_device: bool, path: Path, errors: Errors) 
 
 
 def _mappings(mappings: Object, capacity: Object, path: Path, errors: Errors) -> None:
-    for name in sorted(mappings):
+    for name in ordered(mappings):
         here = path.child("nodeAllocatableResourceMappings").key(name)
         mapping = mappings[name]
         multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")

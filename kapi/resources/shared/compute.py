@@ -8,6 +8,7 @@ from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.memo import remember
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import quantities
 from kapi.resources.shared.names import is_dns1123_label, is_qualified_name
@@ -136,9 +137,9 @@ def validate_resources(
     """Limits, requests against limits, huge pages, claims; entries in the order of their names."""
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
-    for name in steps(sorted(limits)):
+    for name in steps(ordered(limits)):
         _validate_entry(name, limits[name], path, "limits", errors, name_rule, allow_indivisible, None)
-    for name in steps(sorted(requests)):
+    for name in steps(ordered(requests)):
         _validate_entry(name, requests[name], path, "requests", errors, name_rule, allow_indivisible, limits)
     if not any(name in entry for entry in (limits, requests) for name in POD_LEVEL) and any(
         is_huge_page(name) for entry in (limits, requests) for name in steps(entry)

@@ -12,6 +12,7 @@ from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.names import (
     is_condition_reason,
@@ -96,7 +97,7 @@ def validate_metadata_update(
     meta: Mapping[str, Tree] = new.get("metadata") or {}
     before: Mapping[str, Tree] = old.get("metadata") or {}
     if before.get("deletionTimestamp"):
-        extra = sorted(set(meta.get("finalizers") or ()) - set(before.get("finalizers") or ()))
+        extra = ordered(set(meta.get("finalizers") or ()) - set(before.get("finalizers") or ()))
         if extra:
             shown = "[]string{" + ", ".join(field.quote(item) for item in extra) + "}"
             text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"

@@ -8,6 +8,7 @@ from typing import Any
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy
@@ -105,18 +106,18 @@ def _pod_resources(spec: Object, resources: Object, spec_path: Path, errors: Err
 
 def _against_containers(spec: Object, resources: Object, path: Path, errors: Errors) -> None:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for name, needed in sorted(aggregate(spec, "requests").items()):
+    for name, needed in ordered(aggregate(spec, "requests").items()):
         given = requests.get(name)
         if given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container requests of {needed}"
             errors.append(field.invalid(path.child("requests").key(name), given, text))
-    for name, needed in sorted(aggregate(spec, "limits").items()):
+    for name, needed in ordered(aggregate(spec, "limits").items()):
         given = limits.get(name)
         if is_huge_page(name) and given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container limits of {needed}"
             errors.append(field.invalid(path.child("limits").key(name), given, text))
     for i, container in enumerate(spec.get("containers") or ()):
-        for name, limit in sorted(((container.get("resources") or {}).get("limits") or {}).items()):
+        for name, limit in ordered(((container.get("resources") or {}).get("limits") or {}).items()):
             given = limits.get(name)
             if given is not None and quantities.compare(limit, given) > 0:
                 text = f"must be less than or equal to pod limits of {given}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kapi.machinery.ages import since
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import TableColumns
 from kapi.resources.shared.columns import COLUMNS
@@ -31,12 +32,12 @@ def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
     """``a=b,c=d`` in the order of the keys."""
     if not values:
         return empty
-    return ",".join(f"{key}={values[key]}" for key in sorted(values))
+    return ",".join(f"{key}={values[key]}" for key in ordered(values))
 
 
 def go_label_selector(selector: Mapping[str, Tree]) -> str:
     """A LabelSelector as its generated ``String`` writes it."""
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    labels = "".join(f"{key}: {value}," for key, value in ordered((selector.get("matchLabels") or {}).items()))
     terms = "".join(
         f"LabelSelectorRequirement{{Key:{term.get('key', '')},Operator:{term.get('operator', '')},"
         f"Values:[{' '.join(term.get('values') or [])}],}},"
@@ -57,7 +58,7 @@ def label_selector(selector: Mapping[str, Tree] | None) -> str:
         requirements.append((key, f"{key}={value}"))
     for term in selector.get("matchExpressions") or []:
         key, operator = term.get("key", ""), term.get("operator")
-        values = ",".join(sorted(term.get("values") or []))
+        values = ",".join(ordered(term.get("values") or []))
         if operator == "In":
             requirements.append((key, f"{key} in ({values})"))
         elif operator == "NotIn":

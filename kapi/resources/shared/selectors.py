@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kapi.machinery import field
 from kapi.machinery.field import Path
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 from kapi.resources.shared.metadata import validate_label_name, validate_labels
 from kapi.resources.shared.names import is_label_key, is_label_value
@@ -103,7 +104,7 @@ def format_selector(selector: Selector | None) -> str:
         return ""
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for term in selector.get("matchExpressions") or ():
-        key, values = term.get("key", ""), ",".join(sorted(term.get("values") or ()))
+        key, values = term.get("key", ""), ",".join(ordered(term.get("values") or ()))
         shown = {
             "In": f"{key} in ({values})",
             "NotIn": f"{key} notin ({values})",
@@ -111,4 +112,4 @@ def format_selector(selector: Selector | None) -> str:
             "DoesNotExist": f"!{key}",
         }
         terms.append((key, shown.get(term.get("operator", ""), key)))
-    return ",".join(text for _, text in sorted(terms, key=lambda pair: pair[0]))
+    return ",".join(text for _, text in ordered(terms, key=lambda pair: pair[0]))

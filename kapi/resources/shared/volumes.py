@@ -14,6 +14,7 @@ import re2
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.claim_template import validate_claim_template
@@ -131,7 +132,7 @@ def flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 
 def flex_options(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    for key in sorted(source.get("options") or ()):
+    for key in ordered(source.get("options") or ()):
         namespace = "." + key.partition("/")[0].lower()
         if namespace.endswith((".kubernetes.io", ".k8s.io")):
             text = "kubernetes.io and k8s.io namespaces are reserved"

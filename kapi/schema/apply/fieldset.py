@@ -16,6 +16,7 @@ import orjson
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.memo import remember
 from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 
@@ -23,6 +24,7 @@ Set = dict[str, Tree]
 Path = tuple[str, ...]
 
 _MEMBER: Object = {}
+_MANY = 1000  # elements that are not sorted at once
 
 
 class BadSet(ValueError):
@@ -167,7 +169,7 @@ def has(fields: Set, path: Path) -> bool:
 
 def walk(fields: Set, prefix: Path = ()) -> Iterator[Path]:
     """Every path, in upstream's order: at each level first the members, then what lies below each of them."""
-    elements = sorted((element for element in steps(fields) if element != "."), key=order)
+    elements = ordered((element for element in steps(fields) if element != "."), key=order)
     for element in steps(elements):
         if is_member(fields[element]):
             yield (*prefix, element)
@@ -238,9 +240,9 @@ def canonical(fields: Set) -> Set:
     """The same set in the order in which upstream writes it."""
     if not fields:
         return _MEMBER
-    elements = sorted(fields)
+    elements = sorted(fields) if len(fields) < _MANY else ordered(fields)
     if elements[-1] >= "g":  # others than fields and ".": their order is not that of the text
-        elements = [e for e in steps(elements) if e == "."] + sorted(
+        elements = [e for e in steps(elements) if e == "."] + ordered(
             (e for e in steps(elements) if e != "."), key=order
         )
     return {element: canonical(node) if (node := fields[element]) else _MEMBER for element in steps(elements)}
