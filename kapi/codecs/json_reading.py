@@ -22,6 +22,7 @@ from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 
 _LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
+_AT_ONCE = 10_000  # pairs of a mapping
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -130,7 +131,10 @@ def duplicates(tree: object, path: str = "") -> Iterator[str]:
 
 def _mapping(pairs: list[tuple[str, Tree]]) -> Object:
     checkpoint()
-    tree = dict(pairs)
+    tree = dict(pairs[:_AT_ONCE])
+    for at in range(_AT_ONCE, len(pairs), _AT_ONCE):
+        checkpoint()
+        tree.update(pairs[at : at + _AT_ONCE])
     return tree if len(tree) == len(pairs) else Duplicated(pairs)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import orjson
 
 from kapi.machinery.tree import Object
 
 _SPACE = " \t\r\n"
 _decode = json.JSONDecoder().raw_decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class RawObject(Object):
@@ -32,6 +34,11 @@ def member_text(data: bytes, name: str) -> bytes | None:
 
     The last of several counts.
     """
+    try:
+        found = _members(data).get(name)
+        return None if found is None else bytes(found)
+    except (ValueError, RecursionError):
+        pass  # it is stricter with other members than JSON readers are
     try:
         return _find(data.decode(), name)
     except (ValueError, IndexError, RecursionError):

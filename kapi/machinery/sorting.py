@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.freeing import free_in_steps
 
 Item = TypeVar("Item", bound=Any)
-_PIECE = 4096  # items that are sorted at once
+_PIECE = 4096  # items that are sorted or merged at once
 
 
 def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
@@ -17,23 +19,38 @@ def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> 
     if len(found) <= _PIECE:
         found.sort(key=key)
         return found
-    if key is not None:  # each is made once, however often its item is compared
-        keys = [key(item) for item in steps(found)]
-        return [found[place] for place in _merged(list(range(len(found))), keys.__getitem__)]
-    return _merged(found, None)
+    if key is None:
+        return _sorted(found, None)
+    keys = [key(item) for item in steps(found)]  # each is made once, however often its item is compared
+    free_in_steps(keys)
+    places = _sorted(list(range(len(found))), keys.__getitem__)
+    return [found[place] for place in steps(places)]
 
 
-def _merged(found: list[Item], key: Callable[[Any], Any] | None) -> list[Item]:
+def _sorted(found: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:
     runs = []
     for start in range(0, len(found), _PIECE):
         checkpoint()
         runs.append(sorted(found[start : start + _PIECE], key=key))
-    while len(runs) > 1:  # two sorted runs, one after the other, are merged in linear time
-        merged = []
-        for position in range(0, len(runs), 2):
-            checkpoint()
-            pair = sum(runs[position + 1 : position + 2], runs[position])
-            pair.sort(key=key)
-            merged.append(pair)
-        runs = merged
+    while len(runs) > 1:
+        pairs = [runs[position : position + 2] for position in range(0, len(runs), 2)]
+        runs = [_merged(pair[0], pair[1], key) if len(pair) > 1 else pair[0] for pair in pairs]
     return runs[0]
+
+
+def _merged(one: list[Item], other: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:
+    """Two sorted runs as one, in linear time; of equal items those of ``one`` come first."""
+    merged: list[Item] = []
+    value = key or (lambda item: item)
+    i = j = 0
+    while i < len(one) and j < len(other):
+        checkpoint()
+        end, stop = min(i + _PIECE, len(one)), min(j + _PIECE, len(other))
+        last, latest = value(one[end - 1]), value(other[stop - 1])
+        if latest < last:  # what is greater than the end of the other piece may belong behind what follows that
+            end = bisect_right(one, latest, i, end, key=key)
+        else:
+            stop = bisect_left(other, last, j, stop, key=key)
+        merged += sorted(one[i:end] + other[j:stop], key=key)
+        i, j = end, stop
+    return merged + one[i:] + other[j:]
