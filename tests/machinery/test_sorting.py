@@ -39,13 +39,13 @@ def test_a_key_is_made_once_for_each(count: int) -> None:
 def test_no_piece_is_larger_than_two(count: int) -> None:
     """Neither what is sorted nor what is merged at once."""
     chosen = random.Random(count)
+    sizes = []
+
+    def note(some: list[float], key: object = None) -> list[float]:
+        sizes.append(len(some))
+        return sorted(some)
+
     for items in ([chosen.random() for _ in range(count)], list(range(count)), list(range(count, 0, -1)), [1] * count):
-        sizes = []
-
-        def note(some: list[float], key: object = None) -> list[float]:
-            sizes.append(len(some))
-            return sorted(some)
-
         with patch.object(sorting, "_PIECE", 8), patch.object(sorting, "sorted", note, create=True):
             assert sorting.ordered(items) == sorted(items)
-        assert max(sizes) <= 16
+    assert max(sizes) <= 16
