@@ -37,4 +37,6 @@ def encode_halves(obj: Object) -> tuple[bytes, bytes]:
             rest[key] = orjson.Fragment(value.text)
     body = json_pieces.dumps(rest)
     checkpoint()
+    if len(body) >= json_pieces.LARGE:
+        return head, b"".join((tail, b",", memoryview(body)[1:]))
     return head, tail + (b"}" if body == _EMPTY else b"," + body[1:])

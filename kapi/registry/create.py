@@ -7,7 +7,7 @@ from typing import Any
 
 from kapi.admission.interface import CREATE
 from kapi.machinery import status
-from kapi.machinery.checkpoint import commit
+from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
@@ -107,7 +107,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
             errors = meta.validate(obj, store.row.namespaced)
         if errors:
             raise refusal(store, op, obj, errors)
-        for warning in strategy.warnings_on_create(obj, context):
+        for warning in steps(strategy.warnings_on_create(obj, context)):
             op.warn(warning)
         strategy.canonicalize(obj)
         store.drop_empty_lists(obj)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE
 from kapi.machinery import status
-from kapi.machinery.checkpoint import commit
+from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_uint
@@ -176,7 +176,7 @@ async def _before_update(store: ResourceStore, op: Operation, obj: Object, exist
     errors.extend(await validated(context, strategy.validate_update, obj, existing))
     if errors:
         raise refusal(store, op, obj, errors)
-    for warning in strategy.warnings_on_update(obj, existing, context):
+    for warning in steps(strategy.warnings_on_update(obj, existing, context)):
         op.warn(warning)
     strategy.canonicalize(obj)
     store.drop_empty_lists(obj)

@@ -236,6 +236,44 @@ def test_a_large_role_that_cannot_be_read_allows_nothing() -> None:
     assert not allowed(rbac, question)
 
 
+def test_a_large_binding_is_filed_in_slices() -> None:
+    """Who has it and keeps it has it all the time; the newest state counts."""
+    clock, index = Clock(), PolicyIndex()
+    index.call = Slices(clock, length=-1).call  # every checkpoint suspends
+    rbac = RBACAuthorizer(index)
+    index.on_role("ADDED", role("r", rule("get", "pods")))
+    kept, gone, new = (ask(UserInfo(name), "get", "pods", "x") for name in ("kept", "gone", "new"))
+    many = [user(f"u{number}") for number in range(2000)]
+    index.on_binding("ADDED", binding("b", "r", user("gone"), *many, user("kept")))
+    assert not allowed(rbac, kept)
+    clock.pump([0] * 500)
+    assert allowed(rbac, kept) and allowed(rbac, gone)
+    index.on_binding("MODIFIED", binding("b", "r", user("kept")))
+    index.on_binding("MODIFIED", binding("b", "r", user("new"), *reversed(many), user("kept")))
+    for _ in range(500):
+        clock.advance(0)
+        assert allowed(rbac, kept)
+    assert allowed(rbac, new) and not allowed(rbac, gone)
+    index.on_binding("DELETED", binding("b", "r", user("new"), *reversed(many), user("kept")))
+    index.on_binding("ADDED", binding("b", "r", user("gone")))
+    clock.pump([0] * 500)
+    assert [allowed(rbac, each) for each in (kept, gone, new)] == [False, True, False]
+    index.on_binding("DELETED", binding("b", "r", user("gone")))
+    assert not (index._grants or index._subjects or index._filing)
+
+
+def test_a_large_binding_that_cannot_be_read_is_nobodys() -> None:
+    index = PolicyIndex()
+    rbac = RBACAuthorizer(index)
+    index.on_role("ADDED", role("r", rule("get", "pods")))
+    index.on_binding("ADDED", binding("b", "r", user("alice")))
+    broken = binding("b", "r", user("alice"), *[user("x")] * 2000)
+    broken["subjects"].append("text")
+    index.on_binding("MODIFIED", broken)
+    assert not allowed(rbac, ask(ALICE, "get", "pods", "x"))
+    assert not (index._grants or index._subjects or index._filing)
+
+
 def test_rules_of_a_user() -> None:
     rbac = authorizer(
         role("r", rule("get", "pods"), {"verbs": ["get"], "nonResourceURLs": ["/x"]}), binding("b", "r", group("dev"))

@@ -133,7 +133,7 @@ def _mount_token(spec: Object) -> None:
     for field in ("initContainers", "containers"):
         for container in steps(spec.get(field) or ()):
             mounts = container.get("volumeMounts") or []
-            if any(mount.get("mountPath") == _MOUNT for mount in mounts):
+            if any(mount.get("mountPath") == _MOUNT for mount in steps(mounts)):
                 continue
             container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT}]
             used = True

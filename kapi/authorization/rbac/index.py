@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from kapi.authorization.rbac.role_rules import RoleRules, free
 from kapi.client.interface import Client
-from kapi.machinery.checkpoint import Call
+from kapi.machinery.checkpoint import Call, steps
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
@@ -22,7 +22,7 @@ from kapi.request.user import UserInfo
 log = Logger()
 GROUP = "rbac.authorization.k8s.io"
 _USER, _GROUP = "u:", "g:"
-_MANY = 1000  # rules and values in them that are read in one piece
+_MANY = 1000  # rules and values in them, and subjects, that are read in one piece
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
@@ -82,7 +82,8 @@ class RoleMissing(Exception):
 class PolicyIndex:
     """What RBAC knows.  ``generation`` grows with every change, so that caches of decisions can tell.
 
-    The rules of a large role are read by ``call``; until that is done those it had count, as with an informer that lags.
+    The rules of a large role and the subjects of a large binding are read by ``call``; until that is done those it had count, as
+    with an informer that lags.
     """
 
     def __init__(self) -> None:
@@ -92,6 +93,8 @@ class PolicyIndex:
         self._waiting: list[Deferred[None]] = []  # for all of them
         self._roles: dict[tuple[str, str], RoleRules] = {}  # (namespace or "", name)
         self._grants: dict[str, dict[str, dict[str, Grant]]] = {}  # namespace or "" -> subject -> binding name
+        #: large bindings whose subjects are being filed: their newest state, None when they are gone
+        self._filing: dict[tuple[str, str], Object | None] = {}
         self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> subjects it was filed under
 
     def follow(self, client: Client) -> Callable[[], None]:
@@ -158,14 +161,14 @@ class PolicyIndex:
             self.generation += 1
 
     async def loaded(self) -> None:
-        """Done when the rules of all roles seen so far are known."""
-        if self._reading:
+        """Done when the rules and subjects of all roles and bindings seen so far are known."""
+        if self._reading or self._filing:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
             await waiting
 
     def _look(self, _: None) -> None:
-        if not self._reading:
+        if not self._reading and not self._filing:
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 each.callback(None)
@@ -173,23 +176,63 @@ class PolicyIndex:
     def on_binding(self, event: str, obj: Object, old: Object | None = None) -> None:
         self.generation += 1
         metadata = obj["metadata"]
-        namespace, name = metadata.get("namespace", ""), metadata["name"]
-        by_subject = self._grants.setdefault(namespace, {})
-        for key in self._subjects.pop((namespace, name), ()):
-            held = by_subject.get(key)
-            if held is not None:
-                held.pop(name, None)
-                if not held:
-                    del by_subject[key]
-        if event != "DELETED":
-            keys = self._subjects[(namespace, name)] = []
-            for position, subject in enumerate(obj.get("subjects") or ()):
-                key = _subject_key(subject, namespace)
-                if key:
-                    keys.append(key)
-                    by_subject.setdefault(key, {}).setdefault(name, Grant(obj, subject, position))
-        if not by_subject:
-            del self._grants[namespace]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        binding = None if event == "DELETED" else obj
+        if key in self._filing:
+            self._filing[key] = binding
+        elif max(len(obj.get("subjects") or ()), len(self._subjects.get(key, ()))) > _MANY:
+            self._filing[key] = binding
+            filed = Deferred.fromCoroutine(self._file_large(key))
+            filed.addErrback(self._not_filed, key).addCallback(self._look)
+        else:
+            self._file(key, binding)
+
+    async def _file_large(self, key: tuple[str, str]) -> None:
+        """Files the newest state of a binding, and again when it has changed meanwhile."""
+        binding: Object | None = {}
+        while self._filing[key] is not binding:
+            binding = self._filing[key]
+            await self.call(self._file, key, binding)
+            self.generation += 1
+        del self._filing[key]
+
+    def _not_filed(self, failure: Failure, key: tuple[str, str]) -> None:
+        """Nobody knows whom the binding names: nobody has it."""
+        log.failure("the subjects of the binding {binding} cannot be read", failure, binding="/".join(key))
+        del self._filing[key]
+        self._file(key, None)
+        self.generation += 1
+
+    def _file(self, key: tuple[str, str], binding: Object | None) -> None:
+        """Who has a binding and is to keep it has it all the time: others may ask at each step."""
+        namespace, name = key
+        grants: dict[str, Grant] = {}
+        for position, subject in enumerate(steps((binding or {}).get("subjects") or ())):
+            who = _subject_key(subject, namespace)
+            if who and binding is not None:
+                grants.setdefault(who, Grant(binding, subject, position))
+        before = self._subjects.pop(key, [])
+        if binding is not None:
+            self._subjects[key] = [*before, *grants]  # until it is known that all are filed
+        for who, grant in steps(grants.items()):
+            held = self._grants.setdefault(namespace, {}).setdefault(who, {})
+            held.pop(name, None)
+            held[name] = grant
+        for who in steps(before):
+            if who not in grants:
+                self._take_back(namespace, who, name)
+        if binding is not None:
+            self._subjects[key] = list(grants)
+
+    def _take_back(self, namespace: str, who: str, name: str) -> None:
+        by_subject = self._grants.get(namespace, {})
+        held = by_subject.get(who)
+        if held is not None:
+            held.pop(name, None)
+            if not held:
+                del by_subject[who]
+                if not by_subject:
+                    del self._grants[namespace]
 
     def role_rules(self, ref: Object, namespace: str) -> RoleRules:
         """The rules a roleRef stands for.  Raises RoleMissing."""
