@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
@@ -22,7 +23,6 @@ from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.request.reactor import RequestReactor
 from kapi.server import pki
-from kapi.server.debug_socket import DebugSocket
 from kapi.server.freeing import Freeing
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
@@ -36,6 +36,9 @@ from kapi.server.signals import on_signal, stop_reactor
 from kapi.server.stalls import StallMonitor
 from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
 from kapi.service import APIService
+
+if TYPE_CHECKING:
+    from kapi.server.debug_socket import DebugSocket
 
 log = Logger()
 _LAST_BYTES = 3.0  # seconds for the last bytes of answers to leave, and for the last requests of busy connections
@@ -54,7 +57,11 @@ class App(APIService):
         self._socket = listener
         self._port: Port | None = None
         path = options.features.debug_socket_path
-        self._debug = DebugSocket(path, reactor, options.logs) if path else None
+        self._debug: DebugSocket | None = None
+        if path:
+            from kapi.server.debug_socket import DebugSocket  # for those alone who use it
+
+            self._debug = DebugSocket(path, reactor, options.logs)
         self.connections: Connections
         self._contexts: ServerContexts
         self.files: pki.Files
