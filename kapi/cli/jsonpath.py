@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kapi.cli.go_values import go_text, json_text
 from kapi.machinery.brackets import closing_bracket, outside_quotes
+from kapi.machinery.tree import Tree
 
 _FIELD = re.compile(r"(?:\\.|[^\s.\[\]{}()'\"\\,@$=<>!|&])+")
 _OPERATOR = re.compile(r"\s*(==|!=|<=|>=|<|>)\s*")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 #: from the values so far to the next ones; the second argument is the root
-Step = Callable[[list[Any], Any], list[Any]]
+Step = Callable[[list[Tree], Tree], list[Tree]]
 
 
 class JSONPathError(ValueError):
@@ -33,7 +33,7 @@ class Template:
         self._nodes = list(self._parse(text))
         self._check()
 
-    def _parse(self, text: str) -> Iterator[tuple[str, Any]]:
+    def _parse(self, text: str) -> Iterator[tuple[str, Tree]]:
         position = 0
         while position < len(text):
             start = text.find("{", position)
@@ -57,7 +57,7 @@ class Template:
                 return position
         raise JSONPathError("unterminated array" if depth > 0 else "unclosed action")
 
-    def _action(self, text: str) -> Iterator[tuple[str, Any]]:
+    def _action(self, text: str) -> Iterator[tuple[str, Tree]]:
         if text == "end":
             yield "end", None
         elif re.match(r"range\b", text):
@@ -79,7 +79,7 @@ class Template:
             if depth < 0:
                 raise JSONPathError("not in range, nothing to end")
 
-    def find(self, data: object) -> list[list[Any]]:
+    def find(self, data: object) -> list[list[Tree]]:
         """The values of each path in the template."""
         return [values for kind, values in self._run(0, len(self._nodes), [data], data) if kind == "values"]
 
@@ -90,7 +90,7 @@ class Template:
             parts.append(value if kind == "text" else " ".join(_shown(one) for one in value))
         return "".join(parts)
 
-    def _run(self, start: int, end: int, current: list[Any], root: object) -> Iterator[tuple[str, Any]]:
+    def _run(self, start: int, end: int, current: list[Tree], root: object) -> Iterator[tuple[str, Tree]]:
         position = start
         while position < end:
             kind, what = self._nodes[position]
@@ -126,7 +126,7 @@ def relaxed(text: str) -> str:
     return "{." + (match[1] or match[2]) + "}"
 
 
-def _follow(steps: list[Step], current: list[Any], root: object) -> list[Any]:
+def _follow(steps: list[Step], current: list[Tree], root: object) -> list[Tree]:
     for step in steps:
         current = step(current, root)
     return current
@@ -200,7 +200,7 @@ class _Reader:
         return found
 
     def _field(self, name: str, among_all: bool = False) -> Step:
-        def step(values: list[Any], root: object) -> list[Any]:
+        def step(values: list[Tree], root: object) -> list[Tree]:
             found = [value[name] for value in values if isinstance(value, dict) and name in value]
             if not found and not self._allow and not among_all:
                 raise JSONPathError(f"{name} is not found")
@@ -243,7 +243,7 @@ class _Reader:
         ]
 
     def _index(self, index: int) -> Step:
-        def step(values: list[Any], root: object) -> list[Any]:
+        def step(values: list[Tree], root: object) -> list[Tree]:
             found = []
             for value in values:
                 if not isinstance(value, list):
@@ -263,7 +263,7 @@ class _Reader:
         first = self._operand(left)
         second = self._operand(right) if operator else None
 
-        def step(values: list[Any], root: object) -> list[Any]:
+        def step(values: list[Tree], root: object) -> list[Tree]:
             found = []
             for value in values:
                 for item in value if isinstance(value, list) else [value]:
@@ -279,14 +279,14 @@ class _Reader:
 
         return step
 
-    def _operand(self, text: str) -> Callable[[Any, Any], list[Any]]:
+    def _operand(self, text: str) -> Callable[[Tree, Tree], list[Tree]]:
         if text[:1] in ("'", '"'):
             known = _unquoted(text)
             return lambda item, root: [known]
         if text in ("true", "false"):
             return lambda item, root: [text == "true"]
         try:
-            number: Any = float(text) if "." in text or "e" in text else int(text)
+            number: Tree = float(text) if "." in text or "e" in text else int(text)
             return lambda item, root: [number]
         except ValueError:
             steps = _Reader(text, True).steps()
@@ -314,7 +314,7 @@ def _split_operator(text: str) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def _compare(left: Any, operator: str, right: Any) -> bool:
+def _compare(left: Tree, operator: str, right: Tree) -> bool:
     if isinstance(left, bool) != isinstance(right, bool) or isinstance(left, str) != isinstance(right, str):
         return operator == "!="
     match operator:
@@ -328,8 +328,8 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
         return False
 
 
-def _wildcard(values: list[Any], root: object) -> list[Any]:
-    found: list[Any] = []
+def _wildcard(values: list[Tree], root: object) -> list[Tree]:
+    found: list[Tree] = []
     for value in values:
         if isinstance(value, list):
             found += value
@@ -338,9 +338,9 @@ def _wildcard(values: list[Any], root: object) -> list[Any]:
     return found
 
 
-def _descend(values: list[Any], root: object) -> list[Any]:
+def _descend(values: list[Tree], root: object) -> list[Tree]:
     """The values and all below them."""
-    found: list[Any] = []
+    found: list[Tree] = []
     waiting = list(reversed(values))
     while waiting:
         value = waiting.pop()

@@ -7,11 +7,10 @@ them; a reference that leads back to itself ends there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from kapi.cli.go_values import go_text
 from kapi.cli.printers.word_wrap import indented, wrapped
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 WIDTH, MARGIN = 80, 4  # characters
 MAX_ENUM = 4  # values shown in a list of fields
@@ -65,7 +64,7 @@ class SchemaText:
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return schema
-        found: Any = self._document
+        found: Tree = self._document
         for part in reference[1:].split("/"):
             if part:
                 found = found.get(part)

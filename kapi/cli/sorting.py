@@ -6,15 +6,16 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kapi.cli.jsonpath import JSONPathError, Template, relaxed
 from kapi.cli.messages import CommandError
+from kapi.machinery.tree import Tree
 
 Item = TypeVar("Item")
 
 
-def sort_by(items: Sequence[Item], field: str, object_of: Callable[[Item], Any]) -> list[Item]:
+def sort_by(items: Sequence[Item], field: str, object_of: Callable[[Item], Tree]) -> list[Item]:
     """Items without the field come first.  Raises CommandError when no item has it."""
     try:
         template = Template(relaxed(field))
@@ -30,11 +31,11 @@ def sort_by(items: Sequence[Item], field: str, object_of: Callable[[Item], Any])
 _NONE = object()
 
 
-def _first(found: list[list[Any]]) -> Any:
+def _first(found: list[list[Tree]]) -> Tree:
     return found[0][0] if found and found[0] else _NONE
 
 
-def _pairs(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
+def _pairs(left: tuple[Tree, Tree], right: tuple[Tree, Tree]) -> int:
     return _order(left[0], right[0])
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, invalid, quote
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.tree import Tree
 
 _MANY = 64  # requirements: that many are looked at in one piece
 
@@ -247,7 +248,7 @@ def parse_labels(text: str) -> LabelSelector:
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
-def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+def from_label_selector(selector: Mapping[str, Tree] | None) -> LabelSelector | None:
     """A ``metav1.LabelSelector``; None (selects nothing) for None.  Raises SelectorError."""
     if selector is None:
         return None
@@ -275,7 +276,7 @@ _TEXTS = {
 }
 
 
-def selector_text(selector: Mapping[str, Any] | None) -> str:
+def selector_text(selector: Mapping[str, Tree] | None) -> str:
     """The selector as text: what a Scale's ``status.selector`` says.
 
     A mapping without ``matchLabels`` and ``matchExpressions`` is a plain map of labels (ReplicationController).

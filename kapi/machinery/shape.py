@@ -6,7 +6,7 @@ list of such), or a type of scalars: ``str``, ``bool``.
 
 from __future__ import annotations
 
-from typing import Any
+from kapi.machinery.tree import Tree
 
 _NAMES = {str: "string", bool: "bool"}
 
@@ -19,7 +19,7 @@ def shape_errors(tree: object, shape: object, path: str = "") -> tuple[list[str]
     return wrong, unknown
 
 
-def _check(tree: Any, shape: Any, path: str, wrong: list[str], unknown: list[str]) -> None:
+def _check(tree: Tree, shape: Tree, path: str, wrong: list[str], unknown: list[str]) -> None:
     if tree is None:
         return
     if isinstance(shape, dict):

@@ -14,7 +14,7 @@ Tree = Any  # an Object, a list of trees, a text, a number, a bool or None
 Object = dict[str, Any]  # of trees, by field
 
 
-def copy(value: Any) -> Any:
+def copy(value: Tree) -> Tree:
     """A deep copy of a JSON tree; several times faster than ``copy.deepcopy``."""
     kind = type(value)
     if kind is dict:
@@ -24,7 +24,7 @@ def copy(value: Any) -> Any:
     return value
 
 
-def dig(tree: object, *path: str) -> Any:
+def dig(tree: object, *path: str) -> Tree:
     """The value at a path of keys, or None where any step is missing."""
     for part in path:
         if not isinstance(tree, dict):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from kapi.admission.interface import CREATE
+from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.numbers import NumberError, parse_uint
@@ -53,7 +52,7 @@ def _is_revision(text: str) -> bool:
         return False
 
 
-async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:
+async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Attributes) -> Stored:
     """The part after mutating admission, shared with an update that creates."""
     metadata = obj["metadata"]
     if not op.dry_run:  # a dry run answers what it was given
@@ -90,7 +89,7 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
     raise AssertionError("unreachable")
 
 
-async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attributes: Any) -> Stored:
+async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attributes: Attributes) -> Stored:
     metadata = obj["metadata"]
     strategy = op.strategy
     context = store.context(op)

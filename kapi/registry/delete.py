@@ -15,6 +15,7 @@ from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.unreadable import delete_unreadable, refuse_readable
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
+from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
 ORPHAN = "orphan"
@@ -47,7 +48,7 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
             current = False
 
 
-async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Stored:
+async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Stored:
     if len(entry.data) >= LARGE:
         engage()
     existing: Object = entry.object
@@ -98,7 +99,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Any) -> Store
     return store.stored(obj, halves, revision, deleted=True)
 
 
-async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existing: Object, entry: Any) -> Stored:
+async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existing: Object, entry: Entry) -> Stored:
     """Writes the object back as one that is going away."""
     if obj == existing:
         return Stored(existing, entry.data, entry.revision)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from inspect import isawaitable
-from typing import Any
 
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery.field import Path, forbidden, quote
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.registry.registry import Registry
 from kapi.resources.definition import StrategyContext
 
-Object = dict[str, Any]
 REQUESTS = GroupResource("certificates.k8s.io", "podcertificaterequests")
 
 

@@ -21,6 +21,7 @@ from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.validation import refusal, validated
 from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, Outdated, RevisionConflict, StoreError
+from kapi.watchcache.entry import Entry
 
 #: (existing object or None) -> new object, free to be changed; called anew on every attempt
 Transform = Callable[["Object | None"], Awaitable[Object]]
@@ -76,7 +77,7 @@ async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> S
         raise interpret(error, store.group_resource, op.name) from None
 
 
-async def _update_once(store: ResourceStore, op: Operation, existing: Object, entry: Any, obj: Object) -> Stored:
+async def _update_once(store: ResourceStore, op: Operation, existing: Object, entry: Entry, obj: Object) -> Stored:
     resource, strategy = store.group_resource, op.strategy
     old_meta = existing["metadata"]
     view = op.view
@@ -191,7 +192,7 @@ def _finished_deleting(obj: Object, old_meta: Object) -> bool:
     )
 
 
-async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, entry: Any) -> Stored:
+async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, entry: Entry) -> Stored:
     """Deletes what is stored: its watchers see the last stored state, the client its own."""
     halves = store.encode(obj)
     if op.dry_run:

@@ -14,7 +14,7 @@ from kapi.codecs import json_pieces
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, StatusError
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply import fieldset, lastapplied, typed
 from kapi.schema.apply.conflict import Conflicts, Manager
 from kapi.schema.apply.fieldset import BadSet, Set
@@ -81,7 +81,7 @@ def _remember(known: dict[Any, Set], key: object, fields: Set) -> None:
     known[key] = fields
 
 
-def decode(entries: Any) -> tuple[Managers, Times]:
+def decode(entries: Tree) -> tuple[Managers, Times]:
     """Reads ``managedFields``.  Raises InvalidManagedFields as upstream's decoder fails."""
     managers: Managers = {}
     times: Times = {}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
 from kapi.machinery.field import quote
-from kapi.machinery.tree import Tree
+from kapi.machinery.tree import Object, Tree
 
-Object = dict[str, Any]
 _GROUP = "scheduling.k8s.io"
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote_plus
 
 from kapi.cli.go_template.printing import sprint, sprintf
 from kapi.cli.go_template.values import MISSING, Int, absent, type_name
+from kapi.machinery.tree import Tree
 
 
 class FunctionError(Exception):
@@ -47,14 +48,14 @@ def _position(index: object, length: int) -> int:
     return index
 
 
-def _index(item: object, *indices: object) -> Any:
+def _index(item: object, *indices: object) -> Tree:
     if item is MISSING or item is None:
         raise FunctionError("index of untyped nil")
     for index in indices:
         if item is None:
             raise FunctionError("index of nil pointer")
         if isinstance(item, str | list):
-            sequence: Any = item.encode() if isinstance(item, str) else item
+            sequence: Tree = item.encode() if isinstance(item, str) else item
             position = _position(index, len(sequence))
             if position == len(sequence):
                 raise FunctionError(f"index out of range: {position}")
@@ -70,7 +71,7 @@ def _index(item: object, *indices: object) -> Any:
     return item
 
 
-def _slice(item: object, *indices: object) -> Any:
+def _slice(item: object, *indices: object) -> Tree:
     if absent(item):
         raise FunctionError("slice of untyped nil")
     if len(indices) > 3:
@@ -79,7 +80,7 @@ def _slice(item: object, *indices: object) -> Any:
         raise FunctionError(f"can't slice item of type {type_name(item)}")
     if isinstance(item, str) and len(indices) == 3:
         raise FunctionError("cannot 3-index slice a string")
-    sequence: Any = item.encode() if isinstance(item, str) else item
+    sequence: Tree = item.encode() if isinstance(item, str) else item
     places = [_position(index, len(sequence)) for index in indices]
     for left, right in zip(places, places[1:], strict=False):
         if left > right:
@@ -120,7 +121,7 @@ def _incompatible(left: object, right: object) -> FunctionError:
     return FunctionError(f"incompatible types for comparison: {type_name(left)} and {type_name(right)}")
 
 
-def _lt(left: Any, right: Any) -> bool:
+def _lt(left: Tree, right: Tree) -> bool:
     kind, other = _KINDS.get(type_name(left)), _KINDS.get(type_name(right))
     for one in (kind, other):
         if one is None:
@@ -136,7 +137,7 @@ def _le(left: object, right: object) -> bool:
     return _lt(left, right) or _eq(left, right)
 
 
-def _texts(arguments: Sequence[Any]) -> str:
+def _texts(arguments: Sequence[Tree]) -> str:
     if len(arguments) == 1 and isinstance(arguments[0], str):
         return arguments[0]
     return sprint(arguments)
@@ -185,7 +186,7 @@ def _illegal(text: str) -> int:
     return len(text) - len(text) % 4
 
 
-def _call(*arguments: object) -> Any:
+def _call(*arguments: object) -> Tree:
     raise FunctionError("call of nil")
 
 

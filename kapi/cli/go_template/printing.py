@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from kapi.cli.go_template.lexer import quoted
 from kapi.cli.go_template.values import absent, type_name
 from kapi.cli.go_values import go_text
+from kapi.machinery.tree import Tree
 
 _VERB = re.compile(r"%([-+# 0]*)(\*|\d+)?(?:\.(\*|\d*))?(?:\[(\d{1,6})\])?(.?)", re.DOTALL)
 MAX_SIZE = 1_000_000  # characters of width and precision, as Go
 
 
-def sprint(values: Sequence[Any]) -> str:
+def sprint(values: Sequence[Tree]) -> str:
     """A space between two that are no strings."""
     out, before = "", None
     for number, value in enumerate(values):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from datetime import date
 from math import isinf
-from typing import Any
 
 from kapi.cli.go_values import json_text
 from kapi.cli.printers.interface import without_managed_fields
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _ESCAPES = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\v": "\\v", "\0": "\\0", "\x1b": "\\e",
@@ -34,7 +33,7 @@ class KYAMLPrinter:
         return f"---\n{_node(obj if self._managed_fields else without_managed_fields(obj), 0)}\n"
 
 
-def _node(value: Any, level: int) -> str:
+def _node(value: Tree, level: int) -> str:
     """``level`` is how deep its first line is indented."""
     match value:
         case dict() if value:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -16,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.shared.rules import Errors
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _REQUEST, _KEY, _PROOF = (
     _SPEC.child("stubPKCS10Request"),

@@ -13,12 +13,12 @@ from cryptography import x509
 
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.certificates.pod_certificate_keys import requested_key
 from kapi.resources.shared.key_pairs import pem_blocks
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors, not_supported, same
 
-Object = dict[str, Any]
 DECISIONS = ("Issued", "Denied", "Failed")
 _STATUS = Path("status")
 _CHAIN, _CONDITIONS = _STATUS.child("certificateChain"), _STATUS.child("conditions")

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kapi.machinery.field import Path, invalid, required, too_long
+from kapi.machinery.tree import Object
 from kapi.resources.certificates.pod_certificate_keys import check_keys
 from kapi.resources.certificates.pod_certificate_status import check_status, condition_of
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
@@ -17,7 +18,6 @@ from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _DAY = 24 * 3600
 _SHORTEST, _LONGEST, _LONGEST_OF_KUBERNETES = 3600, 91 * _DAY, _DAY

@@ -6,11 +6,11 @@ Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourcepool
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import NIL, Path, duplicate, invalid, required, too_long, too_many
 from kapi.machinery.names import SUBDOMAIN, regex_text
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions, validate_immutable
@@ -18,7 +18,6 @@ from kapi.resources.shared.names import is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
-Object = dict[str, Any]
 _SPEC, _STATUS = Path("spec"), Path("status")
 _LIMIT, _MAX_LIMIT = 100, 1000
 _MAX_POOLS, _MAX_CONDITIONS, _MAX_ERROR_BYTES, _MAX_NAME = 1000, 10, 256, 253

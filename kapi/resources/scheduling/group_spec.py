@@ -7,16 +7,16 @@ A value that a change leaves as it was is not judged again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import NIL, Path, duplicate, forbidden, invalid, required, too_many
+from kapi.machinery.tree import Tree
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported, same
 
-Object = dict[str, Any]
+Object = dict[str, Tree]
 MAX_CLAIMS = 4
 _MAX_TOPOLOGY = 1
 _HIGHEST_PRIORITY = 1_000_000_000
@@ -34,7 +34,7 @@ _GATED = {
     "priorityClassName": _PREEMPTION,
     "priority": _PREEMPTION,
 }
-Rule = Callable[[Any, Path, Errors], None]
+Rule = Callable[[Tree, Path, Errors], None]
 
 
 def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: object) -> None:
@@ -46,7 +46,7 @@ def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: objec
             spec.pop(field, None)
 
 
-def check_fixed(new: Any, old: Any, path: Path, errors: Errors) -> bool:
+def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> bool:
     """Appends that the field may not change, where it has; True when it is as it was."""
     if same(new, old):
         return True

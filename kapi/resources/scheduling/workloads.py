@@ -4,9 +4,8 @@ Upstream: ``pkg/apis/scheduling/validation``, ``pkg/registry/scheduling/workload
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.machinery.field import Path, invalid, required, too_many
+from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.scheduling import group_spec
 from kapi.resources.shared import printing
@@ -14,7 +13,6 @@ from kapi.resources.shared.names import is_path_segment_name
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
 
-Object = dict[str, Any]
 _SPEC = Path("spec")
 _MAX_TEMPLATES = 8
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.sorting import ordered
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy
 from kapi.resources.shared.affinity import validate_affinity, validate_spread, validate_tolerations
@@ -299,7 +298,7 @@ _AFTER_SECURITY = struct(
 
 
 def validate_pod_spec(
-    spec: Object, path: Path, errors: Errors, ctx: PodOptions, metadata: Mapping[str, Any] | None = None
+    spec: Object, path: Path, errors: Errors, ctx: PodOptions, metadata: Mapping[str, Tree] | None = None
 ) -> None:
     """``metadata`` is the pod's own; None in a template."""
     get = spec.get

@@ -28,7 +28,6 @@ value) is not entered, and no path made, while the predicate holds; ``check``, `
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
@@ -91,14 +90,14 @@ def at(name: str, *rules: Rule, zero: Tree = None) -> Rule:
 
     if ok is not None:
 
-        def leaf(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+        def leaf(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
             inner = value.get(name, zero)
             if inner is not None and not ok(inner):
                 rule(inner, child(path, part), errors, ctx)
 
         return leaf
 
-    def descend(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def descend(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         inner = value.get(name, zero)
         if inner is not None:
             rule(inner, child(path, part), errors, ctx)
@@ -111,7 +110,7 @@ def unless_empty(name: str, *rules: Rule) -> Rule:
     rule = _sequence(rules)
     part = "." + name
 
-    def descend(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def descend(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         inner = value.get(name)
         if inner:
             rule(inner, child(path, part), errors, ctx)
@@ -124,7 +123,7 @@ def required(name: str, detail: str = "", *, then: Rule | None = None) -> Rule:
     part = "." + name
     ok = getattr(then, "ok", None)
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         inner = value.get(name)
         if inner is None or inner == "" or inner == [] or inner == {}:
             errors.append(field.required(child(path, part), detail))
@@ -138,7 +137,7 @@ def each(rule: Rule) -> Rule:
     """Every element of a list: ``path[i]``."""
     ok = getattr(rule, "ok", None)
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         for i, item in enumerate(steps(value)):
             if ok is None or not ok(item):
                 rule(item, Path(f"[{i}]", path), errors, ctx)
@@ -149,7 +148,7 @@ def each(rule: Rule) -> Rule:
 def unique(key: Callable[[Tree], Tree], name: str = "") -> Rule:
     """``Duplicate value`` at ``path[i]`` (or ``path[i].name``) where ``key(element)`` was seen before; None is not compared."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         seen = set()
         for i, item in enumerate(value):
             mark = key(item)
@@ -214,7 +213,7 @@ def in_range(low: int, high: int) -> Rule:
     """``must be between 1 and 65535, inclusive``."""
     text = f"must be between {low} and {high}, inclusive"
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         if not low <= value <= high:
             errors.append(field.invalid(path, value, text))
 
@@ -226,7 +225,7 @@ def minimum(low: int, detail: str = "") -> Rule:
     """``must be greater than or equal to N``."""
     text = detail or f"must be greater than or equal to {low}"
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         if value < low:
             errors.append(field.invalid(path, value, text, "minimum"))
 
@@ -241,7 +240,7 @@ positive = minimum(1, "must be greater than 0")
 def max_length(limit: int) -> Rule:
     """``Too long: may not be more than N bytes``."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         if len(value.encode()) > limit:
             errors.append(field.too_long(path, limit))
 
@@ -252,7 +251,7 @@ def max_length(limit: int) -> Rule:
 def max_items(limit: int) -> Rule:
     """``Too many: N: must have at most M items``."""
 
-    def validate(value: Any, path: Path, errors: Errors, ctx: object) -> None:
+    def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
         if len(value) > limit:
             errors.append(field.too_many(path, len(value), limit))
 
