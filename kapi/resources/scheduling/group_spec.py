@@ -10,29 +10,26 @@ from collections.abc import Callable, Collection
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import NIL, Path, duplicate, forbidden, invalid, required, too_many
-from kapi.machinery.tree import Tree
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported, same
 
-Object = dict[str, Tree]
 MAX_CLAIMS = 4
 _MAX_TOPOLOGY = 1
 _HIGHEST_PRIORITY = 1_000_000_000
 _MODES = ("Pod", "PodGroup")
 _IMMUTABLE = "field is immutable"
-_TOPOLOGY, _CLAIMS, _PREEMPTION = (
-    "TopologyAwareWorkloadScheduling",
-    "DRAWorkloadResourceClaims",
-    "WorkloadAwarePreemption",
-)
+_TOPOLOGY_GATE = "TopologyAwareWorkloadScheduling"
+_CLAIMS_GATE = "DRAWorkloadResourceClaims"
+_PREEMPTION_GATE = "WorkloadAwarePreemption"
 _GATED = {
-    "schedulingConstraints": _TOPOLOGY,
-    "resourceClaims": _CLAIMS,
-    "disruptionMode": _PREEMPTION,
-    "priorityClassName": _PREEMPTION,
-    "priority": _PREEMPTION,
+    "schedulingConstraints": _TOPOLOGY_GATE,
+    "resourceClaims": _CLAIMS_GATE,
+    "disruptionMode": _PREEMPTION_GATE,
+    "priorityClassName": _PREEMPTION_GATE,
+    "priority": _PREEMPTION_GATE,
 }
 Rule = Callable[[Tree, Path, Errors], None]
 
@@ -63,7 +60,7 @@ def check_group(spec: Object, old: Object | None, path: Path, errors: Errors, ct
         if old is not None and same(value, before):
             return
         name = _GATED.get(field)
-        if name is not None and name != _CLAIMS and not gate(ctx, name):
+        if name is not None and name != _CLAIMS_GATE and not gate(ctx, name):
             if value not in (None, "", []):
                 errors.append(forbidden(here, ""))
         elif old is not None:
