@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from kapi.cli.client_side_apply import ClientSideApply
+from kapi.cli.delete_options import FLAGS as DELETE
+from kapi.cli.delete_options import propagation
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.info import Info
 from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.print_flags import printer_for
+from kapi.cli.prune import Pruner
+from kapi.cli.prune import check as check_prune
 from kapi.cli.writing import WRITE, dry_run, dry_run_suffix, file_builder, validation
 from kapi.client.errors import StatusError
 from kapi.machinery.status import Conflict
 from kapi.machinery.tree import Object
 
-FLAGS = (*WRITE, Flag("server-side", "bool"), Flag("force-conflicts", "bool"))
+FLAGS = (
+    *WRITE,
+    *DELETE,
+    Flag("server-side", "bool"),
+    Flag("force-conflicts", "bool"),
+    Flag("subresource"),
+    Flag("prune", "bool"),
+    Flag("all", "bool"),
+    Flag("prune-allowlist", "array"),
+)
 #: applies one object, and says what was done
 Apply = Callable[[Info], Awaitable[str]]
 
@@ -28,6 +41,14 @@ async def run(factory: Factory, program: str) -> int:
     how, fields = dry_run(flags["dry-run"]), validation(flags["validate"])
     if how == "client" and flags["server-side"]:
         raise CommandError("--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)")
+    if flags["force"] and flags["server-side"]:
+        raise CommandError("--force cannot be used with --server-side")
+    if flags["force"] and how == "server":
+        raise CommandError("--dry-run=server cannot be used with --force")
+    propagation(flags)
+    if flags["subresource"] and not flags["server-side"]:
+        raise CommandError("--subresource can only be specified for --server-side")
+    check_prune(factory)
     whole = bool(flags["template"]) or flags["output"] not in ("", "name")
     printer_for(flags)
     apply: Apply
@@ -35,7 +56,8 @@ async def run(factory: Factory, program: str) -> int:
         apply = _by_server(factory, program, how, fields)
     else:
         apply = ClientSideApply(factory, program, how, fields, whole=whole).apply
-    result = await builder.do()
+    pruner = await Pruner.of_flags(factory, how) if flags["prune"] else None
+    result = await builder.subresource(flags["subresource"]).do()
     errors: list[BaseException] = []
     applied: list[Object] = []
     async for info in result.visit():
@@ -44,6 +66,8 @@ async def run(factory: Factory, program: str) -> int:
         except (CommandError, StatusError) as error:
             errors.append(error)
             continue
+        if pruner is not None:
+            pruner.keep(info)
         if whole:
             applied.append(info.object or {})
         else:
@@ -52,6 +76,8 @@ async def run(factory: Factory, program: str) -> int:
     if whole:
         listed: Object = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": applied}
         factory.out.write(printer_for(flags).print(applied[0] if len(applied) == 1 else listed))
+    if pruner is not None:
+        await pruner.run()
     return 0
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 import orjson
 from twisted.internet.task import deferLater
 
+from kapi.cli.delete_options import delete_options, propagation
 from kapi.cli.factory import Factory
 from kapi.cli.go_values import json_text
 from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.cli.openapi import read_document
+from kapi.cli.waiting import wait_until_gone
 from kapi.cli.writing import LAST_APPLIED, sourced, with_last_applied
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
-from kapi.machinery.status import Conflict, NotFound
+from kapi.machinery.status import Conflict, Invalid, NotFound
 from kapi.machinery.tree import Object
 
 MAX_RETRIES, RETRY_DELAY = 5, 1.0  # after a conflict; seconds from the second on
@@ -90,13 +92,37 @@ class ClientSideApply:
                 return patch
             except Conflict as error:
                 if attempt == MAX_RETRIES:
-                    raise self._explained(info, patch, error) from None
+                    return await self._forced(info, modified, patch, current, error)
             except StatusError as error:
-                raise self._explained(info, patch, error) from None
+                return await self._forced(info, modified, patch, current, error)
             if attempt:
                 await deferLater(self._factory.reactor, RETRY_DELAY)
             current = await info.request(info.client.get()).do()
         raise AssertionError("unreachable")
+
+    async def _forced(self, info: Info, modified: Object, patch: Object, current: Object, error: StatusError) -> Object:
+        """With ``--force`` what cannot be changed is deleted and made anew.  Raises StatusError and CommandError."""
+        flags = self._factory.flags
+        if not flags["force"] or not isinstance(error, Conflict | Invalid):
+            raise self._explained(info, patch, error)
+        uid = str((current.get("metadata") or {}).get("uid") or "")
+        await info.delete(delete_options(propagation(flags), flags["grace-period"], self._how))
+        await wait_until_gone(self._factory, [(info, uid)], flags["timeout"])
+        info.object = modified
+        try:
+            await info.create(**self._options)
+        except StatusError as problem:
+            info.object = current
+            try:
+                await info.create(**self._options)
+            except StatusError as further:
+                raise CommandError(
+                    "An error occurred force-replacing the existing object with the newly provided one:\n\n"
+                    f"{problem.message}.\n\nAdditionally, an error occurred attempting to restore the original object:"
+                    f"\n\n{further.message}"
+                ) from None
+            raise problem from None
+        return modified
 
     def _explained(self, info: Info, patch: Object, error: StatusError) -> StatusError:
         group, version = info.mapping.group, info.mapping.version

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kapi.cli.builder import Builder
+from kapi.cli.delete_options import FLAGS as DELETE
+from kapi.cli.delete_options import delete_options, propagation
 from kapi.cli.factory import Factory
 from kapi.cli.flags import FILENAME, PRINT, Flag
 from kapi.cli.info import Info, kind_text
@@ -22,22 +24,12 @@ FLAGS = (
     Flag("all", "bool"),
     Flag("all-namespaces", "bool", short="A"),
     Flag("ignore-not-found", "bool"),
-    Flag("cascade", alone="background", default="background"),
+    *DELETE,
     Flag("now", "bool"),
-    Flag("force", "bool"),
-    Flag("grace-period", "int", default=-1),
-    Flag("timeout", "duration", default=0.0),
     Flag("wait", "bool", default=True),
     Flag("dry-run", alone="unchanged", default="none"),
     Flag("raw"),
 )
-_CASCADES = {
-    "background": "Background",
-    "foreground": "Foreground",
-    "orphan": "Orphan",
-    "true": "Background",
-    "false": "Orphan",
-}
 _FORCED = (
     "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
     "The resource may continue to run on the cluster indefinitely.\n"
@@ -47,11 +39,7 @@ _FORCED = (
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     how = dry_run(flags["dry-run"])
-    cascade = _CASCADES.get(flags["cascade"])
-    if cascade is None:
-        raise CommandError(
-            f'invalid cascade value ({flags["cascade"]}). Must be "background", "foreground", or "orphan"'
-        )
+    policy = propagation(flags)
     if flags["output"] not in ("", "name"):
         raise CommandError(f"unexpected -o output mode: {flags['output']}. We only support '-o name'")
     grace = flags["grace-period"]
@@ -72,11 +60,7 @@ async def run(factory: Factory, program: str) -> int:
     result.ignore_not_found = bool(ignore)
     if force:
         factory.err.write(_FORCED)
-    options: Object = {"propagationPolicy": cascade}
-    if grace >= 0:
-        options["gracePeriodSeconds"] = grace
-    if how == "server":
-        options["dryRun"] = ["All"]
+    options = delete_options(policy, grace, how)
     return await _delete(factory, result, options, how, force, wait and how == "none")
 
 

@@ -1,0 +1,91 @@
+"""``apply --prune``: what was applied earlier and is in no manifest now is deleted (upstream: kubectl ``cmd/apply/prune.go``)."""
+
+from __future__ import annotations
+
+from kapi.cli.delete_options import delete_options, propagation
+from kapi.cli.factory import Factory
+from kapi.cli.info import Info, items_of
+from kapi.cli.messages import CommandError
+from kapi.cli.print_flags import printer_for
+from kapi.cli.writing import LAST_APPLIED, dry_run_suffix
+from kapi.client.discovery import APIResource
+
+_DEFAULT = (
+    "core/v1/ConfigMap", "core/v1/Endpoints", "core/v1/Namespace", "core/v1/PersistentVolumeClaim",
+    "core/v1/PersistentVolume", "core/v1/Pod", "core/v1/ReplicationController", "core/v1/Secret", "core/v1/Service",
+    "batch/v1/Job", "batch/v1/CronJob", "networking.k8s.io/v1/Ingress", "apps/v1/DaemonSet", "apps/v1/Deployment",
+    "apps/v1/ReplicaSet", "apps/v1/StatefulSet",
+)  # fmt: skip
+_EVERYTHING = (
+    "all resources selected for prune without explicitly passing --all. To prune all resources, pass the --all flag. "
+    "If you did not mean to prune all resources, specify a label selector"
+)
+
+
+def check(factory: Factory) -> None:
+    """Raises CommandError for flags that do not go together."""
+    flags = factory.flags
+    if flags["all"] and flags["selector"]:
+        raise CommandError("cannot set --all and --selector at the same time")
+    if not flags["prune"]:
+        return
+    if not flags["all"] and not flags["selector"]:
+        raise CommandError(_EVERYTHING)
+    if flags["server-side"]:
+        raise CommandError("--prune is in alpha and doesn't currently work on objects created by server-side apply")
+
+
+class Pruner:
+    """``keep`` is told of each object that was applied; ``how`` is the dry run."""
+
+    def __init__(self, factory: Factory, how: str, mappings: list[APIResource]) -> None:
+        self._factory, self._how, self._mappings = factory, how, mappings
+        self._policy = propagation(factory.flags)
+        self._applied: set[str] = set()
+        self._namespaces: dict[str, None] = {factory.namespace: None} if factory.flags["namespace"] else {}
+
+    @classmethod
+    async def of_flags(cls, factory: Factory, how: str) -> Pruner:
+        """Raises CommandError and NoMatch."""
+        mappings = []
+        for text in factory.flags["prune-allowlist"] or _DEFAULT:
+            mappings.append(await factory.mapper.kind_for(*_named(text)))
+        return cls(factory, how, mappings)
+
+    def keep(self, info: Info) -> None:
+        if info.mapping.namespaced:
+            self._namespaces[info.namespace] = None
+        self._applied.add(str(((info.object or {}).get("metadata") or {}).get("uid") or ""))
+
+    async def run(self) -> None:
+        """In the namespaces of what was applied, then outside of any.  Raises StatusError."""
+        for namespace in self._namespaces:
+            for mapping in self._mappings:
+                if mapping.namespaced:
+                    await self._prune(mapping, namespace)
+        for mapping in self._mappings:
+            if not mapping.namespaced:
+                await self._prune(mapping, "")
+
+    async def _prune(self, mapping: APIResource, namespace: str) -> None:
+        client = self._factory.client(mapping.group_version)
+        request = client.get().namespace(namespace).resource(mapping.name)
+        page = await request.param("labelSelector", self._factory.flags["selector"]).do()
+        printer = printer_for(self._factory.flags, "pruned" + dry_run_suffix(self._how))
+        options = delete_options(self._policy, self._factory.flags["grace-period"], self._how)
+        for obj in items_of(page):
+            metadata = obj["metadata"]
+            if LAST_APPLIED not in (metadata.get("annotations") or {}) or metadata.get("uid") in self._applied:
+                continue
+            if self._how != "client":
+                await Info(client, mapping, namespace, metadata["name"]).delete(options)
+            self._factory.out.write(printer.print(obj))
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Version and kind of GROUP/VERSION/KIND.  Raises CommandError."""
+    parts = text.split("/")
+    if len(parts) != 3:
+        raise CommandError(f"invalid GroupVersionKind format: {text}, please follow <group/version/kind>")
+    group, version, kind = parts
+    return (f"{group}/{version}" if group not in ("", "core") else version), kind
